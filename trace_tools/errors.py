@@ -1,0 +1,30 @@
+"""The errors a person can cause: each owns its one-line message and its exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class TraceToolsError(Exception):
+    """Base of every error that the command line shows as one line."""
+
+    exit_code = 2
+
+
+class LectureError(TraceToolsError):
+    """Something in the lecture's source is wrong: `path:line: what was found; what was expected`."""
+
+    def __init__(self, path: str | Path, line: int | None, message: str) -> None:
+        place = f"{path}:{line}" if line is not None else str(path)
+        super().__init__(f"{place}: {message}")
+
+
+class TraceFileError(TraceToolsError):
+    """A trace file can't be read or does not follow the schema: `path: steps[12].line: …`."""
+
+    def __init__(self, path: str | Path, where: str | None, message: str) -> None:
+        super().__init__(f"{path}: {where}: {message}" if where else f"{path}: {message}")
+
+
+class UsageError(TraceToolsError):
+    """The request itself can't be met: no such device, no such section, no place to write."""

@@ -1,0 +1,129 @@
+"""The lecture's vocabulary: what it tells its reader, recorded when a trace is being made.
+
+Each call makes one `Narrative` and hands it to whoever is listening; when nobody is (a plain
+`python lecture.py`) it does nothing.
+
+    text("Matrices multiply in $2BDK$ FLOPs.")
+    link("https://arxiv.org/abs/1910.02054", title="ZeRO", authors="Rajbhandari et al.", date="2019")
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from trace_tools.schema import Narrative, Scalar, Series
+
+Listener = Callable[[Narrative], None]
+
+_listeners: list[Listener] = []
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Hand every narrative call made inside the `with` block, in any thread, to `listener`."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def text(markdown: str) -> None:
+    """Show a paragraph of Markdown, `$math$` included."""
+    _tell(Narrative("text", text=str(markdown)))
+
+
+def note(markdown: str) -> None:
+    """Show Markdown to the presenter, not to the reader."""
+    _tell(Narrative("note", text=str(markdown)))
+
+
+def link(
+    url: str, title: str | None = None, *, authors: str | None = None, date: str | None = None, description: str | None = None
+) -> None:
+    """Show a reference."""
+    _tell(Narrative("link", url=str(url), title=title, authors=authors, date=date, text=description))
+
+
+def image(path: str, alt: str = "", *, width: int | None = None) -> None:
+    """Show an image file that lies beside the lecture; `width` in pixels."""
+    _tell(Narrative("image", url=str(path), title=alt, width=width))
+
+
+def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str | None = None) -> None:
+    """Show a table; every row has one cell per column. Raises ValueError when one has not."""
+    cells = [[_scalar(cell) for cell in row] for row in rows]
+    for number, row in enumerate(cells):
+        if len(row) != len(columns):
+            raise ValueError(f"table: row {number} has {len(row)} cells; expected {len(columns)}")
+    _tell(Narrative("table", title=title, columns=[str(c) for c in columns], rows=cells))
+
+
+def plot(
+    figure: Any,
+    *,
+    title: str | None = None,
+    x: Sequence[Any] | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    x_scale: str = "linear",
+    y_scale: str = "linear",
+    style: str = "line",
+) -> None:
+    """Show a figure, keeping its numbers.
+
+    `figure` is a mapping from series name to y values (drawn against `x`, or against 0, 1, 2 …),
+    a mapping from series name to a pair (x values, y values), or a matplotlib `Figure`.
+    `style` is "line", "points", "bars" or "steps"; scales are "linear" or "log".
+    """
+    if isinstance(figure, Mapping):
+        series = [_series(str(name), y, x, style) for name, y in figure.items()]
+        svg = None
+    else:
+        series = _series_of(figure)
+        svg = _svg_of(figure)
+    _tell(
+        Narrative(
+            "plot", title=title, x_label=x_label, y_label=y_label, x_scale=x_scale, y_scale=y_scale, series=series, svg=svg
+        )
+    )
+
+
+def _tell(narrative: Narrative) -> None:
+    for listener in list(_listeners):
+        listener(narrative)
+
+
+def _series(name: str, y: Any, x: Sequence[Any] | None, style: str) -> Series:
+    if isinstance(y, tuple) and len(y) == 2 and hasattr(y[0], "__len__"):
+        x, y = y
+    heights = [_scalar(v) for v in y]
+    places = list(range(len(heights))) if x is None else [_scalar(v) for v in x]
+    if len(places) != len(heights):
+        raise ValueError(f"plot: series {name!r} has {len(places)} x values and {len(heights)} y values")
+    return Series(name=name, x=list(places), y=heights, style=style)
+
+
+def _series_of(figure: Any) -> list[Series]:
+    """Return the lines of a matplotlib figure as plain numbers."""
+    lines = [line for axes in figure.get_axes() for line in axes.get_lines()]
+    return [_series(str(line.get_label()), list(line.get_ydata()), list(line.get_xdata()), "line") for line in lines]
+
+
+def _svg_of(figure: Any) -> str:
+    import matplotlib
+
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "trace", "svg.fonttype": "none"}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
+
+
+def _scalar(cell: Any) -> Scalar:
+    """Return `cell` as a plain number or text (a 0-d tensor or NumPy scalar by its `item()`)."""
+    if hasattr(cell, "item"):
+        cell = cell.item()
+    return cell if cell is None or isinstance(cell, (bool, int, float, str)) else str(cell)

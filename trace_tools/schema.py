@@ -1,0 +1,302 @@
+"""What a trace is: documented dataclasses, no logic.
+
+A `Trace` is what happened when one lecture ran on one machine. Everything in it is plain data:
+`trace_file` writes it as YAML and reads it back, `tracer` makes it, `document` and the diff read it.
+A field that is `None` was not measured; where that is not obvious, a field beside it says why.
+Durations are integer nanoseconds, sizes bytes, rates per second.
+
+    Trace(title="…", sources=[SourceFile(path="lecture.py", text="…")],
+          steps=[Frame(frame=0, function="<module>"), Step(id=0, frame=0, statement=3, line=12, …)], …)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SCHEMA_VERSION = 1
+
+Scalar = bool | int | float | str | None
+Element = bool | int | float | str | None | list[float]  # a complex element is [real, imaginary]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of a large tensor's elements; min, max, mean and std are over the finite ones."""
+
+    min: int | float | None = None
+    max: int | float | None = None
+    mean: float | None = None
+    std: float | None = None
+    nan: int = 0
+    inf: int = 0
+    zero: int = 0
+    histogram: list[int] | None = None  # finite elements in equal bins from min to max
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor or array: its metadata, and its elements when they are few.
+
+    `elements` holds all of them in row-major order; otherwise `corner` holds those of the block at
+    the origin whose shape is `corner_shape` (same rank as `shape`), beside `statistics`.
+    Tensors with equal `storage` labels share memory. `strides` and `offset` count elements.
+    """
+
+    dtype: str  # "float32", without the "torch."
+    shape: list[int]
+    device: str  # "cpu", "cuda:0", "meta"
+    bytes: int | None = None  # numel × element size
+    strides: list[int] | None = None
+    offset: int | None = None
+    contiguous: bool | None = None
+    requires_grad: bool = False
+    layout: str = "strided"
+    storage: str | None = None
+    storage_bytes: int | None = None
+    elements: list[Element] | None = None
+    corner: list[Element] | None = None
+    corner_shape: list[int] | None = None
+    statistics: Statistics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an expression was, as plain data with its type.
+
+    type        fields that go with it
+    bool int float str none      value
+    complex     value as text, `text`
+    list tuple set frozenset     items (the first ones), length
+    dict        entries (the first ones), length
+    tensor parameter ndarray     tensor
+    error       text: the exception, when the expression could not be evaluated
+    cycle       a container that contains itself, at this place
+    anything else (a class name) text: its repr; entries: its attributes, where they are worth showing
+    """
+
+    type: str
+    value: Scalar = None
+    text: str | None = None
+    length: int | None = None  # of the whole container or string, when it was cut short or is a container
+    items: list[Value] | None = None
+    entries: list[tuple[Value, Value]] | None = None
+    tensor: Tensor | None = None
+    unit: str | None = None  # from the directive: FLOP, B, s …
+    note: str | None = None  # why something is missing
+    varies: bool = False  # it differed between timed runs with the same seeds
+    samples: list[Scalar] | None = None  # of a varying scalar, one per timed run
+    device_random: bool = False  # it follows from a device's generator
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """What the operators inside one step did, counted in the metering process (children included)."""
+
+    flops: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    live_bytes: int | None = None  # tensor bytes alive after the step (a lower bound: no workspaces)
+    peak_bytes: int | None = None  # the most alive at once during the step
+    operators: list[tuple[str, int]] | None = None  # ("aten.mm", 3)
+    uncounted: list[str] | None = None  # operators without a FLOP formula
+    why: str | None = None  # why a figure is None: "fused", "no counterpart in the metering process"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An `assert`: its source, both sides as they were, and whether it held in every timed run."""
+
+    source: str
+    held: bool
+    sides: list[tuple[str, Value]] = field(default_factory=list)
+    message: str | None = None  # of the AssertionError
+    failed_runs: list[str] | None = None  # "pass 2, warm"
+
+
+@dataclass(frozen=True, slots=True)
+class Narrative:
+    """One call of the lecture's vocabulary.
+
+    kind        fields
+    text note   text (Markdown)
+    link        url, title, authors, date, text (description)
+    image       url, title (alternative text), width
+    table       title, columns, rows
+    plot        title, x_label, y_label, x_scale, y_scale, series; svg when it was drawn by matplotlib
+    """
+
+    kind: str
+    text: str | None = None
+    url: str | None = None
+    title: str | None = None
+    authors: str | None = None
+    date: str | None = None
+    width: int | None = None
+    columns: list[str] | None = None
+    rows: list[list[Scalar]] | None = None
+    x_label: str | None = None
+    y_label: str | None = None
+    x_scale: str | None = None  # "linear" or "log"
+    y_scale: str | None = None
+    series: list[Series] | None = None
+    svg: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line (or row of bars, or set of points) of a plot."""
+
+    name: str
+    x: list[Scalar]
+    y: list[Scalar]
+    style: str = "line"  # "line", "points", "bars", "steps"
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception that left a statement."""
+
+    type: str
+    message: str
+    origin_line: int | None = None  # the lecture's line the traceback ends at or nearest to
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call of a lecture function (or the module itself, the first frame)."""
+
+    frame: int
+    function: str  # qualified name; "<module>" for the module body
+    of: int | None = None  # the step that called it
+    source: int = 0  # which of the trace's sources
+    arguments: list[tuple[str, Value]] | None = None  # when its `def` line is inspected
+    thread: str | None = None  # when it ran in another thread than its caller
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One execution of one statement.
+
+    `host_ns` are the warm run's durations, one per timed pass; `cold_ns` the first run's. Time spent
+    recording is not in them. On CUDA an unannotated statement's host time is launch time: work may
+    still have been under way; an annotated one was synchronised, and has `device_ns` too.
+    """
+
+    id: int
+    frame: int
+    statement: int  # number in its source, see `statements`
+    line: int
+    execution: int = 1  # the n-th time in this frame
+    host_ns: list[int] | None = None
+    cold_ns: list[int] | None = None
+    device_ns: list[int] | None = None
+    annotated: bool = False
+    values: list[tuple[str, Value]] | None = None  # (expression, what it was)
+    claim: Claim | None = None
+    narrative: list[Narrative] | None = None
+    stdout: str | None = None
+    warnings: list[str] | None = None
+    allocated_bytes: int | None = None  # by the device's caching allocator, after the step
+    meters: Meters | None = None
+    raised: Raised | None = None
+    suspended: bool = False  # it yielded or awaited: no duration
+    compiled: bool = False  # dynamo compiled during it
+
+
+@dataclass(frozen=True, slots=True)
+class Omitted:
+    """Executions of one statement in one frame that the limit left out, as totals."""
+
+    omitted: int  # how many executions
+    frame: int
+    statement: int
+    line: int
+    host_ns: int  # of all of them together, in the first pass
+
+
+Event = Frame | Step | Omitted
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """A rate a machine can't exceed: from a table (with its source) or measured (and says so)."""
+
+    name: str  # a dtype ("bfloat16", "tf32", "float8"), or "memory"
+    per_second: float | None  # FLOP/s (integer OP/s for int8), bytes/s for memory
+    source: str  # title of the datasheet; "measured: …"; or why there is none: "not in the table"
+    measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the lecture ran on."""
+
+    name: str  # as the driver names it; a CPU by its model name
+    slug: str  # the folder under rendered/: "nvidia-h200", "cpu"
+    device: str  # "cpu" or "cuda"
+    memory_bytes: int | None = None  # of the device
+    multiprocessors: int | None = None
+    compute_capability: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    l2_bytes: int | None = None
+    tf32: str | None = None  # torch.get_float32_matmul_precision(): "highest", "high", "medium"
+    cpu: str | None = None
+    cores: int | None = None  # that the process may use
+    threads: int | None = None  # torch's intra-op threads
+    ram_bytes: int | None = None
+    os: str | None = None
+    peaks: list[Peak] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process that ran the lecture."""
+
+    name: str  # "pass 1", "metering"
+    ended: str  # "complete", "ValueError at line 12", "killed by SIGKILL"
+    cold_ns: int | None = None  # all of main(), first run
+    warm_ns: int | None = None
+    why_no_warm: str | None = None
+    restored: list[str] | None = None  # what the lecture left behind between cold and warm
+    notes: list[str] | None = None  # clocks, temperature, throttling, other users of the GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How the trace was made."""
+
+    lecture: str  # file name
+    started: str  # UTC, ISO 8601
+    seed: int
+    passes: int
+    limit: int
+    complete: bool
+    ended: str = "complete"  # or the first thing that went wrong
+    only: str | None = None
+    commit: str | None = None
+    keep_going: bool = False
+    inspect_all: bool = False
+    processes: list[Process] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)  # what the size cap or a limit left out
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The text that ran."""
+
+    path: str  # relative to the lecture's folder
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One lecture on one machine."""
+
+    title: str
+    run: Run
+    machine: Machine
+    versions: list[tuple[str, str]]  # ("torch", "2.13.0")
+    sources: list[SourceFile]
+    steps: list[Event]
+    schema: int = SCHEMA_VERSION
