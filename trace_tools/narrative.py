@@ -42,7 +42,12 @@ def note(markdown: str) -> None:
 
 
 def link(
-    url: str, title: str | None = None, *, authors: str | None = None, date: str | None = None, description: str | None = None
+    url: str,
+    title: str | None = None,
+    *,
+    authors: str | None = None,
+    date: str | None = None,
+    description: str | None = None,
 ) -> None:
     """Show a reference."""
     _tell(Narrative("link", url=str(url), title=title, authors=authors, date=date, text=description))
@@ -87,7 +92,14 @@ def plot(
         svg = _svg_of(figure)
     _tell(
         Narrative(
-            "plot", title=title, x_label=x_label, y_label=y_label, x_scale=x_scale, y_scale=y_scale, series=series, svg=svg
+            "plot",
+            title=title,
+            x_label=x_label,
+            y_label=y_label,
+            x_scale=x_scale,
+            y_scale=y_scale,
+            series=series,
+            svg=svg,
         )
     )
 

@@ -10,14 +10,18 @@ carry that number, so the tracer and the renderer need to agree on nothing else.
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from trace_tools.errors import LectureError
 
 MODULE = "<module>"
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+CLAUSES = (ast.excepthandler, ast.match_case)  # they hold statements, and are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +63,47 @@ def qualified_name(definition: Statement) -> str:
     return definition.node.name if outer == MODULE else f"{outer}.{definition.node.name}"
 
 
+def read_source(path: str | Path) -> ParsedSource:
+    """Read and parse a file, decoded as Python would (PEP 263) and with "\\n" at the end of each line.
+
+    Raises LectureError when it is missing, can't be read or decoded, or is not Python.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise LectureError(path, None, f"can't be read: {error.strerror}; expected a Python file") from None
+    expected = "expected UTF-8, or another encoding declared in line 1 or 2"
+    try:
+        text = _decode(content)
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        what = f"byte 0x{error.object[error.start]:02x} is not {error.encoding}"
+        raise LectureError(path, line, f"{what}; {expected}") from None
+    except (SyntaxError, LookupError, UnicodeError) as error:
+        raise LectureError(path, None, f"can't be decoded: {error}; {expected}") from None
+    return parse_source(text, str(path))
+
+
+def _decode(content: bytes) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:
+        content.decode("utf-8")  # raises at the byte, unless it is the declaration that is wrong
+        raise
+    return io.StringIO(content.decode(encoding), newline=None).read()
+
+
 def parse_source(text: str, path: str) -> ParsedSource:
-    """Parse `text`; raise `LectureError` at the line where it is not Python."""
+    """Parse `text` (a byte order mark is dropped); raise `LectureError` at the line where it is not Python."""
+    text = text.removeprefix("\ufeff")
     try:
         tree = ast.parse(text, path)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         message = getattr(error, "msg", None) or str(error)
         raise LectureError(path, line, f"not valid Python: {message}") from None
+    except (RecursionError, MemoryError):
+        raise LectureError(path, None, "an expression is nested too deeply to be parsed") from None
     return ParsedSource(path, text, tree, tuple(_walk(tree)))
 
 
@@ -75,8 +112,9 @@ def _walk(tree: ast.Module) -> Iterator[Statement]:
 
     def visit(node: ast.AST, function: str, parent: int | None) -> Iterator[Statement]:
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, CLAUSES):
+                yield from visit(child, function, parent)
             if not isinstance(child, ast.stmt):
-                yield from visit(child, function, parent)  # handlers and cases hold statements too
                 continue
             statement = _statement(next(numbers), child, function, parent)
             yield statement
@@ -99,9 +137,16 @@ def _statement(number: int, node: ast.stmt, function: str, parent: int | None) -
         parent=parent,
         first_line=min([node.lineno, *(d.lineno for d in decorators)]),
         line=node.lineno,
-        header_end=end if body is None else max(node.lineno, body - 1),
+        header_end=end if body is None or body <= _header_line(node) else body - 1,
         end_line=end,
     )
+
+
+def _header_line(node: ast.stmt) -> int:
+    """Return the last line that the header's own expressions reach."""
+    parts = (child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.stmt, *CLAUSES)))
+    ends = (getattr(part, "end_lineno", None) for child in parts for part in ast.walk(child))
+    return max([int(node.lineno), *(int(end) for end in ends if end)])
 
 
 def _first_inner_line(node: ast.stmt) -> int | None:
@@ -109,8 +154,8 @@ def _first_inner_line(node: ast.stmt) -> int | None:
     inner = getattr(node, "body", None) or getattr(node, "cases", None)
     if not inner:
         return None
-    first = inner[0]
+    first: ast.stmt | ast.match_case = inner[0]
     if isinstance(first, ast.match_case):
-        return first.pattern.lineno
+        return int(first.pattern.lineno)
     decorators = getattr(first, "decorator_list", [])
-    return min([first.lineno, *(d.lineno for d in decorators)])
+    return min([int(first.lineno), *(int(d.lineno) for d in decorators)])

@@ -1,0 +1,75 @@
+# make trace    run lecture.py on this machine, write rendered/<machine>/trace.yaml, render its pages
+# make test     run the tests
+# Both set up .venv first, if it is missing or stale. With a Python that already has what is needed,
+# and no network: make trace PYTHON=python3 VENV=none
+
+PYTHON ?= python3
+VENV ?= .venv
+DEVICE ?=
+PASSES ?= 3
+LECTURE ?= lecture.py
+ARGS ?=
+TORCH := 2.13.0
+
+ifeq ($(VENV),none)
+RUN := $(PYTHON)
+READY :=
+else
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# A venv whose Python is gone is stale.
+$(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY))
+endif
+
+.PHONY: trace test render check golden bench inert clean
+
+trace: $(READY)
+	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
+
+test: $(READY)
+	$(RUN) -m pytest $(ARGS)
+
+render: $(READY)
+	$(RUN) -m trace_tools render rendered/*/trace.yaml
+
+check: $(READY)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+golden: $(READY)
+	UPDATE_GOLDEN=1 $(RUN) -m pytest tests $(ARGS)
+	git diff --stat tests
+
+bench: $(READY) $(if $(READY),$(VENV)/.ready-bench)
+	$(RUN) -m tests.bench $(ARGS)
+
+inert: $(READY)
+	$(RUN) -m tests.inert $(ARGS)
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# What a group of dependencies in pyproject.toml asks for, torch apart.
+requirements = $(RUN) -c 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	groups = {"run": project["dependencies"], **project["optional-dependencies"]}; \
+	print(*(line for name in sys.argv[1:] for line in groups[name] if not line.startswith("torch>")), sep="\n")'
+
+# A Python that already has torch lends it to the venv. Otherwise a machine without a GPU gets torch's CPU
+# build where the package index has one by that name, and the pinned release where it has not.
+$(VENV)/.ready: pyproject.toml Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(if $(shell $(PYTHON) -c "import torch" 2>/dev/null && echo yes),--system-site-packages) $(VENV)
+	$(RUN) -c "import torch" 2>/dev/null \
+		|| { nvidia-smi -L >/dev/null 2>&1 && $(RUN) -m pip install -q torch; } \
+		|| $(RUN) -m pip install -q "torch==$(TORCH)+cpu" 2>/dev/null \
+		|| $(RUN) -m pip install -q "torch==$(TORCH)"
+	$(requirements) run dev > $(VENV)/requirements.txt
+	$(RUN) -m pip install -q -r $(VENV)/requirements.txt
+	touch $@
+
+$(VENV)/.ready-bench: $(VENV)/.ready
+	$(requirements) bench > $(VENV)/requirements-bench.txt
+	$(RUN) -m pip install -q -r $(VENV)/requirements-bench.txt
+	touch $@

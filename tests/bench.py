@@ -1,0 +1,299 @@
+"""`make bench`: plain Python, this tool and edtrace side by side, interleaved in one process.
+
+Each round runs the same lecture plainly, under our probes and under edtrace, one after the other, so
+that what the machine does besides falls on all of them; a figure is the median over rounds, with the
+interval between its quartiles. Goals are printed beside the figures; nothing here asserts them.
+
+    python -m tests.bench                  everything
+    python -m tests.bench library file     only these
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import io
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from trace_tools import measurement
+from trace_tools.directives import parse_directives
+from trace_tools.frames import UNSET as UNSET_SIDE
+from trace_tools.instrument import IS_COMPILING, OPEN, UNSET, instrument
+from trace_tools.journal import Journal
+from trace_tools.recorder import Instruments, Recorder, Settings
+from trace_tools.statements import parse_source
+
+Run = Callable[[], float]  # runs a lecture's main() once, returns seconds
+
+LIBRARY = """
+import torch
+
+def train(steps):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    x, y = torch.randn(256, 64), torch.randn(256, 1)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+def main():
+    losses = train(300)  # @inspect losses @stepover
+"""
+
+STATEMENTS = """
+def main():
+    for i in range({n}):
+        x = i
+        y = x
+"""
+
+FRAMES = """
+def f():
+    pass
+
+def main():
+    for i in range({n}):
+        f()
+"""
+
+SCALARS = """
+def main():
+    for i in range({n}):
+        x = i  # @inspect x
+"""
+
+TENSORS = """
+import torch
+
+def main():
+    x = torch.arange(16.0)
+    for i in range({n}):
+        y = x  # @inspect y
+"""
+
+COUNTING = """
+def main():
+    for i in range({n} // 2):
+        x = i
+"""
+
+
+def main(names: Sequence[str]) -> None:
+    """Run the benchmarks named, or all of them."""
+    chosen = names or list(BENCHMARKS)
+    unknown = set(chosen) - set(BENCHMARKS)
+    if unknown:
+        sys.exit(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    for name in chosen:
+        print(f"\n{name}")
+        for line in BENCHMARKS[name]():
+            print(f"  {line}", flush=True)
+
+
+# ------------------------------------------------------------------------------ the three ways to run
+
+
+def plain(source: str) -> Run:
+    """Return a run of the lecture as ordinary Python."""
+    module = types.ModuleType("bench_plain")
+    exec(compile(source, "bench_plain.py", "exec"), vars(module))
+    return lambda: _timed(module.main)
+
+
+def traced(source: str, journals: Path) -> Run:
+    """Return a run of the lecture under this tool's probes, its journal on disk."""
+    import torch
+
+    from trace_tools.values import Describer
+
+    parsed = parse_source(source, "bench_traced.py")
+    program = instrument(parsed, parse_directives(parsed))
+    code = compile(program.tree, "bench_traced.py", "exec")
+    settings = Settings(opaque=frozenset({measurement.measure.__code__}))
+
+    def run() -> float:
+        journal = Journal(journals / "bench.journal")
+        recorder = Recorder(program, journal, Instruments(Describer()), settings)
+        module = types.ModuleType("bench_traced")
+        hooks = {OPEN: recorder.open, IS_COMPILING: torch.compiler.is_compiling, UNSET: UNSET_SIDE}
+        vars(module).update(hooks)
+        exec(code, vars(module))
+        with recorder.watching(lambda: None):
+            seconds = _timed(module.main)
+        journal.close(complete=True)
+        journal.path.unlink()
+        return seconds
+
+    return run
+
+
+def edtraced(source: str, folder: Path) -> Run | None:
+    """Return a run of the lecture under edtrace; None where it is not installed."""
+    try:
+        execute = importlib.import_module("edtrace.execute").execute
+    except ImportError:
+        return None
+    (folder / "bench_edtrace.py").write_text(source, encoding="utf-8")
+    sys.path.insert(0, str(folder))
+
+    def run() -> float:
+        sys.modules.pop("bench_edtrace", None)
+        with contextlib.redirect_stdout(io.StringIO()):
+            try:
+                return _timed(lambda: execute("bench_edtrace", False))
+            finally:
+                sys.settrace(None)  # it leaves its trace function behind
+
+    return run
+
+
+def _timed(function: Callable[[], object]) -> float:
+    gc.collect()
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def rounds(runs: Sequence[Run | None], count: int) -> list[list[float]]:
+    """Return each run's seconds per round, the runs interleaved, after one round that is not counted."""
+    seconds: list[list[float]] = [[] for _ in runs]
+    for number in range(count + 1):
+        for place, run in enumerate(runs):
+            if run is not None:
+                took = run()
+                if number:
+                    seconds[place].append(took)
+    return seconds
+
+
+def spread(samples: Sequence[float], unit: str = "", scale: float = 1.0) -> str:
+    """Return the median and the quartiles of `samples`."""
+    low, middle, high = statistics.quantiles([s * scale for s in samples], n=4)
+    return f"{middle:.3g}{unit} [{low:.3g}, {high:.3g}]"
+
+
+# ------------------------------------------------------------------------------ the benchmarks
+
+
+def library() -> Iterator[str]:
+    """A lecture whose time is in library code: whole runs, as ratios to plain."""
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [plain(LIBRARY), traced(LIBRARY, Path(folder)), edtraced(LIBRARY, Path(folder))]
+        bare, ours, theirs = rounds(runs, 15)
+    yield f"300 steps of Adam, plain      {spread(bare, ' ms', 1e3)}"
+    yield f"traced / plain                {spread([b / a for a, b in zip(bare, ours, strict=True)])}   goal 1.03"
+    if theirs:
+        yield f"edtrace / plain               {spread([b / a for a, b in zip(bare, theirs, strict=True)])}"
+
+
+def statements() -> Iterator[str]:
+    """What one statement, frame or inspection costs more than plain."""
+    cases = [
+        ("unannotated statement", STATEMENTS, 50_000, 3, "goal 0.6"),
+        ("opening a frame", FRAMES, 20_000, 1, "goal 5 (with the two statements around it)"),
+        ("scalar @inspect", SCALARS, 10_000, 1, "goal 5"),
+        ("16-element CPU tensor", TENSORS, 5_000, 1, "goal 40"),
+    ]
+    for name, source, n, per, goal in cases:
+        yield from _cost(name, source, n, per, goal)
+
+
+def _cost(name: str, source: str, n: int, per: int, goal: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        few = source.format(n=200)
+        runs = [plain(source.format(n=n)), traced(source.format(n=n), Path(folder)), plain(few)]
+        bare, ours, bare_few, theirs = rounds([*runs, edtraced(few, Path(folder))], 9)
+    extra = [(b - a) / (n * per) for a, b in zip(bare, ours, strict=True)]
+    line = f"{name:24} {spread(extra, ' µs', 1e6)}   {goal}"
+    if theirs:
+        extra = [(b - a) / (200 * per) for a, b in zip(bare_few, theirs, strict=True)]
+        line += f"   edtrace {spread(extra, ' µs', 1e6)}"
+    yield line
+
+
+def flat() -> Iterator[str]:
+    """Cost per statement, journal and memory, from a thousand to a million executed statements."""
+    for n in (1_000, 10_000, 100_000, 1_000_000):
+        source = COUNTING.format(n=n)
+        with tempfile.TemporaryDirectory() as folder:
+            bare, ours = rounds([plain(source), traced(source, Path(folder))], 5)
+            size = _journal_bytes(source, Path(folder))
+        extra = [(b - a) / n for a, b in zip(bare, ours, strict=True)]
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        yield f"{n:>9,} statements   {spread(extra, ' µs', 1e6):28} journal {size:,} B   process at most {peak} MiB"
+
+
+def _journal_bytes(source: str, folder: Path) -> int:
+    sizes = []
+    close = Journal.close
+
+    def measured(journal: Journal, *, complete: bool) -> None:
+        sizes.append(journal.path.stat().st_size)
+        close(journal, complete=complete)
+
+    Journal.close = measured  # type: ignore[method-assign]
+    try:
+        traced(source, folder)()
+    finally:
+        Journal.close = close  # type: ignore[method-assign]
+    return sizes[-1]
+
+
+def file() -> Iterator[str]:
+    """A 100,000-step trace: writing, loading with validation, bytes a step."""
+    import json
+
+    import yaml
+
+    from tests.traces import big_trace
+    from trace_tools.schema import Step
+    from trace_tools.structure import to_plain
+    from trace_tools.trace_file import load, write
+
+    trace = big_trace(100_000)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.yaml")
+        writing, loading = rounds([lambda: _timed(lambda: write(trace, path)), lambda: _timed(lambda: load(path))], 5)
+        size = path.stat().st_size
+        steps = [event for event in trace.steps if isinstance(event, Step)]
+        values = sum(len(json.dumps(to_plain(step)["values"])) for step in steps if step.values)
+        yield f"write   {spread(writing, ' s')}   goal 2"
+        yield f"load    {spread(loading, ' s')}   goal 2.5"
+        yield f"size    {size / 1e6:.1f} MB, {(size - values) / len(steps):.0f} B a step beyond its values   goal 200"
+        start = time.perf_counter()
+        with path.open(encoding="utf-8") as text:
+            yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        yield f"PyYAML to plain dicts, once: {time.perf_counter() - start:.1f} s"
+
+
+def importing() -> Iterator[str]:
+    """`import trace_tools` in a fresh Python, beyond the interpreter's own start."""
+    package = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+
+    def start(code: str) -> Run:
+        return lambda: _timed(lambda: subprocess.run([sys.executable, "-c", code], env=package, check=True))
+
+    bare, ours = rounds([start("pass"), start("import trace_tools")], 9)
+    yield f"import trace_tools   {spread([b - a for a, b in zip(bare, ours, strict=True)], ' ms', 1e3)}   goal 50"
+
+
+BENCHMARKS = {"library": library, "statements": statements, "flat": flat, "file": file, "importing": importing}
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,327 @@
+"""The lecture: that its sections are there with their claims, that the claims can fail, and that it runs."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import math
+import os
+import re
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from trace_tools.directives import parse_directives
+from trace_tools.narrative import listening
+from trace_tools.schema import Narrative
+from trace_tools.statements import parse_source
+
+LECTURE = Path(__file__).parents[1] / "lecture.py"
+SOURCE = LECTURE.read_text(encoding="utf-8")
+TREE = ast.parse(SOURCE)
+FUNCTIONS = {node.name: node for node in TREE.body if isinstance(node, ast.FunctionDef)}
+
+CLAIMS = {  # section: fewest asserts, and figures of the curriculum that its asserts must hold
+    "overview": (2, {74.5}),
+    "napkin_math": (
+        30,
+        {6.3e24, 143.93, 239.9, 119.9, 3.54, 53.3, 45.7, 1.12e12, 14.5, 21.3, 1.02, 1.14, 3.42, 6.3, 126},
+    ),
+    "memory_accounting": (45, {2304, 2.25, 2.42, 65504, 448, 57344, 1.28, 287, 0.01000213623046875, 65536, 4.5, 8192}),
+    "tensors_from_the_inside": (45, {6, 48, 12, 100}),
+}
+
+
+def load(source: str, name: str) -> ModuleType:
+    """Return `source` run as a module, registered because dataclasses look their module up."""
+    module = ModuleType(name)
+    module.__file__ = str(LECTURE)
+    sys.modules[name] = module
+    exec(compile(source, str(LECTURE), "exec"), module.__dict__)
+    return module
+
+
+@pytest.fixture(scope="module")
+def lecture() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("the_lecture", LECTURE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["the_lecture"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def told(lecture: ModuleType) -> list[Narrative]:
+    """What the whole lecture tells its reader on this machine."""
+    heard: list[Narrative] = []
+    with listening(heard.append):
+        lecture.main()
+    return heard
+
+
+def prose(narratives: list[Narrative]) -> str:
+    return "\n".join(n.text for n in narratives if n.kind == "text" and n.text)
+
+
+def named(function: ast.FunctionDef) -> list[str]:
+    """Return the lecture's own functions that `function` calls or passes on, in order of appearance."""
+    names = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id in FUNCTIONS]
+    return [n.id for n in sorted(names, key=lambda n: (n.lineno, n.col_offset))]
+
+
+def reachable(section: str) -> set[str]:
+    found, waiting = set(), [section]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += named(FUNCTIONS[name])
+    return found
+
+
+def asserts(section: str) -> Iterator[ast.Assert]:
+    for name in sorted(reachable(section)):
+        yield from (node for node in ast.walk(FUNCTIONS[name]) if isinstance(node, ast.Assert))
+
+
+def code_lines(function: ast.FunctionDef) -> int:
+    """Count lines of code: no docstring, blank or comment line, nor a call of `text` or `note`."""
+    told = [n for n in ast.walk(function) if isinstance(n, ast.Expr) and isinstance(n.value, (ast.Call, ast.Constant))]
+    prose_lines: set[int] = set()
+    for node in told:
+        value = node.value
+        if isinstance(value, ast.Constant) or (isinstance(value.func, ast.Name) and value.func.id in ("text", "note")):
+            prose_lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = SOURCE.splitlines()
+    numbers = range(function.lineno, (function.end_lineno or function.lineno) + 1)
+    return sum(n not in prose_lines and lines[n - 1].strip()[:1] not in ("", "#") for n in numbers)
+
+
+def test_main_calls_one_function_per_section_in_the_order_of_the_curriculum() -> None:
+    assert named(FUNCTIONS["main"])[: len(CLAIMS)] == list(CLAIMS)
+
+
+@pytest.mark.parametrize("section", CLAIMS)
+def test_a_section_has_a_title_and_its_claims(section: str) -> None:
+    assert ast.get_docstring(FUNCTIONS[section])
+    fewest, figures = CLAIMS[section]
+    claims = list(asserts(section))
+    assert len(claims) >= fewest
+    constants = {n.value for claim in claims for n in ast.walk(claim) if isinstance(n, ast.Constant)}
+    assert figures <= constants
+
+
+def test_every_function_is_called_and_has_a_title() -> None:
+    used = set().union(*(reachable(section) for section in named(FUNCTIONS["main"])))
+    assert set(FUNCTIONS) - used == {"main"}
+    assert [name for name in used if not ast.get_docstring(FUNCTIONS[name])] == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_fits_on_a_screen(name: str) -> None:
+    assert code_lines(FUNCTIONS[name]) <= 25
+
+
+def test_a_claim_compares_two_different_things() -> None:
+    for section in CLAIMS:
+        for claim in asserts(section):
+            assert not isinstance(claim.test, ast.Constant)
+            if isinstance(claim.test, ast.Compare):
+                sides = [ast.dump(side) for side in (claim.test.left, *claim.test.comparators)]
+                assert len(set(sides)) == len(sides), ast.unparse(claim)
+                names = [n for n in ast.walk(claim.test) if isinstance(n, (ast.Name, ast.Call))]
+                assert names, f"nothing runs in: {ast.unparse(claim)}"
+
+
+def test_every_annotation_can_be_read() -> None:
+    directives = parse_directives(parse_source(SOURCE, "lecture.py"))
+    assert sum(directive.name == "inspect" for directive in directives) > 100
+
+
+def test_python_runs_it_alone(tmp_path: Path) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "2", "PYTHONPATH": str(LECTURE.parent)}
+    started = time.monotonic()
+    with (tmp_path / "output").open("w+") as output:
+        process = subprocess.Popen(
+            [sys.executable, LECTURE], cwd=tmp_path, env=environment, stdout=output, stderr=output
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        assert (process.returncode, output.read()) == (0, "")
+    assert time.monotonic() - started < 20
+    if not torch.cuda.is_available():  # a CUDA context alone takes gigabytes
+        assert usage.ru_maxrss * 1024 < 1.5e9
+
+
+def test_what_is_told(told: list[Narrative]) -> None:
+    kinds = [n.kind for n in told]
+    assert kinds.count("text") > 80
+    assert kinds.count("link") > 20
+    assert kinds.count("table") >= 7
+    assert kinds.count("plot") >= 9
+    words = prose(told)
+    assert re.findall(r"\b(None|nan|inf)\b", words) == []
+    assert ("Not run: no CUDA device" in words) is not torch.cuda.is_available()
+
+
+def test_every_reference_is_shown_and_is_a_web_address(lecture: ModuleType, told: list[Narrative]) -> None:
+    shown = [n.url for n in told if n.kind == "link"]
+    assert sorted(set(shown)) == sorted({reference["url"] for reference in lecture.REFERENCES.values()})
+    assert all(url is not None and url.startswith("https://") for url in shown)
+
+
+def test_it_tells_the_same_twice(lecture: ModuleType) -> None:
+    first: list[Narrative] = []
+    second: list[Narrative] = []
+    for heard in (first, second):
+        with listening(heard.append):
+            lecture.overview()
+            lecture.block_scaling(lecture.FloatFormat(2, 1, 0))
+            lecture.views()
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("fp32", "bf16", "sentence"),
+    [
+        (67e12, 989.5e12, "bf16 is 14.8 times as fast"),
+        (1e11, 1e11, "no faster than fp32, and no slower"),
+        (1e11, 2e10, "**slower**: 0.20 of fp32's speed"),
+        (None, None, "No peak is known"),
+        (1e11, None, "No peak is known"),
+    ],
+)
+def test_the_prose_follows_the_machine(
+    lecture: ModuleType, monkeypatch: pytest.MonkeyPatch, fp32: float | None, bf16: float | None, sentence: str
+) -> None:
+    peaks = {"float32": fp32, "bfloat16": bf16}
+    monkeypatch.setattr(lecture, "peak_flops", peaks.__getitem__)
+    heard: list[Narrative] = []
+    with listening(heard.append):
+        lecture.speed_of_formats()
+    assert sentence in prose(heard)
+
+
+def test_the_gpu_parts_on_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the lines that need CUDA on the CPU, with an allocator that says what a GPU's would."""
+    on_cpu = SOURCE.replace('device="cuda"', 'device="cpu"').replace('x.to("cuda")', "x.clone()")
+    module = load(on_cpu, "the_lecture_on_a_stand_in")
+    matrix, workspace = 32 * 32 * 4, 2**25
+    before, after = 512, 512 + 2 * matrix
+    said = [before, after, after + workspace + matrix, after + workspace + 2 * matrix, after]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", iter(said).__next__)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 2**26)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**36, 2**37))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=2**37))
+    monkeypatch.setattr(module, "device", lambda: "cpu")
+    monkeypatch.setattr(module, "copy_rate", lambda: 4e15)
+    monkeypatch.setattr(module, "peak_bandwidth", lambda: 4.8e12)
+    heard: list[Narrative] = []
+    with listening(heard.append):
+        assert module.allocated_on_the_gpu() == 8192
+        rate = module.transfer_rate()
+        module.draw_both_memories(rate)
+    assert f"{workspace} bytes just now" in prose(heard)
+    assert rate > 0
+    [allocated, reserved, _] = next(n.rows for n in heard if n.kind == "table" and n.rows)
+    assert (allocated[1], reserved[1]) == (after / 2**20, 64.0)
+    assert "memory: 128 GiB" in str(heard[-1].svg)
+
+
+def finite_codes(form: tuple[int, int, int]) -> int:
+    exponent_bits, mantissa_bits, reserved = form
+    return int(2 ** (exponent_bits + mantissa_bits)) - reserved
+
+
+def test_decode_agrees_with_struct_on_every_fp16(lecture: ModuleType) -> None:
+    form = lecture.FloatFormat(5, 10, 2**10)
+    for code in range(finite_codes(form)):
+        assert lecture.decode(code, form) == struct.unpack("<e", struct.pack("<H", code))[0]
+
+
+@pytest.mark.parametrize(
+    ("form", "float_code", "integer_code"), [((5, 10, 2**10), "<e", "<H"), ((8, 23, 2**23), "<f", "<I")]
+)
+def test_encode_agrees_with_struct(
+    lecture: ModuleType, form: tuple[int, int, int], float_code: str, integer_code: str
+) -> None:
+    generator = np.random.default_rng(0)
+    values = np.exp(generator.uniform(np.log(1e-8), np.log(6e4), 2000)).tolist()
+    for value in [*values, 65504.0, 2.0**-24, 1.0, 1 + 2.0**-11, 1 + 3 * 2.0**-11]:  # ties go to even
+        expected = struct.unpack(integer_code, struct.pack(float_code, value))[0]
+        assert lecture.encode(value, lecture.FloatFormat(*form)) == expected
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("fp16", np.float16), ("fp32", np.float32), ("fp64", np.float64)])
+def test_limits_agree_with_numpy(lecture: ModuleType, name: str, dtype: type) -> None:
+    info = np.finfo(dtype)
+    expected = [float(v) for v in (info.max, info.smallest_normal, info.smallest_subnormal, info.eps)]
+    assert list(lecture.limits(lecture.floating_point_formats()[name]).values()) == expected
+
+
+def test_round_to_grid_finds_the_nearest(lecture: ModuleType) -> None:
+    grid = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    x = torch.linspace(-13, 13, 101).view(1, -1)
+    rounded = lecture.round_to_grid(x, torch.tensor(2.0), grid)
+    signed = [sign * 2 * point for point in grid.tolist() for sign in (1, -1)]
+    for value, found in zip(x.flatten().tolist(), rounded.flatten().tolist(), strict=True):
+        assert math.isclose(abs(found - value), min(abs(point - value) for point in signed), abs_tol=1e-6)
+
+
+MISTAKES = [  # a trap walked into: what to run, what is there, what is put in its place
+    ("time_to_train", "promised = H100_SPARSE_BF16 / 2", "promised = H100_SPARSE_BF16"),
+    ("time_to_train", "gpus = 70e9, 15e12, 1024", "gpus = 70e9, 15e12, 1000"),
+    ("largest_model", '"all fp32": (4, 4, 0, 4 + 4)', '"all fp32": (4, 4, 0, 4)'),
+    (
+        "states_of_a_real_step",
+        "((torch.float32, 16), (torch.bfloat16, 8))",
+        "((torch.float32, 16), (torch.bfloat16, 12))",
+    ),
+    (
+        "states_of_a_real_step",
+        "return [weight, gradient, first, second, master_weight]",
+        "return [weight, gradient, first]",
+    ),
+    ("adam_by_hand_is_adam", ".sqrt() + 1e-8)", " + 1e-8).sqrt()"),
+    ("copies_of_autocast", "with hooks, torch.autocast(", "with hooks, torch.autocast(enabled=False, device_type="),
+    ("optimizer_states", "momentum=0.9", "momentum=0"),
+    ("zero_stages", '"stage 1: states": 4 + 12 / n', '"stage 1: states": 2 + 12 / n'),
+    ("where_the_six_comes_from", "4 * parameters * tokens", "2 * parameters * tokens"),
+    ("where_the_six_bends", "+ 12 * layers * width * length**2\n", "+ 6 * layers * width * length**2\n"),
+    ("best_model_for_the_compute", "math.sqrt(compute / 120)", "math.sqrt(compute / 20)"),
+    ("bytes_of_a_tensor", "torch.empty(4 * 12288, 12288,", "torch.empty(3 * 12288, 12288,"),
+    ("memory_accounting", "return fraction * 2.0 ** (1 - bias)", "return fraction * 2.0 ** (0 - bias)"),
+    ("memory_accounting", "FloatFormat(4, 3, reserved_codes=1)", "FloatFormat(4, 3, reserved_codes=8)"),
+    ("memory_accounting", "exponent_field = exponent + 15", "exponent_field = exponent + 16"),
+    ("range_and_precision", "w - 2.1 * w", "w - 1.9 * w"),
+    ("memory_accounting", "x.abs().amax(dim=1, keepdim=True)", "x.abs().amax()[None, None]"),
+    ("storage_and_strides", "row * x.stride(0)", "row * x.stride(1)"),
+    ("views", "x.transpose(0, 1)", "x.transpose(0, 1).contiguous()"),
+    ("writing_through_a_view", "row.mul_(2)", "row = row.mul(2)"),
+    ("expanding", "bias.expand(3, 4)", "bias.repeat(1, 4)"),
+    ("contiguity", "transposed.view(6)", "transposed.reshape(6)"),
+    ("what_copies", '"x.t()": x.t()', '"x.t()": x.t().contiguous()'),
+    ("what_views_and_copies_cost", "count(lambda: x.t()),", "count(lambda: x.t().clone()),"),
+    ("causal_mask", "lower = ones.tril()", "lower = ones.triu()"),
+    ("causal_mask", "masked_fill(~allowed,", "masked_fill(allowed,"),
+    ("matrix_multiplication", "2 * batch * sequence * width * outputs", "batch * sequence * width * outputs"),
+]
+
+
+@pytest.mark.parametrize(("function", "right", "wrong"), MISTAKES)
+def test_a_claim_fails_when_the_lecture_is_wrong(function: str, right: str, wrong: str) -> None:
+    assert SOURCE.count(right) >= 1
+    module = load(SOURCE.replace(right, wrong), "the_mistaken_lecture")
+    with pytest.raises(AssertionError):
+        getattr(module, function)()

@@ -1,0 +1,136 @@
+"""The journals of one run → its Trace, whether the run is complete or not.
+
+A run's folder holds lecture.py (the text that ran), run.json (what was asked), machine.json and
+versions.json, and for each process its journal, its output and, once it ended, its status.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import signal
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trace_tools.directives import parse_directives
+from trace_tools.errors import UsageError
+from trace_tools.instrument import instrument
+from trace_tools.machine import from_json, slug
+from trace_tools.merge import Runs, events
+from trace_tools.runs import COMPLETE, ProcessRecord, RunRecord, read_process
+from trace_tools.schema import Process, Run, SourceFile, Trace
+from trace_tools.size_cap import capped
+from trace_tools.statements import ParsedSource
+
+if TYPE_CHECKING:
+    from trace_tools.tracer import RunNotes
+
+METERING = "metering"
+
+
+def assemble(folder: Path, source: ParsedSource, notes: RunNotes) -> Trace:
+    """Return the trace of the run in `folder`. Raises UsageError when no step was recorded."""
+    processes = [_read(path, source) for path in _journals(folder)]
+    timed = [run for process in processes if process.name != METERING for run in _usable(process)]
+    if not timed or not timed[0].steps:
+        raise UsageError(f"{source.path}: nothing was recorded; {_last_words(folder)}")
+    metered = next((run for p in processes if p.name == METERING for run in p.runs), None)
+    machine = from_json((folder / "machine.json").read_text(encoding="utf-8"))
+    directives = parse_directives(source)
+    runs = Runs.of(timed, metered, other_device_seed=machine.device != "cpu")
+    annotated = frozenset(d.statement for d in directives if d.name == "inspect")
+    program = instrument(source, directives)
+    made = [_process(process, folder, source) for process in processes]
+    finished = len(processes) == notes.passes + 1 and all(process.ended == COMPLETE for process in made)
+    steps, dropped = capped(events(runs, program, source, annotated))
+    return Trace(
+        title=_title(source, notes.lecture),
+        run=Run(
+            lecture=notes.lecture,
+            started=notes.started,
+            seed=notes.seed,
+            passes=notes.passes,
+            limit=notes.limit,
+            complete=finished,
+            ended=COMPLETE if finished else _ended(made, notes),
+            only=notes.only,
+            commit=notes.commit,
+            keep_going=notes.keep_going,
+            inspect_all=notes.inspect_all,
+            processes=made,
+            dropped=dropped,
+        ),
+        machine=replace(machine, slug=slug(notes.name)) if notes.name else machine,
+        versions=[(name, version) for name, version in json.loads((folder / "versions.json").read_text("utf-8"))],
+        sources=[SourceFile(notes.lecture, source.text)],
+        steps=steps,
+    )
+
+
+def _journals(folder: Path) -> list[Path]:
+    """Return the journals in the order their processes ran."""
+    passes = sorted(folder.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
+    return [*passes, *folder.glob(f"{METERING}.journal")]
+
+
+def _read(path: Path, source: ParsedSource) -> ProcessRecord:
+    return read_process(path.stem.replace("-", " "), path, source)
+
+
+def _usable(process: ProcessRecord) -> Iterable[RunRecord]:
+    """Yield the runs whose samples count: a warm run that failed after a complete cold one does not."""
+    for run in process.runs:
+        if run.status == COMPLETE or run.name.endswith("cold"):
+            yield run
+
+
+def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:
+    times = {run.name.rpartition(", ")[2]: run.ns for run in process.runs if run.status == COMPLETE}
+    return Process(
+        name=process.name,
+        ended=process.done or _how_it_ended(process, folder, source),
+        cold_ns=times.get("cold"),
+        warm_ns=times.get("warm"),
+        why_no_warm=process.why_no_warm,
+        restored=process.restored or None,
+        notes=list(dict.fromkeys(process.notes)) or None,
+    )
+
+
+def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) -> str:
+    """Say how a process ended that could not say so itself."""
+    status = folder / f"{process.name.replace(' ', '-')}.status"
+    code = int(status.read_text(encoding="utf-8")) if status.exists() else None
+    if code is None:
+        how = "stopped when the tracer was killed"
+    elif code < 0:
+        how = f"killed by {signal.Signals(-code).name}"
+    else:
+        how = f"exited with status {code}"
+    last = process.runs[-1].open_statement if process.runs else None
+    return how if last is None else f"{how} at line {source.statements[last].line}"
+
+
+def _ended(processes: list[Process], notes: RunNotes) -> str:
+    for process in processes:
+        if process.ended != COMPLETE:
+            return f"{process.ended} ({process.name})"
+    return f"stopped after {len(processes)} of {notes.passes + 1} processes"
+
+
+def _last_words(folder: Path) -> str:
+    """Return the last line that any process printed to its own output."""
+    for path in sorted(folder.glob("*.out")):
+        lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        if lines:
+            return lines[-1]
+    return "no process said why"
+
+
+def _title(source: ParsedSource, lecture: str) -> str:
+    doc = ast.get_docstring(source.tree) or ""
+    first = doc.strip().split("\n\n")[0].replace("\n", " ")
+    return re.sub(r"\.$", "", first) or Path(lecture).stem

@@ -1,0 +1,302 @@
+"""One process of a trace: runs the lecture under probes, cold and then warm, into its journal.
+
+    python -m trace_tools.child job.json
+
+The parent writes the job and reads the journal. What comes out besides: lines of JSON on the
+descriptor `progress`, one when a run starts and one for each function that `main` calls.
+Records of its own in the journal: ["run", name], then that run's, then ["end", status, ns]; before
+them ["note", text] of the machine's state, between them ["restored", names].
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import json
+import linecache
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_tools import narrative
+from trace_tools.directives import parse_directives
+from trace_tools.frames import UNSET as UNSET_SIDE
+from trace_tools.inspect_all import inspect_all
+from trace_tools.instrument import IS_COMPILING, OPEN, UNSET, Instrumented, instrument
+from trace_tools.journal import Journal
+from trace_tools.leftovers import Leftovers, seed_everything, working_directory
+from trace_tools.recorder import Instruments, Recorder, Settings
+from trace_tools.redact import Redactor
+from trace_tools.statements import parse_source
+from trace_tools.structure import to_plain
+
+COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one process is to do."""
+
+    name: str  # "pass 1", "metering"
+    lecture: str  # absolute path
+    text: str  # the source, as the parent read it
+    journal: str
+    device: str  # "cpu" or "cuda"
+    seed: int
+    limit: int
+    skipped: list[str]  # functions that `main` is not to call
+    keep_going: bool
+    inspect_all: bool
+    progress: int  # file descriptor
+    parent: int  # process id
+
+    @property
+    def metering(self) -> bool:
+        return self.name == "metering"
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Job:
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def main(job_path: str) -> int:
+    """Run the job; return 0 when every run of it was complete."""
+    job = Job.load(Path(job_path))
+    source = parse_source(job.text, job.lecture)
+    directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
+    program = instrument(source, directives, frozenset(job.skipped))
+    linecache.cache[job.lecture] = (len(job.text), None, job.text.splitlines(keepends=True), job.lecture)
+    code = compile(program.tree, job.lecture, "exec", dont_inherit=True)
+    journal = Journal(Path(job.journal))
+    os.register_at_fork(after_in_child=journal.forget)
+    status = _Process(job, program, code, journal).run()
+    atexit._run_exitfuncs()
+    return 0 if status == COMPLETE else 1
+
+
+class _Process:
+    def __init__(self, job: Job, program: Instrumented, code: types.CodeType, journal: Journal) -> None:
+        import torch  # before the lecture does, so that seeds and settings are the same in each run
+
+        self.torch = torch
+        self.job = job
+        self.program = program
+        self.code = code
+        self.journal = journal
+        self.redact = Redactor.of_this_machine()
+        self.module_name: str | None = None
+        self.place: str | None = None  # the last one told to the parent
+
+    def run(self) -> str:
+        """Run the lecture: in a timed process cold and then warm, in the metering process once."""
+        self._note_conditions()
+        folder = str(Path(self.job.lecture).parent)
+        sys.argv[:] = [self.job.lecture]
+        sys.path.insert(0, folder)
+        before = Leftovers.read()
+        status = self._run("cold")
+        if status == COMPLETE and not self.job.metering:
+            self.journal.write([["restored", before.restore()]])
+            warm = self._run("warm")
+            if warm != COMPLETE:  # the cold samples serve, and the trace says why
+                self.journal.write([["no warm", warm]])
+                status = warm if warm.startswith("KeyboardInterrupt") else COMPLETE
+        self._note_conditions()
+        self.journal.write([["done", status]])
+        self.journal.close(complete=status == COMPLETE)
+        return status
+
+    def _run(self, name: str) -> str:
+        self.journal.write([["run", name]])
+        self._progress(name)
+        seed_everything(self.job.seed, self.job.seed + 1 if self.job.metering else None)
+        recorder = self._recorder()
+        module = self._module(recorder)
+        started = time.perf_counter_ns()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_scratch_folder(Path(self.job.lecture)))
+            stack.enter_context(self._meter(recorder))
+            stack.enter_context(_listening(recorder, self.redact))
+            stack.enter_context(recorder.watching(self._alive(recorder)))
+            status = self._execute(module)
+        self.journal.write([["end", status, time.perf_counter_ns() - started]])
+        return status
+
+    def _execute(self, module: types.ModuleType) -> str:
+        try:
+            exec(self.code, vars(module))
+            module.main()
+        except BaseException as error:
+            return f"{type(error).__name__} at line {_line_in(error, self.job.lecture)}"
+        return COMPLETE
+
+    def _module(self, recorder: Recorder) -> types.ModuleType:
+        """Return the module the lecture runs in: registered, not `__main__`, on the search path."""
+        path = Path(self.job.lecture)
+        name = f"{path.stem}_lecture" if path.stem in {*sys.stdlib_module_names, *sys.modules} else path.stem
+        name = self.module_name = self.module_name or name
+        module = types.ModuleType(name)
+        sys.modules[name] = module
+        hooks = {OPEN: recorder.open, IS_COMPILING: self.torch.compiler.is_compiling, UNSET: UNSET_SIDE}
+        vars(module).update(hooks, __file__=str(path))
+        return module
+
+    def _recorder(self) -> Recorder:
+        from trace_tools import measurement
+        from trace_tools.meters import Meter
+        from trace_tools.values import Describer
+
+        cuda = self.torch.cuda if self.job.device == "cuda" else None
+        settings = Settings(
+            limit=self.job.limit,
+            failing_claims_raise=not (self.job.keep_going or self.job.metering),
+            opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
+            describe_values=not self.job.metering or cuda is not None,
+        )
+        instruments = Instruments(
+            describe=Describer(redact=self.redact),
+            cuda=cuda,
+            meter=Meter() if self.job.metering else None,
+            section=self._progress,
+        )
+        return Recorder(self.program, self.journal, instruments, settings)
+
+    @contextlib.contextmanager
+    def _meter(self, recorder: Recorder) -> Iterator[None]:
+        from trace_tools.measurement import single_calls
+
+        if recorder.instruments.meter is None:
+            yield
+            return
+        with recorder.instruments.meter, single_calls():
+            yield
+
+    def _note_conditions(self) -> None:
+        from trace_tools.machine import conditions
+
+        self.journal.write([["note", text] for text in conditions()])
+
+    def _progress(self, place: str) -> None:
+        if place == self.place:
+            return
+        self.place = place
+        with contextlib.suppress(OSError):  # a parent that no longer listens
+            os.write(self.job.progress, json.dumps([self.job.name, place]).encode() + b"\n")
+
+    def _alive(self, recorder: Recorder) -> Callable[[], None]:
+        """Return what the watching thread does: end with the parent, and listen to dynamo once it is there."""
+        listening_to_dynamo = False
+
+        def alive() -> None:
+            nonlocal listening_to_dynamo
+            if os.getppid() != self.job.parent:
+                recorder.flush()
+                os._exit(1)
+            handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+            if handler is not None and not listening_to_dynamo:
+                listening_to_dynamo = True
+                handler.register_start_callback(lambda *_: recorder.mark("compiled"))
+
+        return alive
+
+
+@contextlib.contextmanager
+def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[None]:
+    """Record narrative calls, what is printed, warnings, and which thread was started by which frame."""
+    start = threading.Thread.start
+
+    def recorded_start(self: threading.Thread) -> None:
+        owner = recorder.owner(sys._getframe(1))
+        if owner is not None:
+            recorder.started_by[self] = owner
+        start(self)
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        recorder.emit("W", redact(f"{category.__name__}: {message}"))
+
+    stdout, show_before = sys.stdout, warnings.showwarning
+    sys.stdout = _Printed(lambda text: recorder.emit("O", redact(text)))
+    warnings.showwarning = show
+    threading.Thread.start = recorded_start  # type: ignore[method-assign]
+    try:
+        with narrative.listening(lambda told: recorder.emit("N", _redacted(to_plain(told), redact))):
+            yield
+    finally:
+        threading.Thread.start = start  # type: ignore[method-assign]
+        warnings.showwarning = show_before
+        sys.stdout = stdout
+
+
+def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(plain, str):
+        return redact(plain)
+    if isinstance(plain, list):
+        return [_redacted(item, redact) for item in plain]
+    if isinstance(plain, dict):
+        return {key: _redacted(value, redact) for key, value in plain.items()}
+    return plain
+
+
+class _Printed(io.TextIOBase):
+    """Standard output, each write told to a listener."""
+
+    encoding = "utf-8"
+
+    def __init__(self, listener: Callable[[str], None]) -> None:
+        self.listener = listener
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.listener(str(text))
+        return len(text)
+
+    def fileno(self) -> int:
+        return 1
+
+
+@contextlib.contextmanager
+def _scratch_folder(lecture: Path) -> Iterator[None]:
+    """Work in a new folder in which the lecture's neighbours are linked."""
+    before = os.getcwd()
+    folder = tempfile.mkdtemp(prefix="lecture-")
+    for neighbour in lecture.parent.iterdir():
+        if not neighbour.name.startswith("."):
+            os.symlink(neighbour, Path(folder, neighbour.name))
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        if working_directory() == folder:
+            os.chdir(before)  # else it stays for `Leftovers` to find
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _line_in(error: BaseException, path: str) -> int | None:
+    """Return the line of the lecture that the traceback ends at, or nearest to."""
+    entry, line = error.__traceback__, None
+    while entry is not None:
+        if entry.tb_frame.f_code.co_filename == path:
+            line = entry.tb_lineno
+        entry = entry.tb_next
+    return line
+
+
+if __name__ == "__main__":
+    exit_status = main(sys.argv[1])
+    sys.stderr.flush()
+    os._exit(exit_status)  # threads that the lecture left behind don't keep the process

@@ -1,0 +1,267 @@
+"""What the pages say, as one value: `compose` makes it, the Markdown and HTML writers write it.
+
+    Document
+      opening    what `main` itself says and does        setup    the module's own code
+      sections   one per function that `main` calls
+        blocks   Said (prose, figure, table, link, image)
+                 Listing → Row (one statement) → Execution → Call → blocks …
+
+Every execution that the trace holds is in the tree; `salient` is the one rule for which are shown where
+all would be too many. Leaf facts (Value, Claim, Meters, Narrative) are the trace's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeVar
+
+from trace_tools.schema import Claim, Machine, Meters, Narrative, Run, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Durations of one step, one per timed pass.
+
+    `clock` is "device" (between device events), "host", or "launch": the host's share of work that the
+    device may not have finished, which says nothing about how long it took.
+    """
+
+    clock: Literal["device", "host", "launch"]
+    samples_ns: tuple[int, ...]
+    cold_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """An achieved rate beside the roof it is measured against."""
+
+    name: str  # "FLOP/s" or "B/s"
+    per_second: float
+    share: float | None = None  # of the roof
+    roof: str | None = None  # what the roof is, or why there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception at a statement it left; `caught` where the lecture went on, `origin` where it began."""
+
+    type: str
+    message: str
+    caught: bool
+    origin: bool
+    line: int | None = None  # of the lecture, nearest to where it was raised
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One execution of the statement (or statements) of a row."""
+
+    step: int
+    number: int  # the n-th in its frame
+    values: tuple[tuple[str, Value], ...] = ()
+    claim: Claim | None = None
+    timing: Timing | None = None
+    annotated: bool = False
+    meters: Meters | None = None
+    rates: tuple[Rate, ...] = ()
+    allocated_bytes: int | None = None
+    stdout: str | None = None
+    warnings: tuple[str, ...] = ()
+    failure: Failure | None = None
+    calls: tuple[Call, ...] = ()
+    compiled: bool = False
+    suspended: bool = False
+
+    @property
+    def troubled(self) -> bool:
+        """Whether something here must not be overlooked: a failed claim, an exception nobody caught."""
+        failed = self.failure is not None and not self.failure.caught
+        return failed or (self.claim is not None and not self.claim.held) or any(call.troubled for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """One physical line of a source; `indent` leading characters are not shown."""
+
+    source: int
+    number: int
+    text: str
+    indent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The lines of one statement (a compound one's header), with what each execution did."""
+
+    lines: tuple[CodeLine, ...]
+    anchor: str
+    executions: tuple[Execution, ...] = ()
+    omitted: int = 0  # executions that only count
+    omitted_ns: int = 0  # all of them together
+    ran: bool = True
+    arguments: tuple[tuple[str, Value], ...] = ()  # on the `def` line of a call
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Consecutive rows of code."""
+
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading inside prose."""
+
+    level: int
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One narrative call, in its place: prose, a note, a link, an image, a table, a plot."""
+
+    narrative: Narrative
+    number: int  # counts within the page, from 1
+    headings: tuple[Heading, ...] = ()  # of its prose
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a lecture function: the code it ran and what it observed.
+
+    `shown` is "part" when it speaks to the reader: its blocks then stand in the text under its title; else
+    "open", "folded", or "named" when the same code stands on the page already.
+    """
+
+    function: str
+    frame: int
+    number: int  # the n-th call of this function in the section
+    total: int
+    anchor: str  # of the first call of the function that is shown, when this one is only named
+    title: str  # first line of its docstring, else its name
+    header: Row | None  # its `def` line
+    blocks: tuple[Block, ...]
+    level: int  # of its heading when it is a part
+    shown: Literal["part", "open", "folded", "named"] = "folded"
+    thread: str | None = None
+    troubled: bool = False
+
+
+Block = Listing | Said | Call
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLine:
+    """One `assert` of a section: how often it was judged, and the execution that speaks for all of them."""
+
+    anchor: str  # "" when no execution of it is on the page
+    line: int
+    claim: Claim  # the first that failed, else the last
+    judged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One function that `main` calls, as a page."""
+
+    number: int
+    slug: str  # "03-tensors"
+    function: str
+    title: str
+    summary: str | None  # the rest of its docstring, Markdown
+    blocks: tuple[Block, ...]
+    headings: tuple[Heading, ...]
+    claims: tuple[ClaimLine, ...]
+    timing: Timing | None
+    steps: int
+    shared: tuple[str, ...] = ()  # storages that several of its expressions lie in
+    failure: Failure | None = None
+
+    @property
+    def held(self) -> int:
+        """How many claims held in every timed run."""
+        return sum(line.claim.held for line in self.claims)
+
+    @property
+    def failed(self) -> int:
+        """How many claims did not."""
+        return len(self.claims) - self.held
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something every page must say: the trace is partial, or stale, or lost something."""
+
+    kind: Literal["partial", "stale", "failed", "info"]
+    text: str
+    link: str | None = None  # relative to the machine's folder
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A source as it is shown: its path and lines, without the directives."""
+
+    path: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One lecture on one machine."""
+
+    title: str
+    run: Run
+    machine: Machine
+    versions: tuple[tuple[str, str], ...]
+    sources: tuple[SourceText, ...]
+    opening: tuple[Block, ...]
+    setup: tuple[Block, ...]
+    sections: tuple[Section, ...]
+    notices: tuple[Notice, ...]
+    claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
+
+    @property
+    def held(self) -> int:
+        """How many claims of the whole lecture held."""
+        return sum(s.held for s in self.sections) + sum(line.claim.held for line in self.claims_outside)
+
+    @property
+    def failed(self) -> int:
+        """How many did not."""
+        return sum(s.failed for s in self.sections) + sum(not line.claim.held for line in self.claims_outside)
+
+
+class _MayTrouble(Protocol):
+    @property
+    def troubled(self) -> bool: ...
+
+
+_T = TypeVar("_T", bound=_MayTrouble)
+
+TROUBLED_SHOWN = 4
+
+
+def salient(items: Sequence[_T]) -> tuple[_T, ...]:
+    """Return the executions or calls to show: the first, the last, and the first few with trouble, in order."""
+    troubled = [place for place, item in enumerate(items) if item.troubled][:TROUBLED_SHOWN]
+    places = sorted({0, len(items) - 1, *troubled}) if items else []
+    return tuple(items[place] for place in places)
+
+
+def visible(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield every block that a page shows, in order, those of its calls included."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Call) and block.shown != "named":
+            yield from visible(block.blocks)
+        elif isinstance(block, Listing):
+            for row in block.rows:
+                yield from visible(calls_shown(row))
+
+
+def calls_shown(row: Row) -> tuple[Call, ...]:
+    """Return the calls that are shown under a row."""
+    return tuple(call for execution in salient(row.executions) for call in salient(execution.calls))

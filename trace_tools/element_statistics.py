@@ -1,0 +1,182 @@
+"""Statistics of a large array, block by block, so that temporaries stay small.
+
+The same code serves NumPy arrays and torch tensors: it uses only slicing, comparison, arithmetic and
+the methods `sum`, `min` and `max`. Counts are exact, sums are in float64, and elements that a
+dimension of stride 0 repeats are read once.
+
+    summarize(x, x.strides, Reading(floats=lambda block: block.astype("float64")), chunk=2**18, limit=2**26)
+    # Summary({"min": -1.0, "max": 1.0, "mean": 0.1, "std": 0.5, "zero": 3, "histogram": […]}, 300, [])
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+BINS = 16
+CORNER = (4, 8)  # rows and columns shown of a large array
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a block of one element type becomes numbers."""
+
+    floats: Callable[[Any], Any]  # block → float64 of the same shape
+    integers: Callable[[Any], Any] | None = None  # block → integers, whose min and max are taken exactly
+    origin: int = 0  # to add to those, where `integers` had to shift them
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The fields of a `schema.Statistics` that are not at their default, and how they came about."""
+
+    fields: dict[str, Any]
+    read: int  # elements
+    notes: list[str]
+
+
+def summarize(x: Any, strides: Sequence[int], reading: Reading, *, chunk: int, limit: int) -> Summary:
+    """Return the statistics of all elements of an array.
+
+    `chunk` is the number of elements read at once; of more than `limit` elements in memory, every
+    k-th index along the longest dimension is read (`limit` ≥ 1). `std` divides by n - 1, as `torch.std` does.
+    """
+    x, repeats = _without_repeats(x, strides)
+    x, notes = _sample(x, limit)
+    order = sorted(range(len(strides)), key=lambda dim: -abs(strides[dim]))
+    moments = _Moments()
+    for block in blocks(x, order, chunk):
+        moments.add(block, reading)
+    fields = moments.fields(repeats)
+    bins = _histogram(blocks(x, order, chunk), reading, moments)
+    if bins is not None:
+        fields["histogram"] = [count * repeats for count in bins]
+    if moments.count and "mean" not in fields:
+        notes.append("the mean is beyond float64")
+    return Summary(fields, math.prod(x.shape), notes)
+
+
+def corner_shape(shape: Sequence[int]) -> list[int]:
+    """Return the shape of the block at the origin that is shown of a large array of this shape."""
+    outer, inner = shape[:-2], shape[-2:]
+    return [1] * len(outer) + [min(size, most) for size, most in zip(inner, CORNER[-len(shape) :], strict=True)]
+
+
+def blocks(x: Any, order: Sequence[int], size: int) -> Iterator[Any]:
+    """Yield views of at most `size` elements that together are `x`, split along dimensions in this order."""
+    count = math.prod(x.shape)
+    if count <= size:
+        yield x
+        return
+    dim = next(d for d in order if x.shape[d] > 1)
+    length = x.shape[dim]
+    step = max(1, size * length // count)
+    for start in range(0, length, step):
+        yield from blocks(_sliced(x, dim, slice(start, start + step)), order, size)
+
+
+def _sliced(x: Any, dim: int, part: slice) -> Any:
+    return x[(slice(None),) * dim + (part,)]
+
+
+def _without_repeats(x: Any, strides: Sequence[int]) -> tuple[Any, int]:
+    repeats = 1
+    for dim, stride in enumerate(strides):
+        if stride == 0 and x.shape[dim] > 1:
+            repeats *= x.shape[dim]
+            x = _sliced(x, dim, slice(0, 1))
+    return x, repeats
+
+
+def _sample(x: Any, limit: int) -> tuple[Any, list[str]]:
+    steps = []
+    while (count := math.prod(x.shape)) > limit:
+        dim = max(range(len(x.shape)), key=lambda d: x.shape[d])
+        step = min(-(-count // limit), x.shape[dim])
+        x = _sliced(x, dim, slice(None, None, step))
+        steps.append(f"{step} of dimension {dim}")
+    return x, [f"statistics of a sample: one index in {', one in '.join(steps)}"] if steps else []
+
+
+class _Moments:
+    """Counts and moments of the blocks seen so far, merged as in Chan, Golub & LeVeque (1979)."""
+
+    def __init__(self) -> None:
+        self.nan = self.inf = self.zero = 0
+        self.count = 0  # of finite elements
+        self.mean = self.squares = 0.0  # squares: of the distances from the mean
+        self.min: int | float | None = None
+        self.max: int | float | None = None
+
+    def add(self, block: Any, reading: Reading) -> None:
+        count = math.prod(block.shape)
+        if not count:
+            return
+        floats = reading.floats(block)
+        total = float(floats.sum())
+        if not math.isfinite(total):
+            nan = int((floats != floats).sum())
+            floats = _finite(floats)
+            inf = count - nan - len(floats)
+            self.nan, self.inf, count = self.nan + nan, self.inf + inf, len(floats)
+            if not count:
+                return
+            total = float(floats.sum())
+        self.zero += count - int((floats != 0).sum())
+        self._merge(floats, count, total / count)
+        self._widen(floats if reading.integers is None else reading.integers(block), reading)
+
+    def _merge(self, floats: Any, count: int, mean: float) -> None:
+        floats = floats - mean
+        floats *= floats
+        squares = float(floats.sum())
+        all_count, distance = self.count + count, mean - self.mean
+        self.mean += distance * count / all_count
+        self.squares += squares + distance * distance * self.count * count / all_count
+        self.count = all_count
+
+    def _widen(self, numbers: Any, reading: Reading) -> None:
+        low, high = numbers.min().item(), numbers.max().item()
+        if reading.integers is not None:
+            low, high = low + reading.origin, high + reading.origin
+        self.min = low if self.min is None else min(self.min, low)
+        self.max = high if self.max is None else max(self.max, high)
+
+    def fields(self, repeats: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        if self.count:
+            fields = {"min": self.min, "max": self.max}
+            if math.isfinite(self.mean):
+                fields["mean"] = self.mean
+            if math.isfinite(self.squares) and self.count * repeats > 1:
+                fields["std"] = math.sqrt(self.squares * repeats / (self.count * repeats - 1))
+        for name in ("nan", "inf", "zero"):
+            if count := getattr(self, name):
+                fields[name] = count * repeats
+        return fields
+
+
+def _finite(floats: Any) -> Any:
+    return floats[abs(floats) < math.inf]
+
+
+def _histogram(parts: Iterator[Any], reading: Reading, moments: _Moments) -> list[int] | None:
+    """Count the finite elements in equal bins from min to max; None when these are equal or too far apart."""
+    if moments.min is None or moments.max is None:
+        return None
+    low, width = float(moments.min), float(moments.max) - float(moments.min)
+    if not 0 < width < math.inf:
+        return None
+    edges = [low + width * (i / BINS) for i in range(1, BINS)]
+    below: list[Any] = [0] * len(edges)  # stays on the device until the end: one copy, not one a block
+    for block in parts:
+        floats = reading.floats(block)
+        if moments.nan or moments.inf:
+            floats = _finite(floats)
+        for i, edge in enumerate(edges):
+            below[i] = below[i] + (floats < edge).sum()
+    ends = [0, *(int(count) for count in below), moments.count]
+    return [end - start for start, end in itertools.pairwise(ends)]

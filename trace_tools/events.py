@@ -1,0 +1,104 @@
+"""A trace's events → the call tree they make, with the questions a page asks of it.
+
+tree = Tree(trace)
+tree.steps(frame=3, statement=17)     its executions in that call, in order
+tree.calls(step=41)                   the frames that were opened during a step
+tree.caught(step)                     whether the lecture went on after the exception that left it
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from trace_tools.schema import Frame, Omitted, Step, Trace
+from trace_tools.statements import MODULE
+
+MAIN = "main"
+
+
+class Tree:
+    """The call tree of one trace. Parents stand before their children in `trace.steps`."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.frames: dict[int, Frame] = {}
+        self.by_id: dict[int, Step] = {}
+        self._complete = trace.run.complete
+        self._steps: defaultdict[tuple[int, int], list[Step]] = defaultdict(list)
+        self._of_frame: defaultdict[int, list[Step]] = defaultdict(list)
+        self._omitted: defaultdict[tuple[int, int], list[Omitted]] = defaultdict(list)
+        self._calls: defaultdict[int, list[Frame]] = defaultdict(list)
+        for event in trace.steps:
+            self._add(event)
+        for steps in self._of_frame.values():
+            steps.sort(key=lambda step: step.id)
+        self._number()
+
+    def _add(self, event: Frame | Step | Omitted) -> None:
+        if isinstance(event, Step):
+            self.by_id[event.id] = event
+            self._steps[event.frame, event.statement].append(event)
+            self._of_frame[event.frame].append(event)
+        elif isinstance(event, Frame):
+            self.frames[event.frame] = event
+            if event.of is not None:
+                self._calls[event.of].append(event)
+        else:
+            self._omitted[event.frame, event.statement].append(event)
+
+    def _number(self) -> None:
+        """Give each frame its section (what `main` called) and its number among its function's calls there."""
+        self.main = next((f for f in self.frames.values() if f.function == MAIN), None)
+        self.module = next((f for f in self.frames.values() if f.function == MODULE), None)
+        self.section_of: dict[int, str | None] = {}
+        self.call_number: dict[int, int] = {}
+        self.call_total: Counter[tuple[str | None, str]] = Counter()
+        for frame in self.frames.values():
+            caller = self.by_id.get(frame.of) if frame.of is not None else None
+            if caller is None:
+                section = None
+            elif self.main is not None and caller.frame == self.main.frame:
+                section = frame.function
+            else:
+                section = self.section_of.get(caller.frame)
+            self.section_of[frame.frame] = section
+            self.call_total[section, frame.function] += 1
+            self.call_number[frame.frame] = self.call_total[section, frame.function]
+
+    def steps(self, frame: int, statement: int) -> Sequence[Step]:
+        """Return the executions of a statement in one call, in order."""
+        return self._steps.get((frame, statement), ())
+
+    def steps_of(self, frame: int) -> Sequence[Step]:
+        """Return all steps of one call, in order."""
+        return self._of_frame.get(frame, ())
+
+    def omitted(self, frame: int, statement: int) -> Sequence[Omitted]:
+        """Return the totals of what the limit left out."""
+        return self._omitted.get((frame, statement), ())
+
+    def calls(self, step: int) -> Sequence[Frame]:
+        """Return the frames that a step opened, in order."""
+        return self._calls.get(step, ())
+
+    def section_calls(self) -> list[tuple[Step, Frame]]:
+        """Return what `main` called, in order, with the steps that called it."""
+        main = self.steps_of(self.main.frame) if self.main is not None else ()
+        return [(step, frame) for step in main for frame in self.calls(step.id)]
+
+    def caught(self, step: Step) -> bool:
+        """Whether the exception that left `step` was caught inside the lecture."""
+        while step.raised is not None:
+            frame = self.frames.get(step.frame)
+            caller = self.by_id.get(frame.of) if frame is not None and frame.of is not None else None
+            if caller is None:
+                last = [s for s in self.steps_of(step.frame) if s.raised is not None][-1]
+                return self._complete or last is not step
+            step = caller
+        return True
+
+    def is_origin(self, step: Step) -> bool:
+        """Whether the exception began in this statement, not in a lecture function it called."""
+        raised = step.raised
+        inner = (s.raised for frame in self.calls(step.id) for s in self.steps_of(frame.frame))
+        return not any(r is not None and raised is not None and r.type == raised.type for r in inner)

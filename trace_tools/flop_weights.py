@@ -1,0 +1,213 @@
+"""The convention: what one element of each operator costs, in floating-point operations.
+
+torch's own counter knows matrix products, convolutions and attention; everything else counts 0 there.
+These tables cover what a training step runs besides, so that a sum over operators leaves nothing out
+silently: an operator has a formula, or a weight here, or does no arithmetic (`FREE`, views); the meter
+lists any other as uncounted.
+
+- A multiply-add is 2 FLOPs: (m, k) @ (k, n) is 2mkn (exactly mn(2k − 1)). A bias that a matrix product
+  or convolution adds on the way is not counted, nor is the softmax inside fused attention; a causal mask
+  does not halve attention. All three as in `torch.utils.flop_counter`.
+- One element of +, −, ×, ÷, √, |x|, max, min, comparison, rounding or ReLU is 1.
+- One element of exp, log, sin, erf … is 8 (`TRANSCENDENTAL`). Dongarra's tutorial at SC97 ("log counts as
+  8 flops") is one source for the 8; the 4 it gives ÷ and √ is not followed.
+- Anything fused is the sum of its parts, written out beside each number in those terms, so fusing operators
+  changes bytes, not FLOPs. Terms that grow only with the number of rows are dropped.
+- Drawing random numbers, casting, copying, gathering and choosing (`where`) are 0. Integers and booleans
+  are not floating point: elementwise operators and reductions on them are 0. A complex number counts as one.
+
+    ELEMENTWISE["gelu"]((x,), {"approximate": "tanh"})  # 20 per element
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+Arguments = tuple[Any, ...]
+Keywords = Mapping[str, Any]
+Weight = int | Callable[[Arguments, Keywords], int]  # FLOPs per element
+
+TRANSCENDENTAL = 8
+TANH = 12  # (e²ˣ − 1) / (e²ˣ + 1): 2x, exp, −, +, ÷
+SIGMOID = 11  # 1 / (1 + e⁻ˣ): −x, exp, +, ÷
+LSTM_CELL = 65  # 4 gates joined (4), 3 sigmoids, tanh, f·c + i·g (3), tanh(c), · o
+GRU_CELL = 41  # 3 gates joined (3), 2 sigmoids, tanh, r·n, n + z·(h − n) (3)
+
+
+def _add(args: Arguments, kwargs: Keywords) -> int:
+    alpha = kwargs.get("alpha", args[2] if len(args) > 2 else 1)
+    return 1 if _is_number(alpha) and alpha == 1 else 2
+
+
+def _pow(args: Arguments, kwargs: Keywords) -> int:
+    """x³ is x·x·x: 2; x⁻ⁿ one ÷ more; √x 1; any other exponent exp(y · log x)."""
+    exponent, general = args[1], 2 * TRANSCENDENTAL + 1
+    if not _is_number(exponent):
+        return general
+    if abs(exponent) == 0.5:
+        return 1 if exponent > 0 else 2
+    products = max(abs(exponent) - 1, 0) + (exponent < 0)
+    return min(int(products), general) if float(exponent).is_integer() else general
+
+
+def _clamp(args: Arguments, kwargs: Keywords) -> int:
+    bounds = [*args[1:3], kwargs.get("min"), kwargs.get("max")]
+    return sum(bound is not None for bound in bounds)
+
+
+def _add_product(args: Arguments, kwargs: Keywords) -> int:
+    """addcmul, addcdiv: self + value · (a · b), where a value of 1 costs nothing."""
+    value = args[3] if len(args) > 3 else kwargs.get("value", kwargs.get("scalars", 1))
+    return 2 if _is_number(value) and value == 1 else 3
+
+
+def _gelu(args: Arguments, kwargs: Keywords) -> int:
+    """tanh: ½ · x · (1 + tanh(c · (x + d·x·x·x))); erf: ½ · x · (1 + erf(x · √½))."""
+    return 8 + TANH if kwargs.get("approximate") == "tanh" else 4 + TRANSCENDENTAL
+
+
+def _gelu_backward(args: Arguments, kwargs: Keywords) -> int:
+    """tanh as above 17 (half, cube, tanh), its derivative 2 + 3, products and sums 7; erf: Φ 11, φ 11, 3."""
+    return 17 + TANH if kwargs.get("approximate") == "tanh" else 9 + 2 * TRANSCENDENTAL
+
+
+def _affine(base: int, weight: int) -> Callable[[Arguments, Keywords], int]:
+    """Return a weight that grows by one each where the layer has a weight and a bias."""
+    return lambda args, kwargs: base + sum(parameter is not None for parameter in args[weight : weight + 2])
+
+
+def _adam(decay: int) -> Callable[[Arguments, Keywords], int]:
+    """Adam: m 3, v 4, √v ÷ c + ε 3, p −= s·m/d 3; and weight decay, amsgrad's maximum."""
+    return lambda args, kwargs: 13 + decay * bool(kwargs["weight_decay"]) + bool(kwargs["amsgrad"])
+
+
+def _sgd(args: Arguments, kwargs: Keywords) -> int:
+    """p − lr·g 2; weight decay 2; momentum μ·b + (1 − d)·g 2 or 3, once it has begun; Nesterov 2."""
+    moving = bool(kwargs["momentum"]) and not kwargs["is_first_step"]
+    momentum = (2 + bool(kwargs["dampening"])) * moving
+    return 2 + 2 * bool(kwargs["weight_decay"]) + momentum + 2 * bool(kwargs["nesterov"])
+
+
+def _pool(args: Arguments, kwargs: Keywords) -> int:
+    size = args[1] if isinstance(args[1], int) else prod(args[1])
+    return int(size)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _each(weight: int, names: str) -> dict[str, Weight]:
+    return dict.fromkeys(sorted(_names(names)), weight)
+
+
+# FLOPs per element of the result. Names without namespace, trailing "_" and leading "_foreach_".
+ELEMENTWISE: dict[str, Weight] = {
+    **_each(1, "mul div neg abs sign sgn sqrt square reciprocal relu maximum minimum fmax fmin clamp_min clamp_max"),
+    **_each(1, "eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_not logical_and logical_or"),
+    **_each(1, "logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not ceil floor round trunc frac fmod remainder"),
+    **_each(1, "floor_divide copysign heaviside threshold threshold_backward __and__ __or__ __xor__ __lshift__"),
+    **_each(1, "__rshift__ bitwise_left_shift bitwise_right_shift"),
+    **_each(TRANSCENDENTAL, "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh asinh acosh"),
+    **_each(TRANSCENDENTAL, "atanh erf erfc erfinv lgamma digamma angle special_expit special_ndtri i0"),
+    "rsqrt": 2,
+    "leaky_relu": 2,  # comparison, ×
+    "leaky_relu_backward": 2,
+    "hardtanh": 2,
+    "hardtanh_backward": 2,
+    "lerp": 3,  # a + w · (b − a)
+    "atan2": 1 + TRANSCENDENTAL,
+    "xlogy": 1 + TRANSCENDENTAL,
+    "polar": 2 + 2 * TRANSCENDENTAL,  # r·cos θ, r·sin θ
+    "logaddexp": 4 + 2 * TRANSCENDENTAL,  # max, min, −, exp, log1p, +
+    "sigmoid": SIGMOID,
+    "tanh": TANH,
+    "silu": SIGMOID + 1,
+    "glu": SIGMOID + 1,
+    "softplus": 1 + 2 * TRANSCENDENTAL,
+    "log_sigmoid_forward": 4 + 2 * TRANSCENDENTAL,  # min, |x|, −, exp, log1p, −
+    "mish": 2 + 2 * TRANSCENDENTAL + TANH,
+    "elu": 3 + TRANSCENDENTAL,  # comparison, exp, − 1, · α
+    "hardsigmoid": 4,  # + 3, two bounds, ÷ 6
+    "hardswish": 5,
+    "sigmoid_backward": 3,  # g · (1 − y) · y
+    "tanh_backward": 3,  # g · (1 − y·y)
+    "silu_backward": SIGMOID + 5,  # g · s · (1 + x · (1 − s))
+    "_softmax": 4 + TRANSCENDENTAL,  # max, −, exp, Σ, ÷
+    "_safe_softmax": 4 + TRANSCENDENTAL,
+    "_log_softmax": 4 + TRANSCENDENTAL,  # max, −, exp, Σ, −
+    "_softmax_backward_data": 4,  # y · (g − Σ g·y)
+    "_log_softmax_backward_data": 3 + TRANSCENDENTAL,  # g − exp(y) · Σ g
+    "native_dropout": 2,  # · mask, ÷ (1 − p)
+    "native_dropout_backward": 2,
+    "native_layer_norm": _affine(5, 2),  # mean, −, ², Σ, · 1/σ
+    "native_layer_norm_backward": 13,  # dx 10: g·w, x̂ (2), Σ (1), Σ g·x̂ (2), joined (4); dw 2, db 1
+    "native_group_norm": _affine(5, 1),
+    "native_group_norm_backward": 13,
+    "native_batch_norm": _affine(5, 1),
+    "_native_batch_norm_legit": _affine(5, 1),
+    "_batch_norm_with_update": _affine(5, 1),
+    "cudnn_batch_norm": _affine(5, 1),
+    "native_batch_norm_backward": 13,
+    "batch_norm_backward": 13,
+    "cudnn_batch_norm_backward": 13,
+    "_fused_rms_norm": lambda args, kwargs: 3 + (args[2] is not None),  # ², Σ, · 1/rms
+    "_fused_rms_norm_backward": 9,  # g·w, x̂, Σ g·x̂ (2), joined (3), dw (2)
+    "max_pool2d_with_indices": _pool,  # one comparison per element of the window
+    "avg_pool2d": _pool,
+    "mse_loss_backward": 3,
+    "_amp_foreach_non_finite_check_and_unscale": 2,
+    "add": _add,
+    "sub": _add,
+    "rsub": _add,
+    "pow": _pow,
+    "clamp": _clamp,
+    "addcmul": _add_product,
+    "addcdiv": _add_product,
+    "gelu": _gelu,
+    "gelu_backward": _gelu_backward,
+    "_fused_adam": _adam(2),  # g + λ·p
+    "_fused_adamw": _adam(1),  # p · (1 − lr·λ)
+    "_fused_sgd": _sgd,
+    "_fused_adagrad": lambda args, kwargs: 7 + 2 * bool(kwargs["weight_decay"]),  # g² (2), √, + ε, −= lr·g/d (3)
+}
+
+# FLOPs per element of the first argument.
+REDUCTIONS: dict[str, Weight] = {
+    **_each(1, "sum nansum mean prod amax amin max min argmax argmin any all cumsum cumprod cummax cummin median"),
+    **_each(1, "equal trace count_nonzero embedding_dense_backward nll_loss_backward nll_loss2d_backward"),
+    **_each(1, "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward max_pool2d_with_indices_backward"),
+    **_each(1, "avg_pool2d_backward col2im"),
+    **_each(2, "norm linalg_vector_norm aminmax dot vdot"),  # ², Σ
+    **_each(4, "var std var_mean std_mean"),  # mean, −, ², Σ
+    "logsumexp": 3 + TRANSCENDENTAL,
+    "mse_loss": lambda args, kwargs: 3 - (len(args) > 2 and args[2] == 0),  # −, ², Σ unless it keeps every element
+}
+
+# No arithmetic: allocation, filling, random numbers, casts, copies, movement, choice, bookkeeping.
+FREE = _names(
+    """
+    empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones
+    ones_like new_ones full full_like new_full zero fill fill_diagonal scalar_tensor eye arange linspace logspace
+    tril_indices triu_indices from_file _efficientzerotensor
+    rand rand_like randn randn_like randint randint_like randperm normal uniform random bernoulli exponential
+    geometric log_normal cauchy multinomial
+    clone copy _to_copy _to_dense _to_sparse _to_sparse_csr to_sparse _pin_memory is_pinned lift lift_fresh detach
+    resize resize_as set record_stream _unsafe_view _reshape_copy contiguous
+    cat stack flip roll repeat repeat_interleave tril triu diag_embed diagonal_scatter slice_scatter select_scatter
+    as_strided_scatter select_backward slice_backward diagonal_backward unfold_backward constant_pad_nd
+    reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d im2col channel_shuffle pixel_shuffle
+    pixel_unshuffle split_with_sizes_copy unbind_copy unsafe_split unsafe_split_with_sizes unsafe_chunk
+    index _unsafe_index index_select index_copy index_fill gather take put scatter embedding masked_select
+    masked_fill masked_scatter where nonzero
+    _local_scalar_dense is_same_size _has_same_storage_numel _assert_async _fused_sdp_choice _amp_update_scale
+    complex view_as_real view_as_complex conj_physical _nested_tensor_from_mask
+    _coalesced sparse_resize _indices _values _nnz _dimI _dimV
+    """
+)

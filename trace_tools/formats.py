@@ -1,0 +1,172 @@
+"""Numbers, durations and sizes → the short text a reader sees.
+
+    quantity(6.3e24, "FLOP")      "6.3e24 FLOP"
+    quantity(2415919104, "B")     "2.25 GiB"
+    duration(11_200_000)          "11.2 ms"
+    spread([11_200_000, 11_290_000, 11_210_000])  "11.2 ms ± 0.4%"
+
+Everything is rounded to the digits that help; exact figures belong in a value's details.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Sequence
+
+SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+IEC = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
+SI_UNITS = frozenset(
+    {"FLOP", "FLOPs", "FLOP/s", "FLOPS", "OP/s", "B/s", "byte/s", "bytes/s", "Hz", "W", "J", "bit", "bit/s", "token/s"}
+)
+BYTE_UNITS = frozenset({"B", "byte", "bytes"})
+TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff]")
+
+_DTYPES = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "complex64": "c64",
+    "complex128": "c128",
+    "int64": "i64",
+    "int32": "i32",
+    "int16": "i16",
+    "int8": "i8",
+    "uint64": "u64",
+    "uint32": "u32",
+    "uint16": "u16",
+    "uint8": "u8",
+    "float8_e4m3fn": "f8 e4m3",
+    "float8_e5m2": "f8 e5m2",
+}
+
+
+def visible(text: str) -> str:
+    """Write control characters and those that reorder text as escapes, so that what is read is what is there."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut `text` to `limit` characters, saying so with an ellipsis."""
+    return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    """Return the visible text on one line of at most `limit` characters."""
+    return shorten(visible(" ".join(text[: 4 * limit + 100].split())), limit)
+
+
+def number(value: bool | int | float, digits: int = 6) -> str:
+    """Write a number without a unit: integers exactly while they fit, floats to `digits` significant digits."""
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        if abs(value) >= 10**15:
+            return _tidy(_scientific(value, digits))
+        return str(value) if abs(value) < 10_000 else f"{value:,}"
+    if not math.isfinite(value):
+        return str(value)
+    text = _tidy(f"{value:.{digits}g}")
+    return text if any(mark in text for mark in ".e") else text + ".0"
+
+
+def _scientific(value: int, digits: int) -> str:
+    """Write an integer of any size (it may be beyond a float's range) as `d.ddde+n`."""
+    text = str(abs(value)) if value.bit_length() < 10_000 else None
+    if text is None:
+        return f"an integer of {value.bit_length():,} bits"
+    mantissa = text[0] + "." + text[1:digits].rstrip("0")
+    return ("-" if value < 0 else "") + mantissa.rstrip(".") + f"e+{len(text) - 1}"
+
+
+def _tidy(text: str) -> str:
+    """Write `6.3e+24` as `6.3e24` and `1e-08` as `1e-8`."""
+    return re.sub(r"e([+-])0*(\d)", lambda m: "e" + m[1].replace("+", "") + m[2], text)
+
+
+def quantity(value: int | float, unit: str | None, digits: int = 4) -> str:
+    """Write a number with its unit, with a prefix where the unit takes one: IEC for bytes, SI for rates and counts."""
+    if unit is None:
+        return number(value)
+    if abs(value) >= 1e300 or value != value:  # nan, inf, and integers beyond a float's range
+        return f"{number(value)} {unit}"
+    if unit in BYTE_UNITS:
+        return byte_size(value, digits)
+    if unit in ("s", "seconds"):
+        return duration(value * 1e9, digits)
+    if unit in SI_UNITS:
+        return _prefixed(value, unit, digits)
+    if isinstance(value, int):
+        return f"{number(value)} {unit}"
+    if 1e4 <= abs(value) < 1e15:
+        return f"{value:,.0f} {unit}"
+    return f"{_tidy(f'{value:.{digits}g}')} {unit}"
+
+
+def _prefixed(value: int | float, unit: str, digits: int) -> str:
+    """Beyond the prefixes that people read (10²¹ and up), powers of ten say it better."""
+    size = abs(value)
+    if size >= 1e21:
+        text = _scientific(value, digits) if isinstance(value, int) else f"{value:.{digits}g}"
+        return f"{_tidy(text)} {unit}"
+    return _scaled(value, SI, digits, unit)
+
+
+def byte_size(count: int | float, digits: int = 4) -> str:
+    """Write a number of bytes with an IEC prefix: 2.25 GiB."""
+    return _scaled(count, IEC, digits, "B")
+
+
+def _scaled(value: int | float, prefixes: Sequence[tuple[float, str]], digits: int, unit: str) -> str:
+    for factor, prefix in prefixes:
+        if float(f"{abs(value) / factor:.{digits}g}") >= 1:
+            return f"{_digits(value / factor, digits)} {prefix}{unit}"
+    return f"{_digits(float(value), digits)} {unit}"
+
+
+def _digits(value: float, digits: int) -> str:
+    """Write `digits` significant digits, without an exponent for what has four digits before the point."""
+    return f"{value:.0f}" if 10**digits <= abs(value) < 10_000 else _tidy(f"{value:.{digits}g}")
+
+
+def duration(nanoseconds: float, digits: int = 3) -> str:
+    """Write a time with the unit that suits it: 11.2 ms, 143.9 days."""
+    for factor, unit in TIMES:
+        if float(f"{abs(nanoseconds) / factor:.{digits}g}") >= 1:
+            return f"{_digits(nanoseconds / factor, max(digits, 4) if unit == 'days' else digits)} {unit}"
+    return f"{_digits(float(nanoseconds), digits)} ns"
+
+
+def spread(samples_ns: Sequence[int]) -> str:
+    """Write the median of several durations and half their range relative to it: 11.2 ms ± 0.4%."""
+    middle = statistics.median(samples_ns)
+    text = duration(middle)
+    if len(samples_ns) < 2 or not middle:
+        return text
+    share = (max(samples_ns) - min(samples_ns)) / 2 / middle
+    return f"{text} ± {percent(share)}"
+
+
+def percent(share: float) -> str:
+    """Write a fraction as a percentage: 0.4%, 12%, 230%."""
+    value = 100 * share
+    return f"{value:.0f}%" if value >= 9.95 else f"{value:.1f}%" if value >= 0.095 else "< 0.1%" if value else "0%"
+
+
+def dtype(name: str) -> str:
+    """Abbreviate a dtype's name where there is a common abbreviation: float32 → f32."""
+    return _DTYPES.get(name, visible(shorten(name, 30)))
+
+
+def shape(sizes: Sequence[int]) -> str:
+    """Write a tensor's sizes in brackets: [4, 4]."""
+    return "[" + ", ".join(str(size) for size in sizes) + "]"
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun: 1 claim, 2 claims."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,323 @@
+"""One call of a lecture function, while it runs: what the probes in its body call.
+
+The generated code holds a frame in a local variable and calls, before each statement, `step`; around
+annotated ones `begin` and `end`, then `value`; `held` or `broken` for an assert; `close` at the end.
+
+Time is `clock() - recorder.lost`: a clock that stands still while anything is being recorded, so that
+what recording takes is in no step, however many are open.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trace_tools.recorder import Recorder
+
+Token = tuple[int, int, int, list[Any]]
+
+clock = time.perf_counter_ns
+
+
+class Frame:
+    """One call of a lecture function, while it runs."""
+
+    __slots__ = (
+        "counts", "covered", "current", "ended", "event", "here", "id", "key", "lost_before", "n", "number",
+        "omitted", "out", "parent", "recorder", "rings", "seq", "started",
+    )  # fmt: skip
+
+    def __init__(self, recorder: Recorder, key: int, number: int, parent: Frame | None) -> None:
+        self.recorder = recorder
+        self.key = key
+        self.number = number
+        self.parent = parent
+        self.id = recorder.frame_ids()
+        self.out: list[Any] = recorder.pending if parent is None else parent.here
+        self.here: list[Any] = self.out  # where the current step's records go
+        self.current: int | None = None
+        self.covered = False
+        self.n = self.started = self.ended = 0
+        self.seq = -1
+        self.event: Any = None
+        self.counts: dict[int, int] = {}
+        self.rings: dict[int, deque[tuple[int, list[Any]]]] = {}
+        self.omitted: dict[int, list[int]] = {}
+        thread = threading.current_thread().name if parent and threading.get_ident() != _MAIN else None
+        recorder.opened[number] += 1
+        self.out.append(("F", self.id, number, None if parent is None else parent.seq, thread))
+        if parent is not None and parent.parent is None:
+            recorder.instruments.section(recorder.program.functions[number])
+
+    # ------------------------------------------------------------------ steps
+
+    def step(self, statement: int) -> None:
+        """Close the step before, open one for this statement."""
+        now = clock()
+        recorder = self.recorder
+        if self.ended:  # since then the tracer was reading values
+            recorder.lost = self.lost_before + now - self.ended
+            self.ended = 0
+        at = now - recorder.lost
+        if self.current is not None:
+            self.here.append(("S", self.seq, self.id, self.current, self.n, at - self.started))
+        counts = self.counts
+        self.n = n = counts.get(statement, 0) + 1
+        counts[statement] = n
+        self.here = self.out if n <= recorder.head else self._beyond(statement, n)
+        self.current = statement
+        self.seq = recorder.sequence()
+        self.started = at
+        self.covered = False
+        if now > recorder.due:
+            recorder.flush()
+        recorder.lost += clock() - now
+
+    def _beyond(self, statement: int, n: int) -> list[Any]:
+        """Return a list of its own for an execution that may yet be left out."""
+        ring = self.rings.get(statement)
+        if ring is None:
+            ring = self.rings[statement] = deque()
+            self.omitted[statement] = [0, 0]
+        elif len(ring) == self.recorder.tail:
+            omitted = self.omitted[statement]
+            omitted[0] += 1
+            omitted[1] += self.recorder.forget(ring.popleft()[1], self.id)
+        records: list[Any] = []
+        ring.append((n, records))
+        return records
+
+    def begin(self, statement: int) -> None:
+        """Open the step of an annotated statement: on CUDA, once the device has nothing left to do."""
+        self.step(statement)
+        recorder = self.recorder
+        now = clock()
+        self.covered = statement in recorder.program.covered
+        cuda = recorder.instruments.cuda
+        if cuda is not None and _can_synchronise(cuda):
+            cuda.synchronize()
+            self.event = cuda.Event(enable_timing=True)
+            self.event.record()
+        recorder.lost += clock() - now
+
+    def enter(self, statement: int) -> Token:
+        """Open a step that is left and resumed: return what `resume` needs."""
+        self.begin(statement)
+        return (statement, self.seq, self.n, self.here)
+
+    def resume(self, token: Token) -> None:
+        """Close the step before, and go on with the one `enter` opened."""
+        at = self._now()
+        if self.current is not None:
+            self.here.append(("S", self.seq, self.id, self.current, self.n, at - self.started))
+        self.current, self.seq, self.n, self.here = token
+        self.started = at
+        self.covered = False
+
+    def end(self) -> None:
+        """Close the step; until the next probe, time is the tracer's."""
+        event, cuda = self.event, self.recorder.instruments.cuda
+        if event is not None:
+            finish = cuda.Event(enable_timing=True)
+            finish.record()
+            cuda.synchronize()
+        now = clock()
+        if self.current is not None:
+            elapsed = now - self.recorder.lost - self.started
+            self.here.append(("S", self.seq, self.id, self.current, self.n, elapsed))
+        if event is not None:
+            self.here.append(("D", self.seq, round(event.elapsed_time(finish) * 1e6)))
+            self.here.append(("A", self.seq, cuda.memory_allocated()))
+        self.current = self.event = None
+        self.covered = False
+        self.ended, self.lost_before = now, self.recorder.lost
+
+    def close(self) -> None:
+        """Close the frame: what the limit kept is certain now."""
+        at = self._now()
+        if self.current is not None:
+            self.here.append(("S", self.seq, self.id, self.current, self.n, at - self.started))
+        self.current = None
+        for statement, ring in self.rings.items():
+            for _, records in ring:
+                self.out.extend(records)
+            if self.omitted[statement][0]:
+                self.out.append(("T", self.id, statement, *self.omitted[statement]))
+        self.rings = {}
+        self.out.append(("E", self.id))
+        self.recorder.frames.pop(self.key, None)
+        self.recorder.lost = clock() - at
+
+    def _now(self) -> int:
+        """Return the time without what recording took."""
+        now, recorder = clock(), self.recorder
+        if self.ended:
+            recorder.lost = self.lost_before + now - self.ended
+            self.ended = 0
+        return now - recorder.lost
+
+    # ------------------------------------------------------------------ what is in a step
+
+    def value(self, source: str, unit: str | None, value: object) -> None:
+        self.here.append(("V", self.seq, source, unit, self._described(value)))
+
+    def value_failed(self, source: str, unit: str | None) -> None:
+        self.here.append(("V", self.seq, source, unit, self.recorder.instruments.describe.error(sys.exception())))
+
+    def argument(self, source: str, unit: str | None, value: object) -> None:
+        now = clock()
+        self.out.append(("G", self.id, source, unit, self._described(value)))
+        self.recorder.lost += clock() - now
+
+    def argument_failed(self, source: str, unit: str | None) -> None:
+        self.out.append(("G", self.id, source, unit, self.recorder.instruments.describe.error(sys.exception())))
+
+    def held(self, statement: int, *sides: object) -> None:
+        """Record a claim that held."""
+        self._claim(statement, True, sides)
+
+    def broken(self, statement: int, *sides: object) -> bool:
+        """Record a claim that did not hold; return whether the assertion is to fail."""
+        self._claim(statement, False, sides)
+        return self.recorder.settings.failing_claims_raise
+
+    def _claim(self, statement: int, held: bool, sides: tuple[object, ...]) -> None:
+        now = clock()
+        described = [None if side is UNSET else self._described(side) for side in sides]
+        self.here.append(("C", self.seq, statement, held, described))
+        self.recorder.lost += clock() - now
+
+    def _described(self, value: object) -> Any:
+        return self.recorder.instruments.describe.describe(value) if self.recorder.settings.describe_values else None
+
+    def caught(self) -> None:
+        """Record the exception that an `except` clause of this frame has just caught."""
+        self._exception(sys.exception(), sys._getframe(1))
+
+    def raised(self) -> None:
+        """Record the exception that is leaving this frame."""
+        if not isinstance(sys.exception(), GeneratorExit):  # a generator being closed
+            self._exception(sys.exception(), sys._getframe(1))
+
+    def _exception(self, error: BaseException | None, python_frame: FrameType) -> None:
+        now = clock()
+        entry = error.__traceback__ if error else None
+        while entry is not None and entry.tb_frame is not python_frame:
+            entry = entry.tb_next
+        line = entry.tb_lineno if entry else python_frame.f_lineno
+        origin = line
+        while entry is not None:
+            if entry.tb_frame.f_code.co_filename == python_frame.f_code.co_filename:
+                origin = entry.tb_lineno
+            entry = entry.tb_next
+        text = self.recorder.instruments.describe.error(error)["text"].removeprefix(f"{type(error).__name__}: ")
+        self.here.append(
+            ("X", self.id, self.seq, line, {"type": type(error).__name__, "message": text, "origin_line": origin})
+        )
+        self.recorder.lost += clock() - now
+
+
+class MeteredFrame(Frame):
+    """A frame in the metering process: at each boundary it reads the meter instead of caring for time."""
+
+    __slots__ = ("most", "peak", "reading")
+
+    def __init__(self, recorder: Recorder, key: int, number: int, parent: Frame | None) -> None:
+        self.reading: Any = None
+        self.peak = self.most = 0
+        if isinstance(parent, MeteredFrame):
+            parent.peak = max(parent.peak, recorder.instruments.meter.take_peak())
+        super().__init__(recorder, key, number, parent)
+
+    def step(self, statement: int) -> None:
+        self._read()
+        super().step(statement)
+        self._start()
+
+    def resume(self, token: Token) -> None:
+        self._read()
+        super().resume(token)
+        self._start()
+
+    def end(self) -> None:
+        self._read()
+        super().end()
+
+    def close(self) -> None:
+        self._read()
+        super().close()
+        if isinstance(self.parent, MeteredFrame):
+            self.parent.peak = max(self.parent.peak, self.most)
+
+    def _start(self) -> None:
+        meter = self.recorder.instruments.meter
+        self.peak = meter.take_peak()
+        self.reading = meter.reading()
+
+    def _read(self) -> None:
+        meter = self.recorder.instruments.meter
+        self.peak = max(self.peak, meter.take_peak())
+        self.most = max(self.most, self.peak)
+        if self.current is not None:
+            meters = (meter.reading() - self.reading).plain()
+            self.here.append(("M", self.seq, {**meters, "peak_bytes": self.peak}))
+
+    def _described(self, value: object) -> Any:
+        with self.recorder.instruments.meter.paused():
+            return super()._described(value)
+
+
+class DroppedFrame:
+    """A call that is not recorded: under @stepover, beyond a limit, or while values are read."""
+
+    __slots__ = ("key", "parent", "recorder")
+
+    def __init__(self, recorder: Recorder, key: int, parent: Frame | DroppedFrame | None) -> None:
+        self.recorder = recorder
+        self.key = key
+        self.parent = parent
+
+    def step(self, statement: int) -> None:
+        pass
+
+    begin = enter = resume = step
+
+    def end(self) -> None:
+        pass
+
+    caught = raised = end
+
+    def close(self) -> None:
+        self.recorder.frames.pop(self.key, None)
+
+    def value(self, source: str, unit: str | None, value: object = None) -> None:
+        pass
+
+    value_failed = argument = argument_failed = value
+
+    def held(self, statement: int, *sides: object) -> None:
+        pass
+
+    def broken(self, statement: int, *sides: object) -> bool:
+        """Pass a claim that did not hold on to the step under which it happened."""
+        frame = self.parent
+        while isinstance(frame, DroppedFrame):
+            frame = frame.parent
+        return self.recorder.settings.failing_claims_raise if frame is None else frame.broken(statement, *sides)
+
+
+class _Unset:
+    """What a claim's side is when the comparison never came to it."""
+
+
+UNSET = _Unset()
+_MAIN = threading.main_thread().ident
+
+
+def _can_synchronise(cuda: Any) -> bool:
+    return bool(cuda.is_initialized() and not cuda.is_current_stream_capturing())

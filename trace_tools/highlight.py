@@ -1,0 +1,42 @@
+"""Source lines → highlighted HTML, at build time.
+
+highlighted(("x = 1", "y = '''a", "b'''"))     one string of HTML per line, multi-line strings coloured right
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from pygments.lexers.python import PythonLexer
+from pygments.token import STANDARD_TYPES, Token
+
+from trace_tools import formats
+
+# Of Pygments' classes, those that page.css gives a colour; the rest is plain ink.
+COLOURED = frozenset({"k", "kc", "kd", "kn", "kr", "ow", "s", "sa", "sd", "se", "si", "c", "m", "nd", "nf", "nc", "nb"})
+
+
+def highlighted(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the HTML of each line of a Python source."""
+    out = [""]
+    lexer = PythonLexer(stripnl=False, ensurenl=False, stripall=False)
+    for kind, text in lexer.get_tokens("\n".join(line.replace("\r", "␍") for line in lines)):
+        style = _style(kind)
+        for place, part in enumerate(text.split("\n")):
+            if place:
+                out.append("")
+            if part:
+                shown = html.escape(formats.visible(part), quote=False)
+                out[-1] += f'<span class="{style}">{shown}</span>' if style else shown
+    return tuple(out[: len(lines)]) + ("",) * (len(lines) - len(out))
+
+
+def _style(kind: object) -> str:
+    """Return the class of a token, or of the nearest of its ancestors that has a colour."""
+    while kind is not Token and kind is not None:
+        name = STANDARD_TYPES.get(kind, "")  # type: ignore[call-overload]
+        if name in COLOURED:
+            return str(name)
+        kind = getattr(kind, "parent", None)
+    return ""

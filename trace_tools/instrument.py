@@ -1,0 +1,368 @@
+"""Syntax tree → the same program with probes in it.
+
+The lecture runs as ordinary Python; before each statement stands one call that closes the step
+before it and opens the next. Nothing else is intercepted, so library code runs untouched.
+
+    def f(x):                      def f(x):
+        y = g(x)  # @inspect y         if _@is_compiling(): <the body as written>
+        return y                       else:
+                                           _@frame = _@open(0)
+                                           try:
+                                               _@frame.begin(1)
+                                               y = g(x)
+                                               _@frame.end()
+                                               try: _@frame.value("y", None, y)
+                                               except Exception: _@frame.failed("y", None)
+                                               _@frame.step(2)
+                                               return y
+                                           except BaseException: _@frame.raised(); raise
+                                           finally: _@frame.close()
+
+Two whole bodies behind one test, because dynamo then sees exactly the plain function. The generated
+names can't be written in Python, and start with an underscore so that star-imports leave them alone.
+No probe keeps a value: temporaries are cleared before the next statement runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from trace_tools.directives import Directive, Inspected
+from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource, parse_source, qualified_name
+from trace_tools.syntax import (
+    FRAME,
+    assign,
+    at,
+    changed,
+    ended,
+    frame_call,
+    listed,
+    load,
+    own_nodes,
+    preamble_length,
+    probe,
+    suspends,
+    values,
+)
+
+OPEN = "_@open"
+IS_COMPILING = "_@is_compiling"
+UNSET = "_@unset"
+MODULE_FRAME = -1
+
+LEAVING = (ast.Raise, ast.Continue, ast.Break)
+SELF_PROBED = (ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
+
+
+@dataclass(frozen=True, slots=True)
+class Instrumented:
+    """A tree with probes, and what the recorder must know of its statements."""
+
+    tree: ast.Module
+    functions: dict[int, str]  # number of each `def` (MODULE_FRAME for the module) → qualified name
+    suspending: frozenset[int]  # statements that yield or await
+    covered: frozenset[int]  # statements and functions under @stepover
+    claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → its test, and its sides, as written
+
+
+def instrument(
+    source: ParsedSource, directives: Sequence[Directive] = (), skipped: frozenset[str] = frozenset()
+) -> Instrumented:
+    """Return `source` with probes; in `main`, bare calls of functions named in `skipped` do nothing."""
+    private = parse_source(source.text, source.path)  # the visitors change the tree in place
+    return _Instrumenter(private, directives, skipped).run()
+
+
+@dataclass
+class _Notes:
+    """The directives of one statement, by where their values are read."""
+
+    header: list[Inspected] = field(default_factory=list)
+    after: list[Inspected] = field(default_factory=list)
+    before: list[Inspected] = field(default_factory=list)
+    covered: bool = False
+
+    def add(self, directive: Directive, *, leaves: bool) -> None:
+        if directive.name == "inspect":
+            place = "before" if leaves else directive.place
+            getattr(self, place).extend(directive.inspected)
+        elif directive.name == "stepover":
+            self.covered = True
+
+
+class _Instrumenter:
+    def __init__(self, source: ParsedSource, directives: Sequence[Directive], skipped: frozenset[str]) -> None:
+        self.source = source
+        self.skipped = skipped
+        self.number_of = {s.node: s.number for s in source.statements}
+        self.notes = {s.number: _Notes() for s in source.statements}
+        for directive in directives:
+            node = source.statements[directive.statement].node
+            self.notes[directive.statement].add(directive, leaves=isinstance(node, LEAVING))
+        self.functions = {MODULE_FRAME: MODULE}
+        self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
+        self.names = itertools.count()
+
+    def run(self) -> Instrumented:
+        body = self.source.tree.body
+        start = preamble_length(body)
+        tree = ast.Module([*body[:start], *self._framed(MODULE_FRAME, body[start:])], type_ignores=[])
+        return Instrumented(
+            tree=ast.fix_missing_locations(tree),
+            functions=self.functions,
+            suspending=frozenset(s.number for s in self.source.statements if suspends(s.node)),
+            covered=frozenset(number for number, notes in self.notes.items() if notes.covered),
+            claims=self.claims,
+        )
+
+    # ------------------------------------------------------------------ frames
+
+    def _framed(self, number: int, body: list[ast.stmt], arguments: Sequence[Inspected] = ()) -> list[ast.stmt]:
+        """body → open a frame; try: probed body; except: say so, raise; finally: close the frame."""
+        if not body:
+            return []
+        inner = [*at(body[0], values("argument", arguments)), *self._block(body)]
+        told = ast.ExceptHandler(load("BaseException"), None, [probe("raised"), ast.Raise()])
+        opened = assign(FRAME, ast.Call(load(OPEN), [ast.Constant(number)], []))
+        return at(body[0], [opened, ast.Try(inner, [told], [], [probe("close")])])
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+        """def: body → def: docstring; global …; if compiling: body as written; else: framed body."""
+        number = self.number_of[node]
+        self.functions[number] = qualified_name(self.source.statements[number])
+        start = 1 if ast.get_docstring(node, clean=False) is not None else 0
+        body = node.body[start:]
+        if not body:
+            return node
+        declared = [n for child in body for n in own_nodes(child) if isinstance(n, (ast.Global, ast.Nonlocal))]
+        plain = [_Undeclared().visit(copy.deepcopy(child)) for child in body]
+        framed = self._framed(number, body, self.notes[number].header)
+        choice = ast.If(ast.Call(load(IS_COMPILING), [], []), plain, framed)
+        return changed(node, body=[*node.body[:start], *declared, *at(body[0], [choice])])
+
+    # ------------------------------------------------------------------ statements
+
+    def _block(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
+        return [new for child in body for new in at(child, self._statement(child))]
+
+    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """statement → its probe; the statement; the values its directives ask for."""
+        if isinstance(node, (ast.Global, ast.Nonlocal)) or self._is_skipped(node):
+            return [ast.Pass()]
+        if isinstance(node, FUNCTIONS):
+            return [self.step("step", node), self.function(node)]
+        notes = self.notes[self.number_of[node]]
+        if notes.covered and not isinstance(node, (ast.Return, *LEAVING)):
+            inside = listed(_Covered(self).visit(node))
+            return [self.step("begin", node), *inside, *ended([*notes.header, *notes.after])]
+        if isinstance(node, ast.If) and notes.after:
+            return self._inspected_if(node, notes)
+        rewrite = getattr(self, "_" + type(node).__name__.lower(), self._other)
+        return [*self._opening(node, notes), *rewrite(node, notes), *ended(notes.after)]
+
+    def _is_skipped(self, node: ast.stmt) -> bool:
+        return called(node) in self.skipped and self.source.statements[self.number_of[node]].function == "main"
+
+    def _opening(self, node: ast.stmt, notes: _Notes) -> list[ast.stmt]:
+        """→ the probe; values read before the statement runs get a step that is left and resumed."""
+        if notes.before:
+            token = self._name()
+            entered = [assign(token, self._enter(node)), *ended(notes.before)]
+            return [*entered, probe("resume", load(token))]
+        if isinstance(node, SELF_PROBED):
+            return []
+        annotated = notes.after or notes.header or notes.covered
+        return [self.step("begin" if annotated else "step", node)]
+
+    def _other(self, node: ast.stmt, notes: _Notes) -> list[ast.stmt]:
+        return [_Functions(self).visit(node) if isinstance(node, ast.ClassDef) else node]
+
+    def _inspected_if(self, node: ast.If, notes: _Notes) -> list[ast.stmt]:
+        """if x: y  # @inspect y → enter; if x: y; resume; end; values."""
+        token = self._name()
+        whole = [assign(token, self._enter(node)), *self._if(node, notes), probe("resume", load(token))]
+        return [*whole, *ended(notes.after)]
+
+    def _if(self, node: ast.If, notes: _Notes) -> list[ast.stmt]:
+        read = ended(notes.header)
+        orelse = [*copy.deepcopy(read), *self._block(node.orelse)]
+        return [changed(node, body=[*read, *self._block(node.body)], orelse=orelse)]
+
+    def _for(self, node: ast.For | ast.AsyncFor, notes: _Notes) -> list[ast.stmt]:
+        """for: body → for: values; body; probe (before `continue` too), so each evaluation is a step."""
+        body = [*ended(notes.header), *self._loop_body(node, notes)]
+        return [changed(node, body=body, orelse=self._block(node.orelse))]
+
+    _asyncfor = _for
+
+    def _loop_body(self, node: ast.For | ast.AsyncFor, notes: _Notes) -> list[ast.stmt]:
+        again = self.step("begin" if notes.header else "step", node)
+        block = [_Continues(again).visit(child) for child in self._block(node.body)]
+        return [*(new for item in block for new in (item if isinstance(item, list) else [item])), again]
+
+    def _while(self, node: ast.While, notes: _Notes) -> list[ast.stmt]:
+        """while test: body → while probe or test: values; body; else: values (a probe returns None)."""
+        probe = self.step("begin" if notes.header else "step", node)
+        test = ast.copy_location(ast.BoolOp(ast.Or(), [probe.value, node.test]), node.test)
+        read = ended(notes.header)
+        orelse = [*copy.deepcopy(read), *self._block(node.orelse)]
+        return [changed(node, test=test, body=[*read, *self._block(node.body)], orelse=orelse)]
+
+    def _with(self, node: ast.With | ast.AsyncWith, notes: _Notes) -> list[ast.stmt]:
+        """with a: body → enter; with a: values; body; resume, so that leaving counts with entering."""
+        token = self._name()
+        body = [*ended(notes.header), *self._block(node.body), probe("resume", load(token))]
+        return [assign(token, self._enter(node)), changed(node, body=body)]
+
+    _asyncwith = _with
+
+    def _try(self, node: ast.Try | ast.TryStar, notes: _Notes) -> list[ast.stmt]:
+        """except: body → except: say that the step raised; body."""
+        handlers = [changed(h, body=[*at(h, [probe("caught")]), *self._block(h.body)]) for h in node.handlers]
+        orelse, finalbody = self._block(node.orelse), self._block(node.finalbody)
+        return [changed(node, body=self._block(node.body), handlers=handlers, orelse=orelse, finalbody=finalbody)]
+
+    _trystar = _try
+
+    def _match(self, node: ast.Match, notes: _Notes) -> list[ast.stmt]:
+        read = ended(notes.header)
+        cases = [changed(case, body=[*copy.deepcopy(read), *self._block(case.body)]) for case in node.cases]
+        return [changed(node, cases=cases)]
+
+    def _return(self, node: ast.Return, notes: _Notes) -> list[ast.stmt]:
+        """return x  # @inspect y → v = x; end; values; return v, with v cleared before any `finally`."""
+        read, notes.after = notes.after, []
+        if not read:
+            return [node]
+        name = self._name()
+        cleared = ast.NamedExpr(ast.Name(name, ast.Store()), ast.Constant(None))
+        taken = ast.Subscript(ast.Tuple([load(name), cleared], ast.Load()), ast.Constant(0), ast.Load())
+        return [assign(name, node.value or ast.Constant(None)), *ended(read), changed(node, value=taken)]
+
+    def _assert(self, node: ast.Assert, notes: _Notes) -> list[ast.stmt]:
+        return self.claim(node)
+
+    def claim(self, node: ast.Assert) -> list[ast.stmt]:
+        """assert a == b, m → if (l := a) == (r := b): held(l, r); else: if broken(l, r): assert False, m."""
+        number = self.number_of[node]
+        sides: list[tuple[str, ast.expr]] = []
+        test = self._captured(copy.copy(node.test), sides)
+        self.claims[number] = (ast.unparse(node.test), tuple(source for source, _ in sides))
+        values = [ast.Constant(number), *(value for _, value in sides)]
+        failed = ast.copy_location(ast.Assert(ast.Constant(False), node.msg), node)
+        broken = ast.If(frame_call("broken", *values), [failed], [])
+        judged = ast.If(test, [probe("held", *copy.deepcopy(values))], [broken])
+        names = [value.id for _, value in sides if isinstance(value, ast.Name)]
+        if not names:
+            return [judged]
+        unset = ast.Assign([ast.Name(n, ast.Store()) for n in names], load(UNSET))
+        cleared = ast.Assign([ast.Name(n, ast.Store()) for n in names], ast.Constant(None))
+        return [unset, ast.Try([judged], [], [], [cleared])]
+
+    def _captured(self, test: ast.expr, sides: list[tuple[str, ast.expr]]) -> ast.expr:
+        """Return `test` with its sides bound by `:=`, and add them to `sides`, in order of evaluation."""
+
+        def bind(side: ast.expr) -> ast.expr:
+            if isinstance(side, ast.Constant):
+                sides.append((ast.unparse(side), side))
+                return side
+            name = self._name()
+            sides.append((ast.unparse(side), load(name)))
+            return ast.copy_location(ast.NamedExpr(ast.Name(name, ast.Store()), side), side)
+
+        match test:
+            case ast.BoolOp():
+                return changed(test, values=[self._captured(value, sides) for value in test.values])
+            case ast.UnaryOp(op=ast.Not()):
+                return changed(test, operand=self._captured(test.operand, sides))
+            case ast.Compare():
+                return changed(test, left=bind(test.left), comparators=[bind(c) for c in test.comparators])
+            case ast.Call(args=args) if args and not any(isinstance(a, (ast.Starred, ast.GeneratorExp)) for a in args):
+                return changed(test, args=[bind(argument) for argument in args])
+        return bind(test)
+
+    # ------------------------------------------------------------------ small pieces
+
+    def step(self, kind: str, node: ast.stmt) -> ast.Expr:
+        return at(node, [probe(kind, ast.Constant(self.number_of[node]))])[0]
+
+    def _enter(self, node: ast.stmt) -> ast.expr:
+        return frame_call("enter", ast.Constant(self.number_of[node]))
+
+    def _name(self) -> str:
+        return f"_@{next(self.names)}"
+
+
+class _Functions(ast.NodeTransformer):
+    """A class body is one step; the functions in it get frames."""
+
+    def __init__(self, instrumenter: _Instrumenter) -> None:
+        self.instrumenter = instrumenter
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+        return self.instrumenter.function(node)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+
+class _Covered(_Functions):
+    """Under @stepover nothing is a step; asserts are claims all the same."""
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        return at(node, self.instrumenter.claim(node))
+
+
+class _Continues(ast.NodeTransformer):
+    """continue → the loop's probe; continue (in this loop, not in those inside it)."""
+
+    def __init__(self, probe: ast.stmt) -> None:
+        self.probe = probe
+
+    def visit_Continue(self, node: ast.Continue) -> list[ast.stmt]:
+        return [copy.deepcopy(self.probe), node]
+
+    def _other_loop(self, node: ast.For | ast.AsyncFor | ast.While) -> ast.stmt:
+        node.orelse = [new for child in node.orelse for new in listed(self.visit(child))]
+        return node
+
+    visit_For = visit_AsyncFor = visit_While = _other_loop
+
+    def _other_scope(self, node: ast.stmt) -> ast.stmt:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _other_scope
+
+
+class _Undeclared(ast.NodeTransformer):
+    """global x → pass: the declaration stands at the top of the function instead."""
+
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
+        return ast.copy_location(ast.Pass(), node)
+
+    visit_Nonlocal = visit_Global
+
+    def _other_scope(self, node: ast.stmt) -> ast.stmt:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _other_scope
+
+
+def sections(source: ParsedSource) -> list[str]:
+    """Return the names of the lecture's own functions that `main` calls as statements, in order."""
+    calls = (called(statement.node) for statement in source.statements if statement.function == "main")
+    return list(dict.fromkeys(name for name in calls if name and source.function(name)))
+
+
+def called(node: ast.stmt) -> str | None:
+    """Return the name of the function that a bare call statement `f(…)` calls."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
+            return name
+    return None

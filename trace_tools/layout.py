@@ -1,0 +1,220 @@
+"""How a source is cut for its pages: a function's lines → segments, each code or narrative.
+
+A segment is what one row of a page shows: a simple statement, the header of a compound one, or lines
+without a statement (comments, blank lines, `else:`). Statements that share a line share a segment.
+Calls of the lecture's vocabulary (`text`, `plot`, …) are narrative: the page shows what they said in
+their place. A compound statement that holds nothing else is narrative too.
+
+    source = cut_source("from trace_tools import text\\ndef f():\\n    text('a')\\n    x = 1  # @inspect x\\n", "l.py")
+    [s.narrative for s in source.body(source.parsed.function("f"))]   # [True, False]
+    source.lines[3]                                                   # "    x = 1"
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from trace_tools.directives import Directive, parse_directives
+from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
+
+VOCABULARY = frozenset({"text", "note", "link", "image", "table", "plot"})
+
+_DIRECTIVE = re.compile(r"@(?:inspect|clear|stepover|hide|animate)(?![^\W])[^#]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive lines, `first` to `last`, and the statements whose executions belong beside them."""
+
+    first: int
+    last: int
+    statements: tuple[int, ...] = ()
+    narrative: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class CutSource:
+    """A parsed source ready to be laid out; `lines` are without directives, None where nothing else was there."""
+
+    parsed: ParsedSource
+    directives: tuple[Directive, ...]
+    lines: tuple[str | None, ...]
+    narrative: frozenset[int]  # numbers of the narrative statements
+    hidden: frozenset[int]  # of the statements under `@hide`
+    _cache: dict[int, tuple[Segment, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    def body(self, definition: Statement | None) -> tuple[Segment, ...]:
+        """Return the segments of a function's body (its docstring is hidden); of the module for None."""
+        key = -1 if definition is None else definition.number
+        if key not in self._cache:
+            self._cache[key] = tuple(_segments(self, definition))
+        return self._cache[key]
+
+    def enclosing(self, number: int) -> Statement | None:
+        """Return the `def` in whose frame a statement is executed; None for the module."""
+        parent = self.parsed.statements[number].parent
+        while parent is not None:
+            outer = self.parsed.statements[parent]
+            if isinstance(outer.node, FUNCTIONS):
+                return outer
+            parent = outer.parent
+        return None
+
+
+def cut_source(text: str, path: str) -> CutSource:
+    """Parse a source and find what is code, what narrative and what hidden. Raises LectureError."""
+    parsed = parse_source(text, path)
+    directives = parse_directives(parsed)
+    hidden = {d.statement for d in directives if d.name == "hide"}
+    inspected = {d.statement for d in directives if d.name == "inspect"}
+    narrative = set(narrative_calls(parsed)) - inspected
+    for statement in reversed(parsed.statements):
+        if statement.number not in inspected and _only(statement, parsed, narrative):
+            narrative.add(statement.number)
+    for statement in parsed.statements:
+        if statement.parent in hidden:
+            hidden.add(statement.number)
+    lines = _without_directives(text, directives)
+    return CutSource(parsed, directives, lines, frozenset(narrative), frozenset(hidden))
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a source at the line ends that Python's own line numbers count."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
+    """Return the statements that do nothing but call the vocabulary, with the word each calls.
+
+    Only what the lecture imported from trace_tools counts: its own function named `text` is code.
+    """
+    names, modules = _imported(parsed)
+    called = {s.number: _called(s.node, names, modules) for s in parsed.statements}
+    return {number: word for number, word in called.items() if word in VOCABULARY}
+
+
+def _imported(parsed: ParsedSource) -> tuple[dict[str, str], set[str]]:
+    """Return the vocabulary's names in the lecture (local → original), and the names of the module itself."""
+    names: dict[str, str] = {}
+    modules: set[str] = set()
+    for statement in parsed.statements:
+        node = statement.node
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "trace_tools":
+            for alias in node.names:
+                stars = VOCABULARY if alias.name == "*" else {alias.name} & VOCABULARY
+                names |= {name if alias.name == "*" else alias.asname or name: name for name in stars}
+        elif isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name for alias in node.names if alias.name == "trace_tools"}
+    return names, modules
+
+
+def _called(node: ast.stmt, names: dict[str, str], modules: set[str]) -> str | None:
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return None
+    function = node.value.func
+    if isinstance(function, ast.Name):
+        return names.get(function.id)
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id in modules:
+        return function.attr
+    return None
+
+
+def _only(statement: Statement, parsed: ParsedSource, narrative: set[int]) -> bool:
+    """Whether a compound statement holds narrative and nothing else (functions and classes are code)."""
+    if not isinstance(statement.node, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)):
+        return False
+    inner = [s for s in parsed.statements[statement.number + 1 :] if s.parent == statement.number]
+    return bool(inner) and all(s.number in narrative or isinstance(s.node, ast.Pass) for s in inner)
+
+
+def _without_directives(text: str, directives: Iterable[Directive]) -> tuple[str | None, ...]:
+    lines: list[str | None] = list(split_lines(text))
+    marked = {directive.line for directive in directives}
+    if not marked:
+        return tuple(lines)
+    for token in tokenize.generate_tokens(io.StringIO(text.removeprefix("\ufeff"), newline=None).readline):
+        line, column = token.start
+        if token.type == tokenize.COMMENT and line in marked:
+            comment = re.sub(r"#[#\s]*(?=#|$)", "", _DIRECTIVE.sub("", token.string)).rstrip()
+            rest = (token.line[:column] + comment).rstrip()
+            lines[line - 1] = rest or None
+    return tuple(lines)
+
+
+def _segments(source: CutSource, definition: Statement | None) -> list[Segment]:
+    """Walk the region's statements in order; lines that none of them owns become segments of their own."""
+    inner = _executed_in(source, definition)
+    if not inner:
+        return []
+    first = inner[0].first_line if definition is not None else 1
+    end = definition.end_line if definition is not None else len(source.lines)
+    dropped = _lines_inside(source, inner)
+    segments: list[Segment] = []
+    at = first
+    for statement in inner:
+        last = statement.end_line if _is_definition(statement) else statement.header_end
+        if segments and statement.first_line <= segments[-1].last and segments[-1].statements:
+            segments[-1] = _joined(segments[-1], _segment(source, definition, statement, last))
+        else:
+            segments += [Segment(line, line) for line in range(at, statement.first_line) if line not in dropped]
+            segments.append(_segment(source, definition, statement, last))
+        at = max(at, last + 1)
+    return segments + [Segment(line, line) for line in range(at, end + 1) if line not in dropped]
+
+
+def _executed_in(source: CutSource, definition: Statement | None) -> list[Statement]:
+    """Return the statements executed in a function's own frame (class bodies belong to the class statement)."""
+    function = None if definition is None else definition.number
+    found: list[Statement] = []
+    inside: set[int | None] = {function}
+    for statement in source.parsed.statements[0 if function is None else function + 1 :]:
+        if statement.parent in inside:
+            found.append(statement)
+            if not _is_definition(statement):
+                inside.add(statement.number)
+        elif definition is not None and statement.line > definition.end_line:
+            break
+    return found
+
+
+def _is_definition(statement: Statement) -> bool:
+    return isinstance(statement.node, (*FUNCTIONS, ast.ClassDef))
+
+
+def _lines_inside(source: CutSource, statements: list[Statement]) -> set[int]:
+    """Return the lines of narrative and hidden compound statements: their `else:` and comments go with them."""
+    gone = source.narrative | source.hidden
+    return {line for s in statements if s.number in gone for line in range(s.first_line, s.end_line + 1)}
+
+
+def _segment(source: CutSource, definition: Statement | None, statement: Statement, last: int) -> Segment:
+    hidden = statement.number in source.hidden or _is_docstring(statement, definition)
+    return Segment(statement.first_line, last, (statement.number,), statement.number in source.narrative, hidden)
+
+
+def _is_docstring(statement: Statement, definition: Statement | None) -> bool:
+    node = statement.node
+    first = statement.number == 0 if definition is None else statement.number == definition.number + 1
+    return (
+        first
+        and isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _joined(one: Segment, other: Segment) -> Segment:
+    return Segment(
+        one.first,
+        max(one.last, other.last),
+        one.statements + other.statements,
+        narrative=one.narrative and other.narrative,
+        hidden=one.hidden and other.hidden,
+    )

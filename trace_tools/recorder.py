@@ -1,0 +1,211 @@
+"""What the probes call: frames and steps, their clocks and their values, on their way to the journal.
+
+A `Frame` is a local variable of the function call it belongs to; its parent is found by walking the
+Python stack, so generators, coroutines, threads, exceptions and calls back from C++ need no stack of
+ours. Records are tuples, a letter and its fields; `merge` reads them:
+
+    F frame function parent-step thread    a frame opened       G frame source unit value   an argument
+    S step frame statement execution ns    a step ended (a `with` has two: entering, leaving)
+    V step source unit value               a value              A step bytes    allocated by the device
+    C step statement held sides            a claim              D step ns       time on the device
+    N step narrative                       a narrative call     O step text     printed
+    X frame step line raised               an exception         W step text     a warning
+    M step meters                          what operators did   P step mark     "compiled"
+    T frame statement omitted ns           what the limit left out              E frame   it closed
+In the tail: R frame statement execution records, and Q step frame statement execution (still open).
+"""
+
+from __future__ import annotations
+
+import _thread
+import itertools
+import sys
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from trace_tools.frames import DroppedFrame, Frame, MeteredFrame, clock
+from trace_tools.instrument import Instrumented
+from trace_tools.journal import Journal
+
+FLUSH_NS = 20_000_000  # a step that ended this long ago is in the journal
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one run is recorded."""
+
+    limit: int = 100  # executions kept per frame and statement: the first and the last half
+    frames: int = 1000  # frames kept per function
+    failing_claims_raise: bool = True
+    opaque: frozenset[CodeType] = frozenset()  # calls under these functions are not recorded
+    describe_values: bool = True
+
+
+class Recorder:
+    """Records one run of an instrumented lecture."""
+
+    def __init__(self, program: Instrumented, journal: Journal, instruments: Instruments, settings: Settings) -> None:
+        self.program = program
+        self.journal = journal
+        self.instruments = instruments
+        self.settings = settings
+        self.head = max(1, settings.limit // 2)
+        self.tail = max(1, settings.limit - self.head)
+        self.lost = 0  # ns spent recording so far: taken out of every step open at the time
+        self.due = 0
+        self.pending: list[Any] = []
+        self.frames: dict[int, Frame | DroppedFrame] = {}  # by id of the Python frame
+        self.opened: Counter[int] = Counter()
+        self.sequence = itertools.count().__next__
+        self.frame_ids = itertools.count().__next__
+        self.started_by: weakref.WeakKeyDictionary[threading.Thread, Frame | DroppedFrame] = weakref.WeakKeyDictionary()
+        self.frame_type: type[Frame] = MeteredFrame if instruments.meter else Frame
+        self._written: dict[int, int] = {}  # records of the tail's lists already on disk, by list
+        self._flushing = threading.Lock()
+
+    # ------------------------------------------------------------------ frames
+
+    def open(self, number: int) -> Frame | DroppedFrame:
+        """Open the frame of the function call that calls this."""
+        now = clock()
+        python_frame = sys._getframe(1)
+        parent = self.owner(python_frame.f_back)
+        frame: Frame | DroppedFrame
+        if self._is_recorded(number, parent):
+            assert not isinstance(parent, DroppedFrame)
+            frame = self.frame_type(self, id(python_frame), number, parent)
+        else:
+            frame = DroppedFrame(self, id(python_frame), parent)
+        self.frames[id(python_frame)] = frame
+        self.lost += clock() - now
+        return frame
+
+    def _is_recorded(self, number: int, parent: Frame | DroppedFrame | None) -> bool:
+        if parent is not None and (isinstance(parent, DroppedFrame) or parent.current is None or parent.covered):
+            return False
+        return number not in self.program.covered and self.opened[number] < self.settings.frames
+
+    def owner(self, python_frame: FrameType | None) -> Frame | DroppedFrame | None:
+        """Return the nearest traced frame on the stack, or the one that started this thread."""
+        frames, opaque = self.frames, self.settings.opaque
+        dropped = False
+        while python_frame is not None:
+            frame = frames.get(id(python_frame))
+            if frame is not None:
+                return DroppedFrame(self, 0, frame) if dropped else frame
+            if python_frame.f_code in opaque:
+                dropped = True
+            python_frame = python_frame.f_back
+        if threading.get_ident() == threading.main_thread().ident:
+            return None
+        thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
+        if thread in self.started_by:
+            return self.started_by[thread]
+        main = sys._current_frames().get(threading.main_thread().ident or 0)
+        while main is not None and id(main) not in frames:
+            main = main.f_back
+        return frames.get(id(main))
+
+    # ------------------------------------------------------------------ what happens during a step
+
+    def emit(self, letter: str, content: Any) -> None:
+        """Attach a record to the step that is open where this was called."""
+        now = clock()
+        owner = self.owner(sys._getframe(1))
+        while owner is not None and (isinstance(owner, DroppedFrame) or owner.seq < 0):
+            owner = owner.parent
+        if owner is None:
+            self.pending.append((letter, None, content))
+        else:
+            owner.here.append((letter, owner.seq, content))
+        self.lost += clock() - now
+
+    def mark(self, text: str) -> None:
+        """Mark every step open on this stack."""
+        frame = self.owner(sys._getframe(1))
+        while frame is not None:
+            if isinstance(frame, Frame):
+                frame.here.append(("P", frame.seq, text))
+            frame = frame.parent
+
+    # ------------------------------------------------------------------ to the journal
+
+    def flush(self) -> None:
+        """Write what is certain, and what is not to the tail."""
+        if not self._flushing.acquire(blocking=False):
+            return
+        try:
+            self.due = clock() + FLUSH_NS
+            batch = self.pending[:]
+            del self.pending[: len(batch)]  # frames hold this very list
+            self.journal.write(batch)
+            if self.journal.write_tail(self._tail_records()):
+                self._written.clear()
+                self.journal.restart_tail(self._tail_records())
+        finally:
+            self._flushing.release()
+
+    def _tail_records(self) -> Iterator[Any]:
+        for frame in list(self.frames.values()):
+            if isinstance(frame, DroppedFrame):
+                continue
+            if frame.current is not None:
+                yield ("Q", frame.seq, frame.id, frame.current, frame.n)
+            if frame.out is self.pending:
+                for statement, ring in list(frame.rings.items()):
+                    if frame.omitted[statement][0]:
+                        yield ("T", frame.id, statement, *frame.omitted[statement])
+                    yield from self._ring_records(frame, statement, list(ring))
+
+    def _ring_records(self, frame: Frame, statement: int, ring: list[Any]) -> Iterator[Any]:
+        for execution, records in ring:
+            done = self._written.get(id(records), 0)
+            fresh = records[done:]
+            if fresh:
+                self._written[id(records)] = done + len(fresh)
+                yield ("R", frame.id, statement, execution, fresh)
+
+    def forget(self, records: list[Any], frame: int) -> int:
+        """Take back what an execution beyond the limit recorded; return its own duration in ns."""
+        if self._written:
+            self._written.pop(id(records), None)
+        for record in records:
+            if record[0] == "F":
+                self.opened[record[2]] -= 1
+        return sum(record[5] for record in records if record[0] == "S" and record[2] == frame)
+
+    @contextmanager
+    def watching(self, alive: Callable[[], None]) -> Iterator[None]:
+        """Flush while a statement runs for long, and call `alive` now and then, from a thread of its own."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(FLUSH_NS / 1e9):
+                if clock() > self.due:
+                    self.flush()
+                alive()
+
+        _thread.start_new_thread(watch, ())  # not `threading`: the lecture's own list of threads stays as it is
+        try:
+            yield
+        finally:
+            done.set()
+            with self._flushing:
+                pass
+            self.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """What a recorder measures with."""
+
+    describe: Any  # values.Describer
+    cuda: Any = None  # torch.cuda, on a GPU
+    meter: Any = None  # meters.Meter, in the metering process
+    section: Callable[[str], None] = lambda name: None  # told of each function that main calls

@@ -1,0 +1,101 @@
+"""Text → the same text without what identifies this person or machine, or opens their accounts.
+
+redact = Redactor.of_this_machine()
+redact("/home/ann/lecture.py")  # "~/lecture.py"
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+
+SHORTEST_NAME = 3  # characters; a shorter user or host name is part of too much else
+SHORTEST_SECRET = 8
+
+# A part of a variable's name, between underscores, that says its value is a secret: HF_TOKEN, apikey, MYSQL_PWD.
+_SECRET_NAME = re.compile(
+    r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|COOKIE|(?<=_)PWD|(?<=_)PAT)S?\d*(?=_|$)",
+    re.IGNORECASE,
+)
+
+_NOT_SECRET = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK", "SSH_AGENT_PID"})
+
+# User and host names that are ordinary words, of the language or of the subject: replacing them would garble text.
+_COMMON = frozenset(
+    """
+    adam admin administrator alpha app april art august bash batch beta bill bob build chance chase chip class cloud
+    cluster code colab core cpu cuda data deep default demo dense desktop dev docker drew eve faith frank gamma grace
+    grad grant guest home hope host input jack jax joy jupyter june kernel lab lance laptop learner lecture lin linear
+    local localhost loss main mark mask master matrix max may mean min model name nan nobody node none norm notebook
+    numpy office output pat pod pip python query rank rich rob root rose runner scale sean server shape sky state step
+    student sue sum system teacher temp tensor test tester tmp torch trace train trainer ubuntu unknown user value var
+    vector vocab wade warm will win work worker workspace
+    """.split()  # noqa: SIM905
+)
+
+
+class Redactor:
+    """Replaces one machine's names and secrets; quick on text that has none."""
+
+    def __init__(self, home: str, user: str, host: str, environment: Mapping[str, str]) -> None:
+        found = [*_secrets(environment), *_homes(home), *_hosts(host), *_users(user)]
+        self._written = [written for _, _, written in found]
+        # Looking for plain strings first is several times quicker than looking for them in their surroundings.
+        self._quick = re.compile("|".join(re.escape(text) for text, _, _ in found) or r"(?!)").search
+        self._exact = re.compile("|".join(f"({pattern})" for _, pattern, _ in found))
+
+    @classmethod
+    def of_this_machine(cls) -> Redactor:
+        """Make the redactor for the account, machine and environment this process runs in."""
+        user = ""
+        with contextlib.suppress(KeyError, OSError, ImportError):  # an account without a name
+            user = getpass.getuser()
+        return cls(os.path.expanduser("~"), user, socket.gethostname(), dict(os.environ))
+
+    def __call__(self, text: str) -> str:
+        """Return `text` with the home folder as `~`, names as `<user>` and `<host>`, and secrets as `<VARIABLE>`."""
+        if self._quick(text) is None:
+            return text
+        return self._exact.sub(lambda match: self._written[(match.lastindex or 0) - 1], text)
+
+
+# Each of these yields (string to look for, pattern that accepts it by its surroundings, what to write instead).
+_Found = tuple[str, str, str]
+
+
+def _secrets(environment: Mapping[str, str]) -> Iterator[_Found]:
+    values: dict[str, str] = {}
+    for name, value in sorted(environment.items()):
+        if len(value) >= SHORTEST_SECRET and _SECRET_NAME.search(name) and name not in _NOT_SECRET:
+            for written in (value, repr(value)[1:-1]):  # a repr escapes quotes and line ends
+                values.setdefault(written, f"<{name}>")
+    for value in sorted(values, key=len, reverse=True):
+        pattern = re.escape(value)
+        yield value, rf"\b{pattern}\b" if value.isalpha() else pattern, values[value]  # a word may be part of another
+
+
+def _homes(home: str) -> Iterator[_Found]:
+    for folder in sorted({home, os.path.realpath(home)}, key=len, reverse=True):
+        folder = folder.rstrip("/\\")
+        if os.path.isabs(folder) and len(folder) > SHORTEST_NAME:
+            yield folder, rf"(?<![\w.~-]){re.escape(folder)}(?![\w-])", "~"
+
+
+def _hosts(host: str) -> Iterator[_Found]:
+    for name in dict.fromkeys((host, host.partition(".")[0])):
+        if _identifies(name):
+            yield name, rf"(?<![\w-]){re.escape(name)}(?!\w)", "<host>"
+
+
+def _users(user: str) -> Iterator[_Found]:
+    if _identifies(user):
+        yield user, rf"(?<![\w-]){re.escape(user)}(?![\w-])", "<user>"
+
+
+def _identifies(name: str) -> bool:
+    """Tell whether a name is rare enough in ordinary text to be replaced there."""
+    return len(name) >= SHORTEST_NAME and name.lower() not in _COMMON and not name.isdigit()

@@ -1,0 +1,68 @@
+"""A trace's events → the same within a size, dropping samples before facts.
+
+What goes first is what a reader misses least: histograms and corners of large tensors, samples of
+values that vary, then elements, then long texts. What a step was, its times, shapes and claims stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from trace_tools.plain_yaml import flow
+from trace_tools.schema import Event, Step, Tensor, Value
+from trace_tools.structure import to_plain
+
+CAP_BYTES = 64 << 20
+LONG_TEXT = 1000
+
+Thin = Callable[[Value], Value]
+
+
+def capped(events: list[Event], cap_bytes: int = CAP_BYTES) -> tuple[list[Event], list[str]]:
+    """Return the events within `cap_bytes` as far as that can be had, and what was dropped."""
+    dropped = []
+    for what, thin in STAGES:
+        if sum(len(flow(to_plain(event))) for event in events) <= cap_bytes:
+            break
+        events = [_thinned(event, thin) if isinstance(event, Step) else event for event in events]
+        dropped.append(f"{what} (the trace was larger than {cap_bytes >> 20} MiB)")
+    return events, dropped
+
+
+def _thinned(step: Step, thin: Thin) -> Step:
+    values = [(source, thin(value)) for source, value in step.values] if step.values else step.values
+    stdout = step.stdout
+    if thin is _without_long_text and stdout is not None:
+        stdout = stdout[:LONG_TEXT]
+    return replace(step, values=values, stdout=stdout)
+
+
+def _without_samples(value: Value) -> Value:
+    return replace(_in_tensor(value, _without_corner), samples=None)
+
+
+def _without_elements(value: Value) -> Value:
+    return replace(_in_tensor(value, lambda tensor: replace(tensor, elements=None)), items=None, entries=None)
+
+
+def _without_long_text(value: Value) -> Value:
+    if isinstance(value.value, str) and len(value.value) > LONG_TEXT:
+        value = replace(value, value=value.value[:LONG_TEXT], length=value.length or len(value.value))
+    return replace(value, text=value.text[:LONG_TEXT]) if value.text else value
+
+
+def _without_corner(tensor: Tensor) -> Tensor:
+    statistics = tensor.statistics and replace(tensor.statistics, histogram=None)
+    return replace(tensor, corner=None, corner_shape=None, statistics=statistics)
+
+
+def _in_tensor(value: Value, change: Callable[[Tensor], Tensor]) -> Value:
+    return replace(value, tensor=change(value.tensor)) if value.tensor else value
+
+
+STAGES: tuple[tuple[str, Thin], ...] = (
+    ("corners and histograms of large tensors, samples of varying values", _without_samples),
+    ("elements", _without_elements),
+    ("long texts", _without_long_text),
+)

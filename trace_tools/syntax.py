@@ -1,0 +1,104 @@
+"""Small builders of syntax trees, and questions about them, for `instrument`.
+
+probe("step", ast.Constant(3))  # the statement `_@frame.step(3)`
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from trace_tools.directives import Inspected
+from trace_tools.statements import FUNCTIONS
+
+FRAME = "_@frame"
+
+SUSPENSIONS = (ast.Yield, ast.YieldFrom, ast.Await)
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
+    """@inspect x → try: value("x", unit, x); except Exception: value_failed("x", unit)."""
+    return [value(method, item) for item in inspected]
+
+
+def value(method: str, item: Inspected) -> ast.stmt:
+    names = [ast.Constant(item.source), ast.Constant(item.unit)]
+    read = probe(method, *names, copy.deepcopy(item.node))
+    failed = ast.ExceptHandler(load("Exception"), None, [probe(f"{method}_failed", *copy.deepcopy(names))])
+    return ast.Try([read], [failed], [], [])
+
+
+def ended(inspected: Sequence[Inspected]) -> list[ast.stmt]:
+    return [probe("end"), *values("value", inspected)] if inspected else []
+
+
+def load(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def assign(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def frame_call(method: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(load(FRAME), method, ast.Load()), list(arguments), [])
+
+
+def probe(method: str, *arguments: ast.expr) -> ast.Expr:
+    return ast.Expr(frame_call(method, *arguments))
+
+
+def at(place: ast.AST, nodes: Sequence[Node]) -> list[Node]:
+    """Put generated nodes where `place` stands; those that have a place keep it."""
+    for node in nodes:
+        if not hasattr(node, "lineno"):
+            ast.copy_location(node, place)
+            ast.fix_missing_locations(node)
+    return list(nodes)
+
+
+def listed(visited: Any) -> list[ast.stmt]:
+    return visited if isinstance(visited, list) else [visited]
+
+
+def changed(node: Node, **fields: Any) -> Node:
+    """Return a copy of `node` with some fields replaced, where it stood."""
+    changed = copy.copy(node)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed
+
+
+def own_nodes(node: ast.AST, scopes: tuple[type[ast.AST], ...] = (*FUNCTIONS, ast.ClassDef)) -> Iterator[ast.AST]:
+    """Yield `node` and what is in it, leaving out the scopes inside it."""
+    yield node
+    if not isinstance(node, scopes):
+        for child in ast.iter_child_nodes(node):
+            yield from own_nodes(child, scopes)
+
+
+def suspends(node: ast.stmt) -> bool:
+    """Return whether the statement itself (not the statements in it) may yield or await."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        return False
+    if isinstance(node, (ast.AsyncFor, ast.AsyncWith)):
+        return True
+    inner = (*FUNCTIONS, ast.ClassDef, ast.stmt, ast.ExceptHandler, ast.Lambda, ast.GeneratorExp)
+    own = (n for child in ast.iter_child_nodes(node) for n in own_nodes(child, inner))
+    return any(isinstance(n, SUSPENSIONS) or getattr(n, "is_async", 0) for n in own)
+
+
+def preamble_length(body: Sequence[ast.stmt]) -> int:
+    """Return how many statements must stay first: the docstring and the __future__ imports."""
+    length = 0
+    for node in body:
+        is_docstring = length == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        if not (is_docstring or is_future):
+            break
+        length += 1
+    return length

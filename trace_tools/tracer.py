@@ -1,0 +1,317 @@
+"""A lecture → a trace: one fresh process per pass, one more for the meters, and what they wrote, merged.
+
+    traced = Tracer(Request(lecture=Path("lecture.py"), out=Path("rendered"))).run()
+    traced.path                   # rendered/cpu/trace.yaml, or rendered/cpu/partial/trace.yaml
+    traced.trace.run.ended        # "complete", or how it ended
+
+Journals lie in OUT/.run-…, locked while their parent lives; `recover` merges those whose parent does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trace_tools import machine as machines
+from trace_tools.assemble import assemble
+from trace_tools.child import Job
+from trace_tools.directives import parse_directives
+from trace_tools.errors import LectureError, UsageError
+from trace_tools.instrument import sections
+from trace_tools.schema import Trace
+from trace_tools.statements import ParsedSource, parse_source, read_source
+from trace_tools.trace_file import load, write
+
+Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
+
+GRACE_S = 5.0  # what a process has to end after Ctrl-C
+METERING = "metering"
+SURVEY = "survey"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be traced, and how."""
+
+    lecture: Path
+    out: Path = Path("rendered")
+    device: str | None = None
+    passes: int = 3
+    seed: int = 0
+    limit: int = 100
+    only: str | None = None
+    keep_going: bool = False
+    inspect_all: bool = False
+    name: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A trace, and where it was written."""
+
+    trace: Trace
+    path: Path
+    folder: Path  # OUT/<machine>
+    source: ParsedSource
+    seconds: list[tuple[str, float]] = field(default_factory=list)  # wall time of each process
+
+
+@dataclass(frozen=True, slots=True)
+class RunNotes:
+    """What the parent knows of a run, kept beside the journals for `recover`."""
+
+    lecture: str
+    started: str
+    seed: int
+    passes: int
+    limit: int
+    only: str | None
+    commit: str | None
+    keep_going: bool
+    inspect_all: bool
+    name: str | None
+
+
+class Tracer:
+    """Runs the processes of one trace. Raises LectureError and UsageError before anything has run."""
+
+    def __init__(self, request: Request, progress: Progress = lambda process, place: None) -> None:
+        self.request = request
+        self.progress = progress
+        self.source = check_lecture(request.lecture)
+        self.skipped = _skipped(self.source, request.only)
+        if request.passes < 1 or request.limit < 2:
+            raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
+        self.interrupted = False
+
+    def run(self) -> Traced:
+        """Trace the lecture; whatever happens to its processes, what they recorded is written."""
+        with run_folder(self.request.out) as folder:
+            seconds = self._processes(folder)
+            traced = merge_folder(folder, self.request.out, force=self.request.force)
+            shutil.rmtree(folder)
+        return Traced(traced.trace, traced.path, traced.folder, self.source, seconds)
+
+    def _processes(self, folder: Path) -> list[tuple[str, float]]:
+        (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
+        (folder / "run.json").write_text(json.dumps(asdict(self._notes())), encoding="utf-8")
+        device = self._survey(folder)
+        seconds = []
+        names = [*(f"pass {n}" for n in range(1, self.request.passes + 1)), METERING]
+        for name in names:
+            started = time.monotonic()
+            returned = self._child(name, folder, device)
+            seconds.append((name, time.monotonic() - started))
+            (folder / f"{_slug(name)}.status").write_text(str(returned), encoding="utf-8")
+            if returned != 0 or self.interrupted:
+                break
+        return seconds
+
+    def _survey(self, folder: Path) -> str:
+        """Measure the machine in a process of its own, which leaves no warm caches to the passes."""
+        self.progress(SURVEY, "this machine")
+        stored = folder / "machine.json"
+        command = [sys.executable, "-m", "trace_tools.survey", str(stored), self.request.device or ""]
+        finished = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+        if finished.returncode != 0:
+            lines = finished.stderr.strip().splitlines() or ["no output"]
+            raise UsageError(lines[-1].removeprefix("error: "))
+        device: str = json.loads(stored.read_text(encoding="utf-8"))["device"]
+        return device
+
+    def _child(self, name: str, folder: Path, device: str) -> int:
+        """Run one process to its end; return its status, negative for a signal."""
+        listening, telling = os.pipe()
+        job = folder / f"{_slug(name)}.json"
+        self._job(name, folder, device, telling).save(job)
+        with (folder / f"{_slug(name)}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
+            process = subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", "-m", "trace_tools.child", str(job)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=_environment(stored=folder / "machine.json", device=device),
+                pass_fds=[telling],
+                start_new_session=True,  # so that Ctrl-C comes to us, and we pass it on
+            )
+            os.close(telling)
+            return self._wait(process, progress.fileno())
+
+    def _wait(self, process: subprocess.Popen[bytes], progress: int) -> int:
+        deadline: float | None = None
+        while True:
+            try:
+                self._listen(progress)
+                if process.poll() is not None:
+                    return process.returncode
+                if deadline is not None and time.monotonic() > deadline:
+                    process.kill()
+            except KeyboardInterrupt:
+                self.interrupted = True
+                process.send_signal(signal.SIGINT if deadline is None else signal.SIGKILL)
+                deadline = time.monotonic() + GRACE_S
+
+    def _listen(self, progress: int) -> None:
+        ready, _, _ = select.select([progress], [], [], 0.05)
+        lines = os.read(progress, 65536) if ready else b""
+        if ready and not lines:
+            time.sleep(0.02)  # the other end is closed: the process is about to end
+        for line in lines.splitlines():
+            with contextlib.suppress(ValueError):
+                self.progress(*json.loads(line))
+
+    def _job(self, name: str, folder: Path, device: str, telling: int) -> Job:
+        request = self.request
+        return Job(
+            name=name,
+            lecture=str(request.lecture.resolve()),
+            text=self.source.text,
+            journal=str(folder / f"{_slug(name)}.journal"),
+            device=device,
+            seed=request.seed,
+            limit=request.limit,
+            skipped=self.skipped,
+            keep_going=request.keep_going,
+            inspect_all=request.inspect_all,
+            progress=telling,
+            parent=os.getpid(),
+        )
+
+    def _notes(self) -> RunNotes:
+        request = self.request
+        return RunNotes(
+            lecture=request.lecture.name,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            seed=request.seed,
+            passes=request.passes,
+            limit=request.limit,
+            only=request.only,
+            commit=machines.git_commit(request.lecture),
+            keep_going=request.keep_going,
+            inspect_all=request.inspect_all,
+            name=request.name,
+        )
+
+
+def check_lecture(path: Path) -> ParsedSource:
+    """Read and check a lecture; raises LectureError where it is no lecture."""
+    source = read_source(path)
+    parse_directives(source)
+    if source.function("main") is None:
+        raise LectureError(path, None, "defines no function `main`; expected `def main():`, which runs the lecture")
+    return source
+
+
+def merge_folder(folder: Path, out: Path, *, force: bool = False) -> Traced:
+    """Merge the journals in `folder` and write the trace below `out`: complete, or to `partial/`.
+
+    Raises UsageError when nothing was recorded, or another lecture's trace lies there and not `force`.
+    """
+    source = parse_source(_text(folder / "lecture.py"), "lecture.py")
+    notes = RunNotes(**json.loads(_text(folder / "run.json")))
+    if not (folder / "machine.json").exists() or not list(folder.glob("*.journal")):
+        raise UsageError(f"{folder}: the run ended before anything was recorded")
+    trace = assemble(folder, source, notes)
+    machine_folder = out / trace.machine.slug
+    path = machine_folder / ("trace.yaml" if trace.run.complete else "partial/trace.yaml")
+    _refuse_other_lecture(machine_folder / "trace.yaml", trace, force=force)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(trace, path)
+    if trace.run.complete:
+        shutil.rmtree(machine_folder / "partial", ignore_errors=True)
+    return Traced(trace, path, machine_folder, source)
+
+
+def recover(out: Path) -> list[Traced]:
+    """Merge the journals of runs below `out` whose parent is no more."""
+    recovered = []
+    for folder in sorted(out.glob(".run-*")):
+        with _locked(folder) as alone:
+            if not alone:
+                continue
+            with contextlib.suppress(UsageError, FileNotFoundError):  # it had recorded nothing
+                recovered.append(merge_folder(folder, out, force=True))
+            shutil.rmtree(folder)
+    return recovered
+
+
+@contextlib.contextmanager
+def run_folder(out: Path) -> Iterator[Path]:
+    """Make a folder for journals below `out`, locked while this process lives."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".run-", dir=out))
+    except OSError as error:
+        raise UsageError(f"{out}: can't be written: {error.strerror}") from None
+    with _locked(folder):
+        try:
+            yield folder
+        except UsageError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Hold the folder's lock; yield whether it was free."""
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _refuse_other_lecture(path: Path, trace: Trace, *, force: bool) -> None:
+    if force or not path.exists():
+        return
+    there = load(path).trace
+    if there.run.lecture != trace.run.lecture:
+        what = f"is a trace of {there.run.lecture}, not of {trace.run.lecture}"
+        raise UsageError(f"{path}: {what}; use --force to replace it")
+
+
+def _skipped(source: ParsedSource, only: str | None) -> list[str]:
+    """Return the functions that `main` is not to call, so that only one section runs."""
+    names = sections(source)
+    if only is None:
+        return []
+    if only not in names:
+        raise UsageError(f"--only {only}: main calls no such function; it calls {', '.join(names) or 'none'}")
+    return [name for name in names if name != only]
+
+
+def _environment(stored: Path | None = None, device: str | None = None) -> dict[str, str]:
+    """Return the children's environment: fixed hashing, this package on the path, the machine as measured."""
+    package = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
+    if stored is not None:
+        environment[machines.STORED] = str(stored)
+    if device == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    return environment
+
+
+def _slug(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+def _text(path: Path) -> str:
+    with path.open(encoding="utf-8", newline="") as file:
+        return file.read()
