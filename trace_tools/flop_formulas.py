@@ -142,15 +142,20 @@ def _cell(weight: int, at: int, args: Arguments, kwargs: Keywords, out: Any) -> 
 def _accumulate(source: int, flag: int | None, args: Arguments, kwargs: Keywords, out: Any) -> int:
     """Count one addition per element of the source, where the operator adds rather than overwrites."""
     adds = flag is None or (len(args) > flag and args[flag])
-    return int(args[source].numel()) if adds else 0
+    return int(args[source].numel()) if adds and floating(args[0]) else 0
 
 
 def _targets(args: Arguments, kwargs: Keywords, out: Any) -> int:
     return int(args[1].numel())
 
 
-_ATTENTION = "_scaled_dot_product_%s_attention%s"
-_KINDS = ("flash", "efficient", "cudnn", "fused")
+_ATTENTION = tuple(
+    f"_scaled_dot_product_{kind}"
+    for kind in (
+        *("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention"),
+        "fused_attention_overrideable",
+    )
+)
 _FORMULAS: dict[str, Formula] = {
     **{name: partial(_product, 0) for name in ("mm", "bmm", "mv", "_sparse_mm", "_int_mm")},
     **{name: partial(_product, 1) for name in ("addmm", "addmv", "baddbmm", "addbmm", "_addmm_activation")},
@@ -158,13 +163,8 @@ _FORMULAS: dict[str, Formula] = {
     "convolution": _convolution,
     "_convolution": _convolution,
     "convolution_backward": _convolution_backward,
-    **{_ATTENTION % (kind, tail): partial(_attention, 0, 1, 1) for kind in _KINDS for tail in ("", "_overrideable")},
-    **{
-        _ATTENTION % (kind, tail): partial(_attention, 1, 3, 2)  # scores again, dV, dP, dQ, dK
-        for kind in _KINDS
-        for tail in ("_backward", "_overrideable_backward", "_for_cpu_backward")
-    },
-    _ATTENTION % ("flash", "_for_cpu"): partial(_attention, 0, 1, 1),
+    **dict.fromkeys(_ATTENTION, partial(_attention, 0, 1, 1)),
+    **{f"{name}_backward": partial(_attention, 1, 3, 2) for name in _ATTENTION},  # scores again, dV, dP, dQ, dK
     "mkldnn_rnn_layer": _mkldnn_rnn,
     "mkldnn_rnn_layer_backward": _mkldnn_rnn_backward,
     "_cudnn_rnn": _cudnn_rnn,

@@ -11,8 +11,9 @@ before it and opens the next. Nothing else is intercepted, so library code runs 
                                                _@frame.begin(1)
                                                y = g(x)
                                                _@frame.end()
-                                               try: _@frame.value("y", None, y)
-                                               except Exception: _@frame.failed("y", None)
+                                               if _@frame.recorded:
+                                                   try: _@frame.value("y", None, y)
+                                                   except Exception: _@frame.value_failed("y", None)
                                                _@frame.step(2)
                                                return y
                                            except BaseException: _@frame.raised(); raise
@@ -40,6 +41,7 @@ from trace_tools.syntax import (
     changed,
     ended,
     frame_call,
+    is_irrefutable,
     listed,
     load,
     own_nodes,
@@ -173,7 +175,7 @@ class _Instrumenter:
             token = self._name()
             entered = [assign(token, self._enter(node)), *ended(notes.before)]
             return [*entered, probe("resume", load(token))]
-        if isinstance(node, SELF_PROBED):
+        if isinstance(node, SELF_PROBED) or (isinstance(node, ast.Return) and notes.after):
             return []
         annotated = notes.after or notes.header or notes.covered
         return [self.step("begin" if annotated else "step", node)]
@@ -229,19 +231,26 @@ class _Instrumenter:
     _trystar = _try
 
     def _match(self, node: ast.Match, notes: _Notes) -> list[ast.stmt]:
+        """match x: case: body → match x: case: values; body; where no case fits: values."""
         read = ended(notes.header)
         cases = [changed(case, body=[*copy.deepcopy(read), *self._block(case.body)]) for case in node.cases]
+        if read and not is_irrefutable(node.cases[-1]):
+            cases.append(ast.match_case(ast.MatchAs(), None, read))
         return [changed(node, cases=cases)]
 
     def _return(self, node: ast.Return, notes: _Notes) -> list[ast.stmt]:
-        """return x  # @inspect y → v = x; end; values; return v, with v cleared before any `finally`."""
+        """return x  # @inspect y → v = x; values; resume; return v, with v cleared before any `finally`."""
         read, notes.after = notes.after, []
         if not read:
             return [node]
+        token = self._name()
+        entered, resumed = assign(token, self._enter(node)), probe("resume", load(token))
+        if node.value is None:  # in an asynchronous generator the only form there is
+            return [entered, *ended(read), resumed, node]
         name = self._name()
         cleared = ast.NamedExpr(ast.Name(name, ast.Store()), ast.Constant(None))
         taken = ast.Subscript(ast.Tuple([load(name), cleared], ast.Load()), ast.Constant(0), ast.Load())
-        return [assign(name, node.value or ast.Constant(None)), *ended(read), changed(node, value=taken)]
+        return [entered, assign(name, node.value), *ended(read), resumed, changed(node, value=taken)]
 
     def _assert(self, node: ast.Assert, notes: _Notes) -> list[ast.stmt]:
         return self.claim(node)

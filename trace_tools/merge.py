@@ -204,9 +204,9 @@ class _Builder:
         if counterpart is None or counterpart.meters is None:
             return Meters(why=NO_COUNTERPART) if step.statement in self.annotated else None
         meters = counterpart.meters
-        if not meters.get("operators"):
+        if not meters["operators"]:
             return None
-        return from_plain(Meters, meters, JOURNAL)
+        return from_plain(Meters, {name: figure for name, figure in meters.items() if figure != []}, JOURNAL)
 
 
 def _value(plain: Any, unit: str | None) -> Value:

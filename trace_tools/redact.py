@@ -71,7 +71,8 @@ def _secrets(environment: Mapping[str, str]) -> Iterator[_Found]:
     values: dict[str, str] = {}
     for name, value in sorted(environment.items()):
         if len(value) >= SHORTEST_SECRET and _SECRET_NAME.search(name) and name not in _NOT_SECRET:
-            for written in (value, repr(value)[1:-1]):  # a repr escapes quotes and line ends
+            both_quotes = repr(value + "'\"")[1:-4]
+            for written in (value, repr(value)[1:-1], both_quotes):  # a repr escapes quotes and line ends
                 values.setdefault(written, f"<{name}>")
     for value in sorted(values, key=len, reverse=True):
         pattern = re.escape(value)

@@ -21,8 +21,11 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
-    """@inspect x → try: value("x", unit, x); except Exception: value_failed("x", unit)."""
-    return [value(method, item) for item in inspected]
+    """@inspect x → if recorded: try: value("x", unit, x); except Exception: value_failed("x", unit)."""
+    if not inspected:
+        return []
+    recorded = ast.Attribute(load(FRAME), "recorded", ast.Load())
+    return [ast.If(recorded, [value(method, item) for item in inspected], [])]
 
 
 def value(method: str, item: Inspected) -> ast.stmt:
@@ -90,6 +93,20 @@ def suspends(node: ast.stmt) -> bool:
     inner = (*FUNCTIONS, ast.ClassDef, ast.stmt, ast.ExceptHandler, ast.Lambda, ast.GeneratorExp)
     own = (n for child in ast.iter_child_nodes(node) for n in own_nodes(child, inner))
     return any(isinstance(n, SUSPENSIONS) or getattr(n, "is_async", 0) for n in own)
+
+
+def is_irrefutable(case: ast.match_case) -> bool:
+    """Return whether the case takes whatever comes, so that Python allows none after it."""
+
+    def takes_all(pattern: ast.pattern) -> bool:
+        match pattern:
+            case ast.MatchAs(pattern=inner):
+                return inner is None or takes_all(inner)
+            case ast.MatchOr(patterns=[*_, last]):
+                return takes_all(last)
+        return False
+
+    return case.guard is None and takes_all(case.pattern)
 
 
 def preamble_length(body: Sequence[ast.stmt]) -> int:
