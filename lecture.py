@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from trace_tools import count, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
@@ -192,11 +193,6 @@ def sizes() -> Sizes:
     return Sizes(streamed_bytes=2**27)
 
 
-def random_normal(*shape: int) -> Tensor:
-    """Return normal numbers drawn on the CPU from a seed of their own: the same on every machine."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
-
-
 # ---------------------------------------------------------------------------------------------------------
 # 0 Overview
 
@@ -230,7 +226,7 @@ def what_there_is_to_learn() -> None:
         ("models", "parameters"),
         ("optimizers", "states"),
         ("training loop", "activations and time"),
-    ]
+    ]  # @hide
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
         "This is a program. What stands beside a line is what that line did on the machine named on this page. "
@@ -247,13 +243,13 @@ def symbols_and_units() -> None:
         ("$S$", "tokens in a sequence", "$L$", "layers"),
         ("$D$", "width: numbers per token", "$K$", "outputs of a layer of width $D$"),
         ("$H$", "attention heads", "$C$", "FLOPs of a training run"),
-    ]
-    table(symbols, ["symbol", "meaning", "symbol ", "meaning "])
+    ]  # @hide
+    table(symbols, ["symbol", "meaning", "symbol ", "meaning "])  # @hide
     text(
         "One clash has to be lived with: the scaling-law literature writes $6ND$ with $D$ for the *tokens* of a "
         "training run. Here $D$ is a width except in that formula, and the code says `tokens`."
     )
-    gigabyte, gibibyte = 10**9, 2**30  # @inspect gigabyte [B], gibibyte [B]
+    gigabyte, gibibyte = 10**9, 2**30  # bytes @inspect gigabyte gibibyte
     memory_gib = H100_MEMORY / gibibyte  # @inspect memory_gib
     assert round(memory_gib, 1) == 74.5
     text(
@@ -294,6 +290,7 @@ def napkin_math() -> None:
         "to train, and how large a model fits. Each answer is three multiplications. The rest of the lecture is "
         "where the factors come from."
     )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
     time_to_train()
     napkin_against_reality()
     largest_model()
@@ -307,8 +304,11 @@ def napkin_math() -> None:
 
 
 def time_to_train() -> None:
-    """How long does a 70B-parameter model take to train on 15T tokens, with 1024 H100s?"""
-    text("The work is 6 FLOPs for each parameter and each token; where the 6 comes from is worked out below.")
+    """How long does a 70B model take to train?"""
+    text(
+        "A model of 70B parameters, 15T tokens, 1024 H100s. The work is 6 FLOPs for each parameter and each token; "
+        "where the 6 comes from is worked out below."
+    )
     parameters, tokens, gpus = 70e9, 15e12, 1024
     total_flops = 6 * parameters * tokens  # @inspect total_flops [FLOP]
     assert total_flops == 6.3e24
@@ -386,18 +386,18 @@ def largest_model() -> None:
         "averages for AdamW. In mixed precision there may also be a *master copy* of the parameters in fp32. "
         "Each number takes 4 bytes in fp32 and 2 in bf16."
     )
-    recipes = {  # bytes per parameter: parameters, gradients, master or working copy, states
+    recipes = {  # bytes of: parameters, gradients, master or working copy, states
         "all fp32": (4, 4, 0, 4 + 4),
-        "bf16 parameters and gradients, fp32 states": (2, 2, 0, 4 + 4),
-        "fp32 parameters, bf16 gradients, fp32 states": (4, 2, 0, 4 + 4),
-        "bf16 parameters and gradients, fp32 master and states": (2, 2, 4, 4 + 4),
-        "`torch.optim.AdamW` on bf16 parameters": (2, 2, 0, 2 + 2),
-        "`torch.autocast` on fp32 parameters": (4, 4, 2, 4 + 4),
+        "bf16, fp32 states": (2, 2, 0, 4 + 4),
+        "fp32, bf16 gradients": (4, 2, 0, 4 + 4),
+        "bf16, fp32 master and states": (2, 2, 4, 4 + 4),
+        "bf16, `torch.optim.AdamW`": (2, 2, 0, 2 + 2),
+        "fp32, `torch.autocast`": (4, 4, 2, 4 + 4),
     }
-    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes [B]
-    bytes_per_parameter = [sum(parts) for parts in recipes.values()]  # @inspect bytes_per_parameter
-    assert bytes_per_parameter == [16, 12, 14, 16, 8, 18]
-    largest = [round(memory_bytes / total / 1e9, 1) for total in bytes_per_parameter]  # @inspect largest
+    held = [sum(parts) for parts in recipes.values()]  # bytes per parameter @inspect held
+    assert held == [16, 12, 14, 16, 8, 18]
+    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes
+    largest = [round(memory_bytes / total / 1e9, 1) for total in held]  # 10⁹ parameters @inspect largest
     assert largest == [40.0, 53.3, 45.7, 40.0, 80.0, 35.6]
     rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
     table(rows, ["recipe", "parameters", "gradients", "copy", "states", "bytes", "largest, 10⁹"])  # @hide
@@ -408,9 +408,9 @@ def largest_model() -> None:
     )
     assert H100_MEMORY / 16 == 5e9
     text("From the other end: what a 70B model with AdamW needs, before a single activation.")
-    needed_bytes = 70e9 * 16  # @inspect needed_bytes [B]
-    assert needed_bytes == 1.12e12
-    assert math.ceil(needed_bytes / H100_MEMORY) == 14  # GPUs
+    needed_bytes = 70e9 * 16  # @inspect needed_bytes
+    gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
+    assert (needed_bytes, gpus) == (1.12e12, 14)
 
 
 def states_of_a_real_step() -> None:
@@ -419,62 +419,78 @@ def states_of_a_real_step() -> None:
         "The table is arithmetic on paper. Now a layer is really trained for a step by each recipe, and what is "
         "still alive afterwards is added up. First PyTorch's own optimizer:"
     )
-    for dtype, expected_bytes in ((torch.float32, 16), (torch.bfloat16, 8)):
-        layer = nn.Linear(256, 128, bias=False).to(dtype)  # a stand-in for the whole model
-        optimizer = torch.optim.AdamW(layer.parameters())
-        layer(random_normal(4, 256).to(dtype)).square().mean().backward()
+    x = torch.randn(4, 256)
+    held = {}  # bytes
+    for dtype in (torch.float32, torch.bfloat16):
+        layer = nn.Linear(256, 128, bias=False).to(dtype)  # it stands for a model
+        optimizer = optim.AdamW(layer.parameters())
+        layer(x.to(dtype)).square().mean().backward()
         optimizer.step()
-        held = [layer.weight, layer.weight.grad, *optimizer.state[layer.weight].values()]
-        held_bytes = sum(tensor.nbytes for tensor in held)  # @inspect held_bytes [B]
-        assert held_bytes == expected_bytes * layer.weight.numel() + 4
+        states = optimizer.state[layer.weight].values()
+        tensors = [layer.weight, layer.weight.grad, *states]
+        held[dtype] = sum(tensor.nbytes for tensor in tensors)  # @inspect held
+    n = layer.weight.numel()
+    assert held[torch.float32] == 16 * n + 4
+    assert held[torch.bfloat16] == 8 * n + 4
     text(
         "The 4 bytes over are a `step` counter, one per tensor. And this is the first trap: AdamW on bf16 "
         "parameters keeps **bf16 states**. It takes half the memory of fp32 because it keeps half the digits. "
-        "No recipe that a paper calls mixed precision does that; it has to be written, or come from a library:"
+        "What papers call mixed precision keeps the states in fp32."
     )
-    for parameter_dtype, gradient_dtype, master, expected in (
-        (torch.float32, torch.float32, False, 16),
-        (torch.bfloat16, torch.bfloat16, False, 12),
-        (torch.float32, torch.bfloat16, False, 14),
-        (torch.bfloat16, torch.bfloat16, True, 16),
-    ):
-        weight, *others = adam_step(parameter_dtype, gradient_dtype, master=master)
-        bytes_per_parameter = sum(t.nbytes for t in (weight, *others)) / weight.numel()  # @inspect bytes_per_parameter
-        assert bytes_per_parameter == expected
-    adam_by_hand_is_adam()
+    steps_by_hand(x)
+    adam_by_hand_is_adam(x)
     copies_of_autocast()
     link(**REFERENCES["adamw"])
 
 
-def adam_step(parameter_dtype: torch.dtype, gradient_dtype: torch.dtype, *, master: bool) -> list[Tensor]:
-    """Adam's first step with fp32 states, by hand; returns the parameter and all that stays beside it"""
-    weight = random_normal(256, 128).to(parameter_dtype).requires_grad_()
-    (random_normal(4, 256).to(parameter_dtype) @ weight).square().mean().backward()
+def steps_by_hand(x: Tensor) -> None:
+    """Mixed precision, by hand"""
+    text("`torch.optim` does not mix precisions by itself. Written out, one step by each of the first four recipes:")
+    fp32, bf16 = torch.float32, torch.bfloat16
+    recipes = [(fp32, fp32, False), (bf16, bf16, False), (fp32, bf16, False), (bf16, bf16, True)]
+    held = []  # bytes per parameter
+    for dtype, gradient_dtype, master in recipes:
+        weight = torch.randn(256, 128).to(dtype).requires_grad_()
+        others = adam_step(x, weight, gradient_dtype, master=master)
+        total_bytes = sum(tensor.nbytes for tensor in (weight, *others))
+        held.append(total_bytes / weight.numel())  # @inspect held
+    assert held == [16, 12, 14, 16]
+
+
+def adam_step(x: Tensor, weight: Tensor, gradient_dtype: torch.dtype, *, master: bool) -> list[Tensor]:
+    """Adam's first step with fp32 states, by hand; returns all that stays beside the weight"""
+    (x.to(weight.dtype) @ weight).square().mean().backward()
     assert weight.grad is not None
-    gradient = weight.grad.to(gradient_dtype)
-    first, second = torch.zeros(weight.shape), torch.zeros(weight.shape)  # fp32
-    first.lerp_(gradient.float(), 0.1)  # averages of the gradient and of its square
+    gradient, weight.grad = weight.grad.to(gradient_dtype), None
+    first = torch.zeros(weight.shape)  # fp32: averages of the gradient
+    second = torch.zeros(weight.shape)  # and of its square
+    first.lerp_(gradient.float(), 0.1)
     second.lerp_(gradient.float().square(), 0.001)
-    update = 1e-3 * (first / 0.1) / ((second / 0.001).sqrt() + 1e-8)  # unbiased
+    deviation = (second / 0.001).sqrt() + 1e-8
+    update = 1e-3 * (first / 0.1) / deviation
     with torch.no_grad():
         if not master:
-            weight -= update.to(parameter_dtype)
-            return [weight, gradient, first, second]
+            weight -= update.to(weight.dtype)
+            return [gradient, first, second]
         master_weight = weight.float() - update
         weight.copy_(master_weight)
-        return [weight, gradient, first, second, master_weight]
+        return [gradient, first, second, master_weight]
 
 
-def adam_by_hand_is_adam() -> None:
+def adam_by_hand_is_adam(x: Tensor) -> None:
     """It is Adam"""
     text("That the step by hand is the optimizer's, from the same start and up to rounding:")
-    weight = random_normal(256, 128).requires_grad_()
-    (random_normal(4, 256) @ weight).square().mean().backward()
-    torch.optim.AdamW([weight], lr=1e-3, weight_decay=0).step()
-    by_hand, *_ = adam_step(torch.float32, torch.float32, master=False)  # @stepover
+    start = torch.randn(256, 128)
+    by_hand = start.clone().requires_grad_()
+    adam_step(x, by_hand, torch.float32, master=False)  # @stepover
+    weight = start.clone().requires_grad_()
+    (x @ weight).square().mean().backward()
+    optim.AdamW([weight], lr=1e-3, weight_decay=0).step()
     difference = (weight - by_hand).abs().max().item()  # @inspect difference
-    moved = (weight - random_normal(256, 128)).abs().max().item()  # @inspect moved
-    assert difference < 1e-6 < 1e-3 < 1.01 * moved  # Adam's first step moves each weight by the learning rate
+    assert difference < 1e-6
+    text("And Adam's first step moves each weight by the learning rate, whatever its gradient:")
+    moved = (weight - start).abs().max().item()  # @inspect moved
+    assert round(moved, 5) == 1e-3
 
 
 def copies_of_autocast() -> None:
@@ -484,16 +500,17 @@ def copies_of_autocast() -> None:
         "read. The bf16 copies of the weights live from the forward pass to the backward pass. Autograd can be "
         "asked what it saved:"
     )
-    layer = nn.Linear(256, 128, bias=False)
+    weight = torch.randn(256, 128, requires_grad=True)
+    x = torch.randn(4, 256, requires_grad=True)
     saved: list[Tensor] = []
-    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t)
+    hooks = saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t)
     with hooks, torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = layer(random_normal(4, 256).requires_grad_()).square().mean()
-    loss.backward()
-    copies = [t for t in saved if t.dtype == torch.bfloat16 and t.numel() == layer.weight.numel()]
-    copy_bytes = sum(t.nbytes for t in copies) / layer.weight.numel()  # @inspect copy_bytes
+        loss = (x @ weight).square().mean()
+    copies = [t for t in saved if t.numel() == weight.numel()]
+    copy_bytes = sum(t.nbytes for t in copies) / weight.numel()  # per parameter @inspect copy_bytes
     assert copy_bytes == 2
-    assert layer.weight.grad.dtype == torch.float32
+    loss.backward()
+    assert weight.dtype == weight.grad.dtype == torch.float32
     text(
         "So autocast with AdamW takes about 18 bytes per parameter at its peak, *more* than plain fp32. It buys "
         "speed and smaller activations, not smaller parameters."
@@ -502,26 +519,25 @@ def copies_of_autocast() -> None:
 
 def optimizer_states() -> None:
     """What other optimizers keep"""
-    layer = nn.Linear(256, 128, bias=False)
-    layer.weight.grad = random_normal(128, 256)
-    n = layer.weight.numel()
+    weight = nn.Parameter(torch.randn(256, 128))
+    weight.grad = torch.randn(256, 128)
     optimizers = {
-        "SGD": torch.optim.SGD(layer.parameters()),
-        "SGD with momentum": torch.optim.SGD(layer.parameters(), momentum=0.9),
-        "AdaGrad": torch.optim.Adagrad(layer.parameters()),
-        "RMSProp": torch.optim.RMSprop(layer.parameters()),
-        "Adam": torch.optim.Adam(layer.parameters()),
-        "AdamW": torch.optim.AdamW(layer.parameters()),
-        "Adafactor": torch.optim.Adafactor(layer.parameters()),
+        "SGD": optim.SGD([weight]),
+        "momentum": optim.SGD([weight], momentum=0.9),
+        "AdaGrad": optim.Adagrad([weight]),
+        "RMSProp": optim.RMSprop([weight]),
+        "Adam": optim.Adam([weight]),
+        "AdamW": optim.AdamW([weight]),
+        "Adafactor": optim.Adafactor([weight]),
     }
     state_bytes = {}
     for name, optimizer in optimizers.items():
         optimizer.step()
-        states = [s for s in optimizer.state[layer.weight].values() if torch.is_tensor(s) and s.dim() > 0]
-        state_bytes[name] = sum(s.nbytes for s in states)  # @inspect state_bytes
-    per_parameter = {name: total / n for name, total in state_bytes.items()}
+        states = optimizer.state[weight].values()
+        state_bytes[name] = sum(s.nbytes for s in states if torch.is_tensor(s) and s.dim() > 0)  # no counters
+    per_parameter = {name: total / weight.numel() for name, total in state_bytes.items()}
     assert list(per_parameter.values())[:6] == [0, 4, 4, 4, 8, 8]
-    rows, columns = layer.weight.shape
+    rows, columns = weight.shape
     assert state_bytes["Adafactor"] == 4 * (rows + columns)
     table(list(per_parameter.items()), ["optimizer", "bytes of fp32 state per parameter"])  # @hide
     text(
@@ -546,12 +562,12 @@ def zero_stages() -> None:
         "stage 2: and gradients": 2 + 14 / n,
         "stage 3: and parameters (FSDP)": 16 / n,
     }  # @inspect bytes_per_gpu
-    largest = {stage: H100_MEMORY / held for stage, held in bytes_per_gpu.items()}
-    assert [round(size / 1e9, 1) for size in largest.values()] == [5.0, 14.5, 21.3, 40.0]
+    largest = {stage: round(H100_MEMORY / held / 1e9, 1) for stage, held in bytes_per_gpu.items()}
+    assert list(largest.values()) == [5.0, 14.5, 21.3, 40.0]  # 10⁹ parameters
     all_reduce, all_gather = 2, 1  # numbers a GPU sends per parameter and step, for many GPUs
     traffic = [all_reduce, all_reduce, all_reduce, all_reduce + all_gather]
-    rows = [(stage, bytes_per_gpu[stage], largest[stage] / 1e9, t) for stage, t in zip(largest, traffic, strict=True)]
-    table(rows, ["sharded", "bytes per parameter and GPU", "largest on 8 H100s, 10⁹", "numbers sent per parameter"])
+    rows = [(s, bytes_per_gpu[s], largest[s], t) for s, t in zip(largest, traffic, strict=True)]  # @hide
+    table(rows, ["sharded", "bytes per parameter and GPU", "largest, 10⁹", "numbers sent per parameter"])  # @hide
     text(
         "The first two stages cost no extra traffic: an all-reduce is a reduce-scatter and an all-gather, and they "
         "only place work between the two. The third gathers the parameters once more, for the backward pass: "
@@ -568,10 +584,10 @@ def where_the_six_comes_from() -> None:
         "one for the gradient of the inputs, which the layer below waits for. **4** FLOPs."
     )
     tokens, width, outputs = 512, 128, 256
-    x = random_normal(tokens, width).requires_grad_()
-    w = random_normal(width, outputs).requires_grad_()
+    x = torch.randn(tokens, width, requires_grad=True)
+    w = torch.randn(width, outputs, requires_grad=True)
     y = x @ w  # (tokens, outputs)
-    upstream = random_normal(tokens, outputs)  # the gradient of the loss with respect to y
+    upstream = torch.randn(tokens, outputs)  # the gradient of the loss with respect to y
     parameters = w.numel()
     forward = count(lambda: x @ w)  # @inspect forward.flops [FLOP]
     assert forward.flops == 2 * parameters * tokens
@@ -591,9 +607,9 @@ def where_the_six_comes_from() -> None:
 
 def optimizer_flops(parameters: int) -> None:
     """The optimizer's share"""
-    weight = nn.Parameter(random_normal(parameters))
-    weight.grad = random_normal(parameters)
-    optimizer = torch.optim.AdamW([weight], foreach=False)  # one operation after another, so that each is counted
+    weight = nn.Parameter(torch.randn(parameters))
+    weight.grad = torch.randn(parameters)
+    optimizer = optim.AdamW([weight], foreach=False)  # one operation after another
     step = count(optimizer.step)
     flops_per_parameter = step.flops / parameters  # @inspect flops_per_parameter step.uncounted
     assert 5 < flops_per_parameter < 30
@@ -602,7 +618,8 @@ def optimizer_flops(parameters: int) -> None:
     assert share < 1e-5
     text(
         f"AdamW takes {flops_per_parameter:.0f} FLOPs per parameter and step. The 6 is per parameter and *token*, and "
-        f"a step of a large run has {tokens_per_step / 1e6:.0f} million of them. The optimizer's share is {share:.0e}."
+        f"a step of a large run has {tokens_per_step / 1e6:.0f} million of them. The optimizer's share is one part "
+        f"in {1 / share / 1e6:.1f} million."
     )
 
 
@@ -610,8 +627,8 @@ def mixture_of_experts() -> None:
     """With experts, N counts the active parameters"""
     text("In a mixture of experts, a token visits a few of the experts. Memory holds all of them; compute meets a few.")
     tokens, width, chosen = 16, 32, (1, 6)
-    x = random_normal(tokens, width)
-    experts = [random_normal(width, width) for _ in range(8)]
+    x = torch.randn(tokens, width)
+    experts = [torch.randn(width, width) for _ in range(8)]
     visit = count(lambda: sum(x @ experts[e] for e in chosen))  # @inspect visit.flops_by_operator
     parameters = sum(expert.numel() for expert in experts)
     active = sum(experts[e].numel() for e in chosen)
@@ -718,6 +735,7 @@ def memory_accounting() -> None:
         "Everything that training keeps is a **tensor**: parameters, gradients, optimizer states, activations, "
         "tokens. Whoever can say what one tensor takes can say what training takes."
     )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
     creating_tensors()
     bytes_of_a_tensor()
     formats = floating_point_formats()
@@ -736,7 +754,7 @@ def creating_tensors() -> None:
     literal = torch.tensor([[1.0, 2, 3], [4, 5, 6]])  # @inspect literal
     zeros = torch.zeros(2, 4)  # @inspect zeros
     ones = torch.ones(2, 4)  # @inspect ones
-    normal = random_normal(2, 4)  # @inspect normal @stepover
+    normal = torch.randn(2, 4)  # @inspect normal
     unset = torch.empty(2, 4)  # @inspect unset.shape
     text(
         "`empty` asks for memory and leaves in it what was there before: right when the values come next, from a "
@@ -797,15 +815,15 @@ def floating_point_formats() -> dict[str, FloatFormat]:
         "how many of the topmost patterns stand for infinity and NaN. IEEE formats reserve the whole topmost exponent, "
         "$2^m$ patterns; E4M3 reserves a single one, for NaN, and has no infinity; E2M1 reserves none."
     )
-    formats = {
-        "fp64": FloatFormat(11, 52, reserved_codes=2**52),
-        "fp32": FloatFormat(8, 23, reserved_codes=2**23),
-        "tf32": FloatFormat(8, 10, reserved_codes=2**10),
-        "fp16": FloatFormat(5, 10, reserved_codes=2**10),
-        "bf16": FloatFormat(8, 7, reserved_codes=2**7),
-        "fp8 E4M3": FloatFormat(4, 3, reserved_codes=1),
-        "fp8 E5M2": FloatFormat(5, 2, reserved_codes=2**2),
-        "fp4 E2M1": FloatFormat(2, 1, reserved_codes=0),
+    formats = {  # exponent bits, mantissa bits, patterns reserved
+        "fp64": FloatFormat(11, 52, 2**52),
+        "fp32": FloatFormat(8, 23, 2**23),
+        "tf32": FloatFormat(8, 10, 2**10),
+        "fp16": FloatFormat(5, 10, 2**10),
+        "bf16": FloatFormat(8, 7, 2**7),
+        "fp8 E4M3": FloatFormat(4, 3, 1),
+        "fp8 E5M2": FloatFormat(5, 2, 2**2),
+        "fp4 E2M1": FloatFormat(2, 1, 0),
     }
     return formats
 
@@ -847,16 +865,10 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
     assert fp16["largest"] == (2 - 2**-10) * 2**15 == 65504
     assert fp16["smallest normal"] == 2**-14
     assert fp16["smallest subnormal"] == 2**-24
-    rows, bits = [], {}
-    for name, form in formats.items():  # @stepover
-        k, m, size = form.exponent_bits, form.mantissa_bits, 1 + form.exponent_bits + form.mantissa_bits
-        stored_bytes = 4.0 if name == "tf32" else size / 8
-        found = [f"{limit:.6g}" for limit in limits(form).values()]
-        rows.append((name, 1, k, m, stored_bytes, 2 ** (k - 1) - 1, form.reserved_codes >> m, *found))
-        pattern = f"{encode(0.01, form):0{k + m}b}"
-        bits[name] = ("0", pattern[:k], pattern[k:])
-    columns = ["format", "sign", "exponent", "mantissa", "bytes", "bias", "reserved exponents"]
-    table(rows, [*columns, "largest", "smallest normal", "smallest subnormal", "eps"])
+    rows = [layout_row(name, form) for name, form in formats.items()]  # @stepover @hide
+    columns = ["format", "sign + exponent + mantissa", "bytes", "bias", "reserved exponents"]  # @hide
+    table(rows, [*columns, "largest", "smallest normal", "smallest subnormal", "eps"])  # @hide
+    bits = {name: bits_of(0.01, form) for name, form in formats.items()}  # @stepover @hide
     plot(draw_bits(bits), title="0.01 in every format")  # @hide
     text(
         "bf16 is the first half of fp32: the same range, and barely three digits. tf32 is fp32's range with fp16's "
@@ -864,9 +876,28 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
         "`torch.dtype` for it does not exist. In E2M1, 0.01 is 0: that format does not work without a scale, and gets "
         "one below."
     )
-    spans = {limit: [limits(f)[limit] for f in formats.values()] for limit in ("largest", "smallest subnormal")}
-    logs = {limit: [math.log10(value) for value in values] for limit, values in spans.items()}
-    plot(logs, x=list(formats), y_label="power of ten", style="points", title="The range of each format")  # @hide
+    names = [name for name in formats if name != "fp64"]  # @hide
+    ranges = {
+        limit: [math.log10(limits(formats[name])[limit]) for name in names]
+        for limit in ("largest", "smallest normal", "smallest subnormal")
+    }  # @stepover @hide
+    title = "The range of each format; fp64, from 10⁻³²⁴ to 10³⁰⁸, would dwarf them"  # @hide
+    plot(ranges, x=names, y_label="power of ten", style="points", title=title)  # @hide
+
+
+def layout_row(name: str, form: FloatFormat) -> tuple[str | int | float, ...]:
+    """A format's row in the table of layouts"""
+    k, m, reserved = form
+    stored_bytes = 4.0 if name == "tf32" else (1 + k + m) / 8
+    found = [f"{limit:.5g}" for limit in limits(form).values()]
+    return (name, f"1 + {k} + {m}", stored_bytes, 2 ** (k - 1) - 1, reserved >> m, *found)
+
+
+def bits_of(value: float, form: FloatFormat) -> tuple[str, str, str]:
+    """Sign, exponent and mantissa of a positive value, in binary"""
+    k, m, _ = form
+    pattern = f"{encode(value, form):0{k + m}b}"
+    return "0", pattern[:k], pattern[k:]
 
 
 def formats_against_torch(formats: dict[str, FloatFormat]) -> None:
@@ -886,15 +917,15 @@ def formats_against_torch(formats: dict[str, FloatFormat]) -> None:
         pattern_one = torch.tensor([1], dtype=integer).view(dtype)
         assert ours["smallest subnormal"] == pattern_one.double().item()
         stored = torch.tensor(0.01, dtype=torch.float64).to(dtype).view(integer)
-        assert encode(0.01, formats[name]) == stored.item()
+        assert encode(0.01, formats[name]) == stored.item()  # @stepover
     text("And for the fp8 formats there are few enough patterns to compare all of the finite ones:")
     for name in ("fp8 E4M3", "fp8 E5M2"):
         finite = 128 - formats[name].reserved_codes
         theirs = torch.arange(finite, dtype=torch.uint8).view(dtypes[name]).tolist()
         ours = [decode(code, formats[name]) for code in range(finite)]  # @stepover
         assert ours == theirs
-    assert (limits(formats["fp8 E4M3"])["largest"], limits(formats["fp8 E5M2"])["largest"]) == (448, 57344)
-    assert list(limits(formats["fp4 E2M1"]).values()) == [6, 1, 0.5, 0.5]
+    assert [limits(formats[name])["largest"] for name in ("fp8 E4M3", "fp8 E5M2")] == [448, 57344]  # @stepover
+    assert list(limits(formats["fp4 E2M1"]).values()) == [6, 1, 0.5, 0.5]  # @stepover
     finfo_of_fp4()
     link(**REFERENCES["fp8"])
 
@@ -935,7 +966,7 @@ def encode_by_hand(fp16: FloatFormat) -> None:
     code = exponent_field << 10 | mantissa
     stored = torch.tensor(0.01, dtype=torch.float16)  # @inspect stored
     assert hex(stored.view(torch.int16).item()) == hex(code) == "0x211f"
-    assert encode(0.01, fp16) == code
+    assert encode(0.01, fp16) == code  # @stepover
     assert stored.item() == (1 + 287 / 1024) * 2**-7 == 0.01000213623046875
     traps_of_encoding(fp16)
 
@@ -953,7 +984,7 @@ def traps_of_encoding(fp16: FloatFormat) -> None:
     assert decode(9 << 10 | 0b0100000000, fp16) == 1.25 * 2**-6 == 0.01953125  # @stepover
     assert 1 + fp16.exponent_bits + fp16.mantissa_bits == torch.finfo(torch.float16).bits
     largest_subnormal, smallest_normal = decode(1023, fp16), decode(1024, fp16)  # @stepover
-    assert smallest_normal - largest_subnormal == decode(1, fp16) == 2 ** (1 - 15) / 1024
+    assert smallest_normal - largest_subnormal == 2**-24 == 2 ** (1 - 15) / 1024
     negative = torch.tensor([-0x8000 + 1], dtype=torch.int16).view(torch.float16)  # 1 000…001 @inspect negative
     assert negative.item() == -(2**-24)
 
@@ -1010,8 +1041,8 @@ def block_scaling(fp4: FloatFormat) -> None:
     text("E2M1 has eight magnitudes. Everything else about a tensor must be carried by a scale.")
     grid = torch.tensor([decode(code, fp4) for code in range(8)])  # @inspect grid @stepover
     assert grid.tolist() == [0, 0.5, 1, 1.5, 2, 3, 4, 6]
-    x = random_normal(64, 16)  # 64 blocks of 16 @stepover
-    x[0, 0] = 100.0  # one outlier
+    x = torch.randn(64, 16)  # 64 blocks of 16
+    x[0, 0] = 1000.0  # one outlier
     text("One scale for the whole tensor must reach the outlier. Then the other blocks are lost, every number of them:")
     one_scale = round_to_grid(x, x.abs().max() / 6, grid)
     survivors = one_scale[1:].count_nonzero().item()  # @inspect survivors
@@ -1148,7 +1179,7 @@ def transfer_rate() -> float | None:
         text("The transfer to a GPU: not run, no CUDA device. A copy within this machine's own memory, for comparison:")
         copy_rate()
         return None
-    x = random_normal(sizes().streamed_bytes // 16)  # a quarter of them, in fp32
+    x = torch.randn(sizes().streamed_bytes // 16)  # a quarter of them, in fp32 @stepover
     transfer = measure(lambda: x.to("cuda"))  # @inspect transfer.seconds [s]
     bytes_per_second = x.nbytes / transfer.seconds  # @inspect bytes_per_second [B/s]
     within = copy_rate()
@@ -1204,6 +1235,7 @@ def tensors_from_the_inside() -> None:
         "few whole numbers: a size and a **stride** for each dimension, and an offset. Many operations make a new "
         "window and leave the memory alone. To know which is to know what is free."
     )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
     storage_and_strides()
     views()
     writing_through_a_view()
@@ -1257,13 +1289,14 @@ def views() -> None:
     text("Not one of these is a copy. They are windows onto the six cells of `x`:")
     windows = {"x[0]": row, "x[:, 1]": column, "x.view(3, 2)": reshaped, "x.t()": transposed, "right": right}
     shared = {name: shares_storage(x, window) for name, window in windows.items()}  # @inspect shared @stepover
-    assert all(shared.values())
+    assert set(shared.values()) == {True}
     assert {window.untyped_storage().nbytes() for window in windows.values()} == {x.nbytes}
     plot(draw_views({"x": x} | windows), title="Which cells each window covers")  # @hide
     plot(draw_storage(transposed, (1, 1)), title="x.t()[1, 1]: the same cells, the strides swapped")  # @hide
     text("`view(3, 2)` and `t()` have the same shape and the same cells, and hold different matrices:")
     assert reshaped.shape == transposed.shape
-    assert (reshaped.tolist(), transposed.tolist()) == ([[0, 1], [2, 3], [4, 5]], [[0, 3], [1, 4], [2, 5]])
+    assert reshaped.flatten().tolist() == [0, 1, 2, 3, 4, 5]
+    assert transposed.flatten().tolist() == [0, 3, 1, 4, 2, 5]
 
 
 def writing_through_a_view() -> None:
@@ -1403,7 +1436,7 @@ def elementwise_operations() -> None:
     signed = torch.tensor([-1.0, 4, -9])
     assert signed.pow(2).sqrt().tolist() == signed.abs().tolist() == [1, 4, 9]
     text("Each reads its operands once and writes its result once, and does little in between:")
-    y, z = random_normal(1000), random_normal(1000)  # @stepover
+    y, z = torch.randn(1000), torch.randn(1000)
     addition = count(lambda: y + z)  # @inspect addition.flops [FLOP], addition.bytes_moved [B]
     scaling = count(lambda: y * 2)  # @inspect scaling.flops [FLOP], scaling.bytes_moved [B]
     assert addition.flops == scaling.flops == 1000
@@ -1421,13 +1454,13 @@ def causal_mask() -> None:
         "itself and at what came before, keys $0 \\ldots i$: the **lower** triangle. Notes that reach for `triu` here "
         "have either transposed the scores or allowed the future and hidden the past."
     )
-    scores = random_normal(4, 4)  # (query, key) @stepover
+    scores = torch.randn(4, 4)  # (query, key)
     allowed = lower.bool()
     weights = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)  # @inspect weights
     assert weights[0].tolist() == [1, 0, 0, 0]  # the first token sees only itself
     assert (weights > 0).sum(dim=-1).tolist() == [1, 2, 3, 4]
     text("The test of a mask is that changing the future does not change the past. To the bit:")
-    values = random_normal(4, 8)  # (key, width) @stepover
+    values = torch.randn(4, 8)  # (key, width)
     changed = values.clone()
     changed[3] = 1000.0  # another last token
     outputs, outputs_changed = weights @ values, weights @ changed
@@ -1450,8 +1483,8 @@ def matrix_multiplication() -> None:
         "leading ones: a batch of $B$ sequences of $S$ tokens, each of width $D$, by one matrix."
     )
     batch, sequence, width, outputs = 2, 3, 4, 2
-    x = random_normal(batch, sequence, width).mul(10).round()  # whole numbers, so that sums are exact @stepover
-    w = random_normal(width, outputs).mul(10).round()  # @stepover
+    x = torch.randint(-9, 10, (batch, sequence, width)).float()  # whole numbers: sums are exact
+    w = torch.randint(-9, 10, (width, outputs)).float()
     y = x @ w  # (B, S, K) @inspect y.shape
     plot(draw_batched_matmul(x.shape, w.shape), title="batch × sequence × width, by width × outputs")  # @hide
     one_by_one = [[x[b, s] @ w for s in range(sequence)] for b in range(batch)]
@@ -1463,9 +1496,10 @@ def matrix_multiplication() -> None:
         "One matrix serves all tokens, so batch and sequence fold into one dimension: to the hardware this is one "
         "large multiplication, $2BSDK$ FLOPs. Where both sides have leading dimensions, as in attention, they pair up:"
     )
-    query = random_normal(batch, 5, sequence, width)  # (B, H, S, D/H) @stepover
-    scores = query @ query.transpose(-2, -1)  # (B, H, S, S) @inspect scores.shape
-    assert scores.shape == (batch, 5, sequence, sequence)
+    heads = 5
+    query, key = torch.randn(2, batch, heads, sequence, width)  # (B, H, S, D/H) each
+    scores = query @ key.transpose(-2, -1)  # (B, H, S, S) @inspect scores.shape
+    assert scores.shape == (batch, heads, sequence, sequence)
 
 
 if __name__ == "__main__":

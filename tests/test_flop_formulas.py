@@ -1,4 +1,4 @@
-"""The oracles: torch's own counter where it counts, formulas by hand, and the same mathematics in separate operators."""
+"""The oracles: torch's own counter where it counts, formulas by hand, the same mathematics in separate operators."""
 
 from __future__ import annotations
 
@@ -83,9 +83,8 @@ def test_products_with_vectors() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_on_a_cpu_is_the_matrix_products_it_is_made_of(causal: bool) -> None:
     q, k, v = input_of(2, 4, 5, 8), input_of(2, 4, 7, 8), input_of(2, 4, 7, 8)
-    products = counted_by_torch(
-        lambda: backward(F.scaled_dot_product_attention(q, k, v)) if sdpa_kernel(SDPBackend.MATH).__enter__() is None else 0
-    )
+    with sdpa_kernel(SDPBackend.MATH):
+        products = counted_by_torch(lambda: backward(F.scaled_dot_product_attention(q, k, v)))
     meter = counted(lambda: backward(F.scaled_dot_product_attention(q, k, v, is_causal=causal)))
     attention = {name: flops for name, flops in meter.flops_by_operator.items() if "attention" in name}
     scores_again = 2 * 2 * 4 * 5 * 7 * 8  # what a fused backward pass recomputes
@@ -108,9 +107,8 @@ def test_lstm_kernel_is_its_products_and_gates() -> None:
     products = 2 * steps * batch * 4 * hidden * (width + hidden)
     gates = 4 + 3 * 11 + 12 + 3 + 12 + 1
     assert meter.flops == products + gates * steps * batch * hidden
-    in_double = counted(lambda: lstm.double()(torch.randn(steps, batch, width, dtype=torch.float64)))
-    bias_added_apart = 4 * steps * batch * hidden  # float64 has no such kernel: it runs as separate operators
-    assert in_double.flops == meter.flops + bias_added_apart
+    # float64 has no such kernel: it runs as separate operators
+    assert counted(lambda: lstm.double()(torch.randn(steps, batch, width, dtype=torch.float64))).flops == meter.flops
 
 
 X = torch.rand(4, 1024) + 0.5
@@ -122,12 +120,12 @@ SAME: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {  # fused, and w
     ),
     "gelu erf": (lambda: F.gelu(X), lambda: 0.5 * X * (1 + torch.erf(X * 0.7071))),
     "tanh": (lambda: X.tanh(), lambda: ((e := (2 * X).exp()) - 1) / (e + 1)),
-    "sigmoid": (lambda: X.sigmoid(), lambda: 1 / (1 + (-X).exp())),
+    "sigmoid": (lambda: X.sigmoid(), lambda: (1 + (-X).exp()).reciprocal()),
     "silu": (lambda: F.silu(X), lambda: X * X.sigmoid()),
     "softplus": (lambda: F.softplus(X), lambda: (1 + X.exp()).log()),
-    "rsqrt": (lambda: X.rsqrt(), lambda: 1 / X.sqrt()),
+    "rsqrt": (lambda: X.rsqrt(), lambda: X.sqrt().reciprocal()),
     "cube": (lambda: X**3, lambda: X * X * X),
-    "reciprocal square": (lambda: X**-2, lambda: 1 / (X * X)),
+    "reciprocal square": (lambda: X**-2, lambda: (X * X).reciprocal()),
     "power": (lambda: X**0.3, lambda: (0.3 * X.log()).exp()),
     "lerp": (lambda: X.lerp(X, 0.3), lambda: X + 0.3 * (X - X)),
     "addcmul": (lambda: torch.addcmul(X, X, X, value=0.3), lambda: X + 0.3 * (X * X)),
@@ -242,6 +240,7 @@ def test_a_custom_operator_is_uncounted_until_it_has_a_formula() -> None:
         flop_registry.pop(packet, None)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 def test_sparse_products_count_stored_elements() -> None:
     dense = torch.rand(16, 4)
     for sparse in (torch.eye(16).to_sparse(), torch.eye(16).to_sparse_csr()):

@@ -184,6 +184,7 @@ def test_it_tells_the_same_twice(lecture: ModuleType) -> None:
     first: list[Narrative] = []
     second: list[Narrative] = []
     for heard in (first, second):
+        torch.manual_seed(0)
         with listening(heard.append):
             lecture.overview()
             lecture.block_scaling(lecture.FloatFormat(2, 1, 0))
@@ -283,18 +284,10 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("time_to_train", "promised = H100_SPARSE_BF16 / 2", "promised = H100_SPARSE_BF16"),
     ("time_to_train", "gpus = 70e9, 15e12, 1024", "gpus = 70e9, 15e12, 1000"),
     ("largest_model", '"all fp32": (4, 4, 0, 4 + 4)', '"all fp32": (4, 4, 0, 4)'),
-    (
-        "states_of_a_real_step",
-        "((torch.float32, 16), (torch.bfloat16, 8))",
-        "((torch.float32, 16), (torch.bfloat16, 12))",
-    ),
-    (
-        "states_of_a_real_step",
-        "return [weight, gradient, first, second, master_weight]",
-        "return [weight, gradient, first]",
-    ),
-    ("adam_by_hand_is_adam", ".sqrt() + 1e-8)", " + 1e-8).sqrt()"),
-    ("copies_of_autocast", "with hooks, torch.autocast(", "with hooks, torch.autocast(enabled=False, device_type="),
+    ("states_of_a_real_step", "== 8 * n + 4", "== 12 * n + 4"),
+    ("states_of_a_real_step", "return [gradient, first, second, master_weight]", "return [gradient, first, second]"),
+    ("states_of_a_real_step", "(second / 0.001).sqrt() + 1e-8", "(second / 0.001 + 1e-8).sqrt()"),
+    ("copies_of_autocast", 'torch.autocast("cpu", dtype', 'torch.autocast("cpu", enabled=False, dtype'),
     ("optimizer_states", "momentum=0.9", "momentum=0"),
     ("zero_stages", '"stage 1: states": 4 + 12 / n', '"stage 1: states": 2 + 12 / n'),
     ("where_the_six_comes_from", "4 * parameters * tokens", "2 * parameters * tokens"),
@@ -302,7 +295,7 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("best_model_for_the_compute", "math.sqrt(compute / 120)", "math.sqrt(compute / 20)"),
     ("bytes_of_a_tensor", "torch.empty(4 * 12288, 12288,", "torch.empty(3 * 12288, 12288,"),
     ("memory_accounting", "return fraction * 2.0 ** (1 - bias)", "return fraction * 2.0 ** (0 - bias)"),
-    ("memory_accounting", "FloatFormat(4, 3, reserved_codes=1)", "FloatFormat(4, 3, reserved_codes=8)"),
+    ("memory_accounting", "FloatFormat(4, 3, 1)", "FloatFormat(4, 3, 8)"),
     ("memory_accounting", "exponent_field = exponent + 15", "exponent_field = exponent + 16"),
     ("range_and_precision", "w - 2.1 * w", "w - 1.9 * w"),
     ("memory_accounting", "x.abs().amax(dim=1, keepdim=True)", "x.abs().amax()[None, None]"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import signal
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_tools.directives import parse_directives
-from trace_tools.errors import UsageError
+from trace_tools.errors import NothingRecordedError
 from trace_tools.instrument import instrument
 from trace_tools.machine import from_json, slug
 from trace_tools.merge import Runs, events
@@ -32,11 +33,11 @@ METERING = "metering"
 
 
 def assemble(folder: Path, source: ParsedSource, notes: RunNotes) -> Trace:
-    """Return the trace of the run in `folder`. Raises UsageError when no step was recorded."""
+    """Return the trace of the run in `folder`. Raises NothingRecordedError when there is no step."""
     processes = [_read(path, source) for path in _journals(folder)]
     timed = [run for process in processes if process.name != METERING for run in _usable(process)]
     if not timed or not timed[0].steps:
-        raise UsageError(f"{source.path}: nothing was recorded; {_last_words(folder)}")
+        raise NothingRecordedError(f"{notes.lecture}: nothing was recorded; {_last_words(folder)}")
     metered = next((run for p in processes if p.name == METERING for run in p.runs), None)
     machine = from_json((folder / "machine.json").read_text(encoding="utf-8"))
     directives = parse_directives(source)
@@ -106,6 +107,8 @@ def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) ->
     code = int(status.read_text(encoding="utf-8")) if status.exists() else None
     if code is None:
         how = "stopped when the tracer was killed"
+    elif code == os.EX_IOERR:
+        how = "its journal could not be written: a full disk?"
     elif code < 0:
         how = f"killed by {signal.Signals(-code).name}"
     else:

@@ -73,7 +73,7 @@ class Job:
 
 
 def main(job_path: str) -> int:
-    """Run the job; return 0 when every run of it was complete."""
+    """Run the job; return 0 when every run of it was complete, EX_IOERR when the journal could not be written."""
     job = Job.load(Path(job_path))
     source = parse_source(job.text, job.lecture)
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
@@ -84,6 +84,8 @@ def main(job_path: str) -> int:
     os.register_at_fork(after_in_child=journal.forget)
     status = _Process(job, program, code, journal).run()
     atexit._run_exitfuncs()
+    if journal.trouble:
+        return os.EX_IOERR
     return 0 if status == COMPLETE else 1
 
 

@@ -166,6 +166,7 @@ class _Composer:
         definition = self._definition(frame)
         anchor = f"call-{frame.frame}"
         blocks = self._body(frame, definition, f"{anchor}-", depth + 1) if definition is not None else []
+        header = self._header(frame, definition, anchor) if definition is not None else None
         return Call(
             function=frame.function,
             frame=frame.frame,
@@ -173,11 +174,12 @@ class _Composer:
             total=self._tree.call_total[self._tree.section_of[frame.frame], frame.function],
             anchor=anchor,
             title=_titled(definition, frame.function)[0],
-            header=self._header(frame, definition, anchor) if definition is not None else None,
+            header=header,
             blocks=tuple(blocks),
             level=min(depth + 2, 6),
             thread=frame.thread,
             troubled=folding.any_trouble(blocks),
+            observed=bool(header and header.arguments) or folding.any_observation(blocks),
         )
 
     def _header(self, frame: Frame, definition: Statement, anchor: str) -> Row:
@@ -223,11 +225,11 @@ class _Composer:
         return [recorded[number] for number in segment.statements if number in recorded]
 
     def _silent(self, frame: Frame, segment: Segment) -> bool:
-        """Whether a segment is one that never makes a step: `global`, `nonlocal`, a docstring."""
-        statements = self._editions[frame.source].source.parsed.statements
-        nodes = [statements[number].node for number in segment.statements]
-        return all(
-            isinstance(node, (ast.Global, ast.Nonlocal))
+        """Whether a segment is one that makes no step even where it runs: `global`, `try:`, what is stepped over."""
+        source = self._editions[frame.source].source
+        nodes = [source.parsed.statements[number].node for number in segment.statements]
+        return all(number in source.stepped_over for number in segment.statements) or all(
+            isinstance(node, (ast.Global, ast.Nonlocal, ast.Try, ast.TryStar))
             or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
             for node in nodes
         )

@@ -148,6 +148,16 @@ class Call:
     shown: Literal["part", "open", "folded", "named"] = "folded"
     thread: str | None = None
     troubled: bool = False
+    observed: bool = False  # something was inspected, claimed or printed in it
+
+    def with_header(self) -> tuple[Block, ...]:
+        """Return the blocks with the `def` line at the head of the first listing."""
+        if self.header is None or not (self.header.lines or self.header.arguments):
+            return self.blocks
+        first, rest = self.blocks[:1], self.blocks[1:]
+        if first and isinstance(first[0], Listing):
+            return (Listing((self.header, *first[0].rows)), *rest)
+        return (Listing((self.header,)), *self.blocks)
 
 
 Block = Listing | Said | Call

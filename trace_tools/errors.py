@@ -26,5 +26,9 @@ class TraceFileError(TraceToolsError):
         super().__init__(f"{path}: {where}: {message}" if where else f"{path}: {message}")
 
 
+class NothingRecordedError(TraceToolsError):
+    """A run ended before its first step."""
+
+
 class UsageError(TraceToolsError):
     """The request itself can't be met: no such device, no such section, no place to write."""

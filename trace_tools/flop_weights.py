@@ -186,6 +186,7 @@ REDUCTIONS: dict[str, Weight] = {
     **_each(1, "avg_pool2d_backward col2im"),
     **_each(2, "norm linalg_vector_norm aminmax dot vdot"),  # ², Σ
     **_each(4, "var std var_mean std_mean"),  # mean, −, ², Σ
+    "allclose": 7,  # |a − b| ≤ atol + rtol · |b|, all
     "logsumexp": 3 + TRANSCENDENTAL,
     "mse_loss": lambda args, kwargs: 3 - (len(args) > 2 and args[2] == 0),  # −, ², Σ unless it keeps every element
 }

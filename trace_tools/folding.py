@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trace_tools import prose
-from trace_tools.document import Block, Call, Heading, Listing, Row, Said, calls_shown, visible
+from trace_tools.document import Block, Call, CodeLine, Heading, Listing, Row, Said, calls_shown, visible
 
 BODIES = 4  # of one function on a page
 SHORT = 6  # rows that may stand open
@@ -77,6 +77,15 @@ def any_trouble(blocks: Iterable[Block]) -> bool:
     return False
 
 
+def any_observation(blocks: Iterable[Block]) -> bool:
+    """Whether anything was inspected, claimed or printed in these blocks or in the calls they made."""
+    rows = (row for block in blocks if isinstance(block, Listing) for row in block.rows)
+    executions = (execution for row in rows for execution in row.executions)
+    return any(
+        e.values or e.claim or e.stdout or e.warnings or any(call.observed for call in e.calls) for e in executions
+    )
+
+
 def first_trouble(blocks: Sequence[Block]) -> str | None:
     """Return the anchor of the first shown row where a claim failed or an uncaught exception began."""
     for block in visible(blocks):
@@ -92,15 +101,20 @@ def _rows(call: Call) -> list[Row]:
     return [row for block in call.blocks if isinstance(block, Listing) for row in block.rows]
 
 
-def _observed(call: Call) -> bool:
-    """Whether anything was observed in a call or in one that it made."""
-    if call.header is not None and call.header.arguments:
-        return True
-    return any(
-        e.values or e.claim or e.stdout or e.warnings or any(_observed(inner) for inner in e.calls)
-        for row in _rows(call)
-        for e in row.executions
-    )
+def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Take the common indentation from a body that is shown without its `def` line."""
+    listings = [block for block in blocks if isinstance(block, Listing)]
+    texts = [line.text for listing in listings for row in listing.rows for line in row.lines if line.text.strip()]
+    margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
+    return tuple(_moved(block, margin) if isinstance(block, Listing) else block for block in blocks)
+
+
+def _moved(listing: Listing, margin: int) -> Listing:
+    def moved(line: CodeLine) -> CodeLine:
+        cut = min(margin, len(line.text) - len(line.text.lstrip()))
+        return replace(line, text=line.text[cut:], indent=line.indent + cut)
+
+    return Listing(tuple(replace(row, lines=tuple(map(moved, row.lines))) for row in listing.rows))
 
 
 class _Folder:
@@ -138,11 +152,12 @@ class _Folder:
         bodies = self._bodies[call.function]
         if bodies == 0 and speaks(call):
             call = replace(call, shown="part", anchor=self._anchor(prose.plain_text(call.title)))
+            call = replace(call, blocks=_at_the_margin(call.blocks))
         elif call.troubled:
             call = replace(call, shown="open")
-        elif bodies >= BODIES or (bodies and not _observed(call)):
+        elif bodies >= BODIES or (bodies and not call.observed):
             return replace(call, shown="named", anchor=self._first[call.function])
-        elif bodies == 0 and len(_rows(call)) <= SHORT and _observed(call):
+        elif bodies == 0 and len(_rows(call)) <= SHORT and call.observed:
             call = replace(call, shown="open")
         self._bodies[call.function] += 1
         self._first.setdefault(call.function, call.anchor)

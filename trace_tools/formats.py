@@ -117,8 +117,15 @@ def _prefixed(value: int | float, unit: str, digits: int) -> str:
 
 
 def byte_size(count: int | float, digits: int = 4) -> str:
-    """Write a number of bytes with an IEC prefix: 2.25 GiB."""
-    return _scaled(count, IEC, digits, "B")
+    """Write a number of bytes: 2.25 GiB; with an SI prefix where only that one says it exactly: 80 GB."""
+    whole = any(_is_whole(count, factor, digits) for factor, _ in IEC)
+    decimal = not whole and any(_is_whole(count, factor, digits) for factor, _ in SI)
+    return _scaled(count, SI if decimal else IEC, digits, "B")
+
+
+def _is_whole(count: int | float, factor: float, digits: int) -> bool:
+    """Whether `digits` digits say `count` exactly in multiples of `factor`."""
+    return abs(count) >= factor and float(f"{count / factor:.{digits}g}") * factor == count
 
 
 def _scaled(value: int | float, prefixes: Sequence[tuple[float, str]], digits: int, unit: str) -> str:

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,10 @@ class Frame:
 
     __slots__ = (
         "counts", "covered", "current", "ended", "event", "here", "id", "key", "lost_before", "n", "number",
-        "omitted", "out", "parent", "recorder", "rings", "seq", "started",
+        "omitted", "out", "parent", "recorder", "rings", "seq", "started", "thread",
     )  # fmt: skip
+
+    recorded = True
 
     def __init__(self, recorder: Recorder, key: int, number: int, parent: Frame | None) -> None:
         self.recorder = recorder
@@ -48,7 +51,8 @@ class Frame:
         self.counts: dict[int, int] = {}
         self.rings: dict[int, deque[tuple[int, list[Any]]]] = {}
         self.omitted: dict[int, list[int]] = {}
-        thread = threading.current_thread().name if parent and threading.get_ident() != _MAIN else None
+        self.thread = threading.get_ident()
+        thread = None if parent is None or parent.thread == self.thread else _thread_name(self.thread)
         recorder.opened[number] += 1
         self.out.append(("F", self.id, number, None if parent is None else parent.seq, thread))
         if parent is not None and parent.parent is None:
@@ -117,7 +121,7 @@ class Frame:
             self.here.append(("S", self.seq, self.id, self.current, self.n, at - self.started))
         self.current, self.seq, self.n, self.here = token
         self.started = at
-        self.covered = False
+        self.covered = self.current in self.recorder.program.covered
 
     def end(self) -> None:
         """Close the step; until the next probe, time is the tracer's."""
@@ -146,6 +150,7 @@ class Frame:
         for statement, ring in self.rings.items():
             for _, records in ring:
                 self.out.extend(records)
+                self.recorder._written.pop(id(records), None)
             if self.omitted[statement][0]:
                 self.out.append(("T", self.id, statement, *self.omitted[statement]))
         self.rings = {}
@@ -193,7 +198,17 @@ class Frame:
         self.recorder.lost += clock() - now
 
     def _described(self, value: object) -> Any:
-        return self.recorder.instruments.describe.describe(value) if self.recorder.settings.describe_values else None
+        if not self.recorder.settings.describe_values:
+            return None
+        return self._unseen(self.recorder.instruments.describe.describe, value)
+
+    def _unseen(self, describe: Callable[[Any], Any], value: object) -> Any:
+        """Describe `value`; what that calls in the lecture, a `__repr__` say, is not recorded."""
+        covered, self.covered = self.covered, True
+        try:
+            return describe(value)
+        finally:
+            self.covered = covered
 
     def caught(self) -> None:
         """Record the exception that an `except` clause of this frame has just caught."""
@@ -214,8 +229,13 @@ class Frame:
         while entry is not None:
             if entry.tb_frame.f_code.co_filename == python_frame.f_code.co_filename:
                 origin = entry.tb_lineno
+            left = self.recorder.frames.get(id(entry.tb_frame))
+            if left not in (None, self) and isinstance(error, RecursionError):  # its own probe had no room to run
+                left.close()
             entry = entry.tb_next
-        text = self.recorder.instruments.describe.error(error)["text"].removeprefix(f"{type(error).__name__}: ")
+        text = self._unseen(self.recorder.instruments.describe.error, error)["text"].removeprefix(
+            f"{type(error).__name__}: "
+        )
         self.here.append(
             ("X", self.id, self.seq, line, {"type": type(error).__name__, "message": text, "origin_line": origin})
         )
@@ -225,10 +245,11 @@ class Frame:
 class MeteredFrame(Frame):
     """A frame in the metering process: at each boundary it reads the meter instead of caring for time."""
 
-    __slots__ = ("most", "peak", "reading")
+    __slots__ = ("most", "pause", "peak", "reading")
 
     def __init__(self, recorder: Recorder, key: int, number: int, parent: Frame | None) -> None:
         self.reading: Any = None
+        self.pause: Any = None
         self.peak = self.most = 0
         if isinstance(parent, MeteredFrame):
             parent.peak = max(parent.peak, recorder.instruments.meter.take_peak())
@@ -247,6 +268,8 @@ class MeteredFrame(Frame):
     def end(self) -> None:
         self._read()
         super().end()
+        self.pause = self.recorder.instruments.meter.paused()  # what `@inspect` computes is in no step
+        self.pause.__enter__()
 
     def close(self) -> None:
         self._read()
@@ -261,6 +284,9 @@ class MeteredFrame(Frame):
 
     def _read(self) -> None:
         meter = self.recorder.instruments.meter
+        if self.pause is not None:
+            self.pause.__exit__(None, None, None)
+            self.pause = None
         self.peak = max(self.peak, meter.take_peak())
         self.most = max(self.most, self.peak)
         if self.current is not None:
@@ -276,6 +302,8 @@ class DroppedFrame:
     """A call that is not recorded: under @stepover, beyond a limit, or while values are read."""
 
     __slots__ = ("key", "parent", "recorder")
+
+    recorded = False
 
     def __init__(self, recorder: Recorder, key: int, parent: Frame | DroppedFrame | None) -> None:
         self.recorder = recorder
@@ -295,11 +323,6 @@ class DroppedFrame:
     def close(self) -> None:
         self.recorder.frames.pop(self.key, None)
 
-    def value(self, source: str, unit: str | None, value: object = None) -> None:
-        pass
-
-    value_failed = argument = argument_failed = value
-
     def held(self, statement: int, *sides: object) -> None:
         pass
 
@@ -316,7 +339,12 @@ class _Unset:
 
 
 UNSET = _Unset()
-_MAIN = threading.main_thread().ident
+
+
+def _thread_name(ident: int) -> str:
+    """Return a thread's name; `threading.current_thread` would enter one that C++ started in its list."""
+    thread = threading._active.get(ident)  # type: ignore[attr-defined]
+    return thread.name if thread else "native"
 
 
 def _can_synchronise(cuda: Any) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from trace_tools import figures, folding, formats, overview, prose, summaries
-from trace_tools.document import Block, Call, CodeLine, Document, Listing, Notice, Row, Said, Section, SourceText
+from trace_tools.document import Call, CodeLine, Document, Listing, Notice, Said, Section, SourceText
 from trace_tools.highlight import highlighted
 from trace_tools.pictures import Picture
 from trace_tools.remarks import below, remarks
@@ -91,7 +91,7 @@ def _environment() -> Environment:
         "cell": _cell,
         "remarks": remarks,
         "below": below,
-        "duration": formats.duration,
+        "spread": formats.spread,
         "plural": formats.plural,
     }
     environment.tests |= {
@@ -162,7 +162,6 @@ class _Page:
     notices: tuple[Notice, ...]
     previous: Section | None = None
     next: Section | None = None
-    _code: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
     def machines(self) -> Sequence[MachineLink]:
@@ -243,6 +242,3 @@ def _without_margin(text: str, margin: int) -> str:
     while margin and text[:1] in (" ", "\t"):
         text, margin = text[1:], margin - 1
     return text
-
-
-__all__ = ["Assets", "Block", "HtmlWriter", "MachineLink", "Place", "Row", "assets", "site_index"]

@@ -47,6 +47,7 @@ class CutSource:
     lines: tuple[str | None, ...]
     narrative: frozenset[int]  # numbers of the narrative statements
     hidden: frozenset[int]  # of the statements under `@hide`
+    stepped_over: frozenset[int]  # of the statements inside one under `@stepover`
     _cache: dict[int, tuple[Segment, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def body(self, definition: Statement | None) -> tuple[Segment, ...]:
@@ -72,6 +73,8 @@ def cut_source(text: str, path: str) -> CutSource:
     parsed = parse_source(text, path)
     directives = parse_directives(parsed)
     hidden = {d.statement for d in directives if d.name == "hide"}
+    outer = {d.statement for d in directives if d.name == "stepover"}
+    stepped_over: set[int] = set()
     inspected = {d.statement for d in directives if d.name == "inspect"}
     narrative = set(narrative_calls(parsed)) - inspected
     for statement in reversed(parsed.statements):
@@ -80,8 +83,10 @@ def cut_source(text: str, path: str) -> CutSource:
     for statement in parsed.statements:
         if statement.parent in hidden:
             hidden.add(statement.number)
+        if statement.parent in outer | stepped_over:
+            stepped_over.add(statement.number)
     lines = _without_directives(text, directives)
-    return CutSource(parsed, directives, lines, frozenset(narrative), frozenset(hidden))
+    return CutSource(parsed, directives, lines, frozenset(narrative), frozenset(hidden), frozenset(stepped_over))
 
 
 def split_lines(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 A meter sees every operator that runs in its thread while it is on, in autograd's backward pass too, by
 torch's dispatch mode. It changes no result: composite operators are taken apart as they would have been.
-Other threads are not metered. An operator costs about 20 µs.
+Other threads are not metered. An operator costs about 10 µs.
 
     with Meter() as meter:
         y = x @ w
@@ -198,7 +198,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         keywords = kwargs or {}
         fake = False
         for kind in types:
-            if kind is not torch.Tensor:
+            if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
                 if not hasattr(kind, "_mode_key"):  # a subclass takes itself apart; its parts come by here
                     return NotImplemented
                 fake = True

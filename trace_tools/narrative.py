@@ -54,7 +54,15 @@ def link(
 
 
 def image(path: str, alt: str = "", *, width: int | None = None) -> None:
-    """Show an image file that lies beside the lecture; `width` in pixels."""
+    """Show an image file that lies beside the lecture; `width` in pixels.
+
+    Raises ValueError for a path that leads elsewhere.
+    """
+    from trace_tools.validation import why_not_inside
+
+    why = why_not_inside(str(path))
+    if why:
+        raise ValueError(f"image: {why}")
     _tell(Narrative("image", url=str(path), title=alt, width=width))
 
 

@@ -1,7 +1,7 @@
 """A document → its facts at a glance: the line under a title, the machine's table, all claims.
 
-    meta(document, section)         ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
-    machine_overview(document)      what the machine's index shows
+meta(document, section)         ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
+machine_overview(document)      what the machine's index shows
 """
 
 from __future__ import annotations
@@ -128,7 +128,10 @@ def _headline(document: Document) -> Facts:
         if times:
             found.append((name, f"{formats.spread(times)} for all of `main()`".replace("`", "")))
     steps = sum(section.steps for section in document.sections)
-    return [*found, ("recorded", f"{formats.plural(steps, 'step')} in {formats.plural(len(document.sections), 'section')}")]
+    return [
+        *found,
+        ("recorded", f"{formats.plural(steps, 'step')} in {formats.plural(len(document.sections), 'section')}"),
+    ]
 
 
 def _cold(document: Document) -> Sequence[int]:

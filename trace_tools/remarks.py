@@ -48,9 +48,9 @@ def remarks(row: Row) -> list[Remark]:
         found += [replace(r, label=f"{execution.number}") for r in spoken] if several else spoken
     found = _once(found) if several else found
     time = _time(row)
-    count = _count(row) if several and (found or time) else []
-    calls = [_named(call) for execution in shown for call in salient(execution.calls) if call.shown == "named"]
-    return [*found, *time, *count, *_once(calls)]
+    all_shown = len(shown) == len(row.executions) and not row.omitted
+    count = _count(row) if several and (found or time) and not all_shown else []
+    return [*found, *time, *count, *_named(shown)]
 
 
 def _once(found: Sequence[Remark]) -> list[Remark]:
@@ -78,9 +78,28 @@ def _claims(execution: Execution) -> list[Remark]:
     return [Remark("held" if claim.held else "failed", "", claim_summary(claim), facts=known)]
 
 
-def _named(call: Call) -> Remark:
-    which = f"call {call.number} of {call.total}" if call.total > 1 else "called"
-    return Remark("call", formats.one_line(call.function, 40), which, link=call.anchor)
+def _named(shown: Sequence[Execution]) -> list[Remark]:
+    """Name the functions whose code is shown elsewhere on the page, one remark each."""
+    calls: dict[str, list[Call]] = {}
+    for execution in shown:
+        named = {call.function for call in salient(execution.calls) if call.shown == "named"}
+        for call in execution.calls:
+            if call.function in named:
+                calls.setdefault(call.function, []).append(call)
+    return [Remark("call", formats.one_line(name, 40), _which(of), link=_link(of)) for name, of in calls.items()]
+
+
+def _which(calls: Sequence[Call]) -> str:
+    if not any(call.observed for call in calls):
+        return ""
+    numbers = sorted(call.number for call in calls)
+    if len(numbers) == 1:
+        return f"call {numbers[0]} of {calls[0].total}"
+    return f"calls {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]} of {calls[0].total}"
+
+
+def _link(calls: Sequence[Call]) -> str:
+    return next(call.anchor for call in calls if call.shown == "named")
 
 
 def _count(row: Row) -> list[Remark]:
@@ -167,7 +186,7 @@ def _rated(rate: Rate) -> tuple[str, str]:
 class Below:
     """What stands under a row, across the page: something printed, raised, warned of, or called."""
 
-    kind: Literal["stdout", "warning", "failure", "caught", "call"]
+    kind: Literal["stdout", "warning", "failure", "caught", "call", "more"]
     title: str = ""
     text: str = ""
     label: str = ""
@@ -196,8 +215,8 @@ def below(row: Row) -> list[Below]:
         elif execution.failure is not None:
             found.append(_raised(execution.failure, label))
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in salient(row.executions))
-    if hidden:
-        found.append(Below("stdout", label=f"and {formats.plural(hidden, 'more call')}, in the trace"))
+    if hidden and any(it.kind == "call" for it in found):
+        found.append(Below("more", label=f"and {formats.plural(hidden, 'more call')}, in the trace"))
     return found
 
 

@@ -16,6 +16,7 @@ from trace_tools.schema import Claim, Element, Scalar, Tensor, Value
 
 LINE = 96  # characters of a summary
 WHOLE = 4_000  # characters of a value shown in full in its details
+BOTH = 24  # characters of a side that need not be written twice
 INLINE_ELEMENTS = 6  # of a one-dimensional tensor, beside its shape
 GRID_ROWS, GRID_COLUMNS = 16, 12
 
@@ -251,6 +252,8 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
     operators = _comparison(claim.source)
     sides = [summary(value, limit // 2) for _, value in claim.sides]
     if operators and len(sides) == len(operators) + 1:
+        if operators == ["=="] and sides[0] == sides[1] and len(sides[0]) > BOTH:
+            return formats.one_line(f"both {summary(claim.sides[0][1], limit - 8)}", limit)
         line = sides[0] + "".join(f" {op} {side}" for op, side in zip(operators, sides[1:], strict=True))
         return formats.one_line(line, limit)
     named = [f"{formats.one_line(name, 40)} = {side}" for (name, _), side in zip(claim.sides, sides, strict=True)]

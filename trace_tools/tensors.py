@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch._C import _functorch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from trace_tools.limits import Budget, Limits
@@ -99,6 +100,8 @@ def is_wrapper(x: torch.Tensor) -> bool:
     """Tell whether `x` only stands for its elements, as a class with `__torch_dispatch__` may."""
     if type(x).__torch_dispatch__ is _NO_DISPATCH:
         return False
+    if issubclass(type(x), FakeTensor):  # warns when asked for its memory
+        return True
     with _Unseen():
         try:
             return not _Tensor.data_ptr(x)

@@ -29,7 +29,7 @@ from trace_tools import machine as machines
 from trace_tools.assemble import assemble
 from trace_tools.child import Job
 from trace_tools.directives import parse_directives
-from trace_tools.errors import LectureError, UsageError
+from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError
 from trace_tools.instrument import sections
 from trace_tools.schema import Trace
 from trace_tools.statements import ParsedSource, parse_source, read_source
@@ -102,7 +102,11 @@ class Tracer:
         """Trace the lecture; whatever happens to its processes, what they recorded is written."""
         with run_folder(self.request.out) as folder:
             seconds = self._processes(folder)
-            traced = merge_folder(folder, self.request.out, force=self.request.force)
+            try:
+                traced = merge_folder(folder, self.request.out)
+            except UsageError as error:  # a full disk, say
+                again = f"`recover {self.request.out}` makes the trace once that is mended"
+                raise UsageError(f"{error}; {again}") from None
             shutil.rmtree(folder)
         return Traced(traced.trace, traced.path, traced.folder, self.source, seconds)
 
@@ -130,8 +134,11 @@ class Tracer:
         if finished.returncode != 0:
             lines = finished.stderr.strip().splitlines() or ["no output"]
             raise UsageError(lines[-1].removeprefix("error: "))
-        device: str = json.loads(stored.read_text(encoding="utf-8"))["device"]
-        return device
+        machine = machines.from_json(stored.read_text(encoding="utf-8"))
+        slug = machines.slug(self.request.name) if self.request.name else machine.slug
+        if not self.request.force:
+            _refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
+        return machine.device
 
     def _child(self, name: str, folder: Path, device: str) -> int:
         """Run one process to its end; return its status, negative for a signal."""
@@ -216,20 +223,22 @@ def check_lecture(path: Path) -> ParsedSource:
     return source
 
 
-def merge_folder(folder: Path, out: Path, *, force: bool = False) -> Traced:
+def merge_folder(folder: Path, out: Path) -> Traced:
     """Merge the journals in `folder` and write the trace below `out`: complete, or to `partial/`.
 
-    Raises UsageError when nothing was recorded, or another lecture's trace lies there and not `force`.
+    Raises NothingRecordedError when there is nothing to merge, UsageError when `out` can't be written.
     """
     source = parse_source(_text(folder / "lecture.py"), "lecture.py")
     notes = RunNotes(**json.loads(_text(folder / "run.json")))
     if not (folder / "machine.json").exists() or not list(folder.glob("*.journal")):
-        raise UsageError(f"{folder}: the run ended before anything was recorded")
+        raise NothingRecordedError(f"{notes.lecture}: the run ended before anything was recorded")
     trace = assemble(folder, source, notes)
     machine_folder = out / trace.machine.slug
     path = machine_folder / ("trace.yaml" if trace.run.complete else "partial/trace.yaml")
-    _refuse_other_lecture(machine_folder / "trace.yaml", trace, force=force)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path.parent}: can't be written: {error.strerror}") from None
     write(trace, path)
     if trace.run.complete:
         shutil.rmtree(machine_folder / "partial", ignore_errors=True)
@@ -243,8 +252,8 @@ def recover(out: Path) -> list[Traced]:
         with _locked(folder) as alone:
             if not alone:
                 continue
-            with contextlib.suppress(UsageError, FileNotFoundError):  # it had recorded nothing
-                recovered.append(merge_folder(folder, out, force=True))
+            with contextlib.suppress(NothingRecordedError, FileNotFoundError):
+                recovered.append(merge_folder(folder, out))
             shutil.rmtree(folder)
     return recovered
 
@@ -260,8 +269,9 @@ def run_folder(out: Path) -> Iterator[Path]:
     with _locked(folder):
         try:
             yield folder
-        except UsageError:
-            shutil.rmtree(folder, ignore_errors=True)
+        except TraceToolsError:
+            if not list(folder.glob("*.journal")):
+                shutil.rmtree(folder)
             raise
 
 
@@ -277,13 +287,11 @@ def _locked(folder: Path) -> Iterator[bool]:
             yield True
 
 
-def _refuse_other_lecture(path: Path, trace: Trace, *, force: bool) -> None:
-    if force or not path.exists():
-        return
-    there = load(path).trace
-    if there.run.lecture != trace.run.lecture:
-        what = f"is a trace of {there.run.lecture}, not of {trace.run.lecture}"
-        raise UsageError(f"{path}: {what}; use --force to replace it")
+def _refuse_other_lecture(path: Path, lecture: str) -> None:
+    """Raise UsageError when the trace at `path` is another lecture's."""
+    there = load(path).trace.run.lecture if path.exists() else lecture
+    if there != lecture:
+        raise UsageError(f"{path}: is a trace of {there}, not of {lecture}; use --force to replace it")
 
 
 def _skipped(source: ParsedSource, only: str | None) -> list[str]:

@@ -117,8 +117,9 @@ class _Walk:
         digits = obj.bit_length() / _BITS_PER_DIGIT
         if digits < min(_MOST_DIGITS, sys.get_int_max_str_digits() or _MOST_DIGITS) - 1:
             return {"type": "int", "value": obj}
-        sign, top = "-" if obj < 0 else "", abs(obj) >> (obj.bit_length() - 64)
-        return {"type": "int", "text": f"{sign}0x{top:x}… ({obj.bit_length()} bits)", "note": "too long to write out"}
+        top = abs(obj) >> (obj.bit_length() - 64) // 4 * 4  # its first hexadecimal digits
+        text = f"{'-' if obj < 0 else ''}0x{top:x}… ({obj.bit_length()} bits)"
+        return {"type": "int", "text": text, "note": "too long to write out"}
 
     def _none(self, obj: None) -> Plain:
         return {"type": "none"}

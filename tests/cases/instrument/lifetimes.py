@@ -1,0 +1,249 @@
+# ruff: noqa
+# fmt: off
+"""Objects die when they would: every death is written down between the marks of what was running."""
+
+import contextlib
+import gc
+import weakref
+
+
+class Thing:
+    log = []
+
+    def __init__(self, name, *held):
+        self.name, self.held = name, held
+
+    def __del__(self):
+        self.log.append(f"{self.name} died")
+
+    def __eq__(self, other): return True
+    def __lt__(self, other): return True
+    def __repr__(self): return "Thing"
+
+
+def mark(text):
+    Thing.log.append(text)
+    return text
+
+
+def reassigned():
+    x = Thing("first")  # @inspect x
+    mark("before")
+    x = Thing("second")  # @inspect x, x.name
+    mark("between")
+    x = None
+    mark("after")
+    y = Thing("third"); del y; mark("deleted")  # @inspect mark
+    Thing("temporary")
+    mark("end")
+
+
+def returned(how):
+    local = Thing("local")
+    try:
+        if how == "local": return local  # @inspect local
+        if how == "fresh": return Thing("fresh")  # @inspect local
+        if how == "name": return local.name
+        if how == "none": return  # @inspect local
+        raise ValueError(Thing("in error"))
+    except ValueError as error:  # @inspect error
+        mark("handling")
+    finally:
+        mark("finally")
+        del local
+        mark("local deleted")
+
+
+def overridden():
+    try:
+        return Thing("first result")  # @inspect mark
+    finally:
+        mark("finally")
+        return Thing("second result")  # @inspect mark
+
+
+def asserted():
+    assert Thing("left") == Thing("right"), Thing("never")
+    mark("after ==")
+    assert Thing("a") < Thing("b") < Thing("c")  # @inspect mark
+    mark("after <")
+    assert isinstance(Thing("argument"), Thing)
+    mark("after call")
+    assert Thing("alone") and not (Thing("x") == None and False)
+    mark("after and")
+    assert (kept := Thing("walrus")) == 1
+    mark("walrus still alive")
+
+
+def broken():
+    try:
+        assert not Thing("side") == 1, Thing("message")
+    except AssertionError as error:
+        mark("caught")
+        error.args[0].name
+    mark("after except")
+
+
+def excepted():
+    try:
+        local = Thing("in try")
+        raise KeyError(Thing("raised"))
+    except KeyError as error:
+        mark("in handler")
+    mark("after handler")
+    del local
+    mark("local gone")
+
+
+def through_frames():
+    def inner():
+        held_by_frame = Thing("held by a frame")
+        raise ValueError
+    try:
+        inner()
+    except ValueError:
+        mark("frame alive")
+    mark("frame gone")
+    try:
+        inner()
+    except ValueError as e:
+        saved = e
+    mark("saved")
+    saved = None
+    mark("forgotten")
+
+
+def looped():
+    for thing in (Thing(i) for i in range(3)):  # @inspect thing
+        mark(f"body {thing.name}")
+    mark("loop over")
+    del thing
+    while (x := Thing("tested")) and len(Thing.log) < 50:
+        if x: break
+    mark("broke")
+    for i in range(2):
+        y = Thing(f"y{i}")
+        continue
+    mark("continued")
+
+
+def managed():
+    @contextlib.contextmanager
+    def manager():
+        inside = Thing("manager's")
+        yield Thing("given")
+        mark("leaving")
+    with manager() as given:  # @inspect given
+        mark("inside")
+    mark("outside")
+    del given
+    with contextlib.suppress(KeyError):
+        swallowed = Thing("swallowed")
+        raise KeyError(Thing("carried"))
+    mark("after suppress")
+
+
+def generated():
+    def generator():
+        local = Thing("generator's")
+        try:
+            yield Thing("yielded")
+            mark("resumed")
+            yield
+        finally:
+            mark("generator closing")
+    g = generator()
+    next(g)
+    mark("yielded gone")
+    next(g)
+    g = None
+    mark("generator gone")
+    g = generator(); next(g)
+    try:
+        g.throw(ValueError(Thing("thrown")))
+    except ValueError:
+        mark("out again")
+    mark("thrown gone")
+
+
+def cyclic():
+    a = Thing("cycle a"); b = Thing("cycle b", a)
+    a.held = (b,)
+    ref = weakref.ref(a)
+    del a, b
+    mark(f"alive {ref() is not None}")
+    gc.collect()
+    mark(f"alive {ref() is not None}")
+
+
+def closed_over():
+    x = Thing("closed over")
+    def inner(): return x
+    del inner
+    mark("function gone")
+    x = None
+    mark("value gone")
+    default = Thing("default")
+    def with_default(d=default): return d
+    del default
+    mark("held by the function")
+    del with_default
+    mark("free")
+
+
+def called(argument):
+    mark("called")
+    argument = None
+    mark("argument gone")
+
+
+def matched():
+    match Thing("subject"):  # @inspect mark
+        case Thing(name=n):
+            mark("case")
+    mark("after match")
+    if Thing("tested"): mark("if body")
+    elif Thing("never"): pass
+    mark("after if")
+    x = [Thing("in list")][0].name  # @inspect x
+    mark("after expression")
+    a, b = Thing("a"), Thing("b")
+    a = b  # @inspect a, b
+    mark("after a = b")
+
+
+@contextlib.contextmanager
+def noted_exit():
+    yield
+    mark("with left")
+
+
+def returned_through_with():
+    local = Thing("local")
+    with noted_exit():
+        return Thing("through with")  # @inspect local
+
+
+def main():
+    gc.disable()  # what dies, dies by reference counts
+    try:
+        reassigned()
+        mark("reassigned left")
+        for how in ("local", "fresh", "name", "none", "error"):
+            kept = returned(how)
+            mark(f"returned {how}")
+            kept = None
+        overridden()
+        mark("overridden")
+        for scene in (asserted, broken, excepted, through_frames, looped, managed, generated, cyclic, closed_over, matched):
+            mark(scene.__name__)
+            scene()
+            mark("left")
+        called(Thing("argument"))
+        mark("called and left")
+        returned_through_with()
+        mark("end")
+    finally:
+        gc.enable()
+    log, Thing.log = Thing.log, []
+    return log

@@ -1,0 +1,176 @@
+# ruff: noqa
+# fmt: off
+"""Names: closures, nonlocal and global in odd places, comprehensions, walrus, del, star-imports, exec."""
+
+from math import *
+from os.path import *
+
+total = 0
+gone = 1
+del gone
+__all__ = ["main", "total"]
+
+
+def counter():
+    count = 0
+
+    def up(by=1):
+        nonlocal count
+        count += by  # @inspect count
+        return count
+
+    def late():
+        if count > 2:
+            nonlocal_free = count
+            for _ in range(2):
+                pass
+        return count
+
+    return up, late
+
+
+def declared_late(x):
+    "doc"
+    if x:
+        pass
+    for i in range(2):
+        global total, made_here
+        total += i
+    made_here = x
+    def inner():
+        global total
+        total += 10
+        def innermost():
+            nonlocal x
+            x += 1
+            return x
+        return innermost
+    return inner()() + x
+
+
+def inner_class_scope():
+    x = "function"
+
+    class C:
+        x = "class"
+        y = [x for _ in range(1)]
+        def get(self):
+            return x
+        class D:
+            nonlocal x
+            x = "changed"
+            global from_class
+            from_class = 5
+    return C.x, C.y, C().get(), x, from_class
+
+
+def cells():
+    functions = []
+    for i in range(3):  # @inspect i
+        functions.append(lambda: i)
+        def keep(i=i): return i
+        functions.append(keep)
+    return [f() for f in functions]
+
+
+def comprehensions(n):
+    outer = 10
+    squares = [i * outer for i in range(n) if i % 2]  # @inspect squares
+    nested = [[(i, j) for j in range(i)] for i in range(n)]
+    sets = {i % 2 for i in range(n)}
+    pairs = {k: v for k, v in zip("abc", range(n))}
+    lazy = (outer + i for i in range(2))
+    outer = 20
+    walrus = [last := i for i in range(n)]
+    any((found := i) > 1 for i in range(n))  # @inspect found
+    return squares, nested, sets, pairs, list(lazy), walrus, last, found
+
+
+def walrus(values):
+    if (n := len(values)) > 2: n += 1  # @inspect n
+    while (item := values.pop()) > 1:  # @inspect item
+        n += item
+    print(f"{(m := n)!r:>4}", y := 2)
+    return n, item, m, y, [y := 5, y ** 2]
+
+
+def deletions():
+    a = b = c = 1
+    d = {"k": [1, 2, 3]}
+    del a, d["k"][0], (b, c)  # @inspect d
+    try:
+        a
+    except UnboundLocalError as error:  # @inspect error.name
+        found = str(error)
+    else:
+        found = None
+    try:
+        error
+    except UnboundLocalError as gone:
+        found = found, str(gone)
+    a = 2
+    return found, a, d
+
+
+def assignments():
+    a = b = [0, 0, 0]
+    a[0], *b[1:], c = 1, 2, 3, 4
+    (x, [y, *z]), w = (1, "abc"), 5
+    v: int = 3
+    u: "undefined annotation"
+    a[v - 1]: int = 9
+    x += 1; a[0] *= 5
+    s = t = object()
+    return a, b, c, x, y, z, w, v, s is t, "u" in locals()
+
+
+def dynamic():
+    namespace = {"x": 2}
+    exec("y = x + 1\ndef f(): return y", namespace)
+    eval_locals = eval("[namespace['y'], namespace['f']()]")
+    return eval_locals, eval("x * 2", {"x": 21})
+
+
+def star_imported():
+    return sqrt(16), floor(2.5), join("a", "b"), "sin" in globals(), "_@open" in "no"
+
+
+def shadowing(list, type=3, *, id=4):
+    print = list
+    for len in range(2): pass
+    return list, type, id, print, len
+
+
+def parameters(a, b=1, /, c=2, *args, d, e=5, **kwargs):  # @inspect a, args, kwargs
+    def inner(*, a=a, **k): return a, b, k
+    return a, b, c, args, d, e, kwargs, inner(z=1)
+
+
+def only_docstring():
+    """Nothing else."""
+
+
+def only_global():
+    global total
+
+
+def only_pass(): pass
+
+
+def only_ellipsis(): ...
+
+
+def main():
+    up, late = counter()
+    log = [up(), up(5), late(), up.__code__.co_freevars]
+    log.append([declared_late(1), total, made_here, declared_late.__doc__])
+    log.append([inner_class_scope(), cells(), comprehensions(4)])
+    log.append([walrus([1, 2, 3]), deletions(), assignments(), dynamic(), star_imported()])
+    log.append([shadowing([1]), parameters(0, d=1), parameters(0, 1, 2, 3, 4, d=5, f=6)])
+    log.append([only_docstring(), only_docstring.__doc__, only_global(), only_pass(), only_ellipsis()])
+    log.append([f.__defaults__ for f in (shadowing, parameters)] + [parameters.__kwdefaults__])
+    log.append(total)
+    namespace = {}
+    exec(f"from {__name__} import *", namespace)
+    log.append(sorted(namespace))
+    return log

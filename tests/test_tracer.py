@@ -1,0 +1,437 @@
+"""Whole traces through the command line: real processes, real failures, compared with plain runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from trace_tools.machine import STORED, this_machine, to_json
+from trace_tools.schema import Frame, Step, Trace, Value
+from trace_tools.trace_file import load
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Measure this machine once for all tests."""
+    stored = tmp_path_factory.mktemp("machine") / "machine.json"
+    stored.write_text(to_json(this_machine("cpu")), encoding="utf-8")
+    return {**os.environ, "PYTHONPATH": str(ROOT), STORED: str(stored), "CUDA_VISIBLE_DEVICES": ""}
+
+
+@pytest.fixture
+def lecture(tmp_path: Path) -> Callable[[str], Path]:
+    def write(source: str) -> Path:
+        path = tmp_path / "lecture.py"
+        path.write_text(source, encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def tool(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
+    def run(*arguments: object, limit_bytes: int | None = None) -> Ran:
+        def limit() -> None:
+            if limit_bytes:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+
+        command = [sys.executable, "-m", "trace_tools", *map(str, arguments)]
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, preexec_fn=limit
+        )
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+    return run
+
+
+def line_of(source: str, fragment: str) -> int:
+    """The only line of the lecture that has `fragment` in it."""
+    (line,) = [number for number, text in enumerate(source.splitlines(), 1) if fragment in text]
+    return line
+
+
+def steps(trace: Trace, fragment: str) -> list[Step]:
+    line = line_of(trace.sources[0].text, fragment)
+    return [event for event in trace.steps if isinstance(event, Step) and event.line == line]
+
+
+def values(trace: Trace) -> dict[str, Value]:
+    """The last value of each inspected expression."""
+    return {source: value for event in trace.steps if isinstance(event, Step) for source, value in event.values or ()}
+
+
+EVERYTHING = '''"""A lecture that does a bit of everything.
+
+And says so."""
+import contextlib
+import io
+import os
+import time
+import warnings
+
+import torch
+
+from trace_tools import count, measure, text
+
+
+def main():
+    tensors()
+    loops()
+    leaks()
+
+
+def tensors():
+    """Tensors."""
+    text("Matrices multiply in $2BDK$ FLOPs.")
+    x = torch.randn(4, 8)  # @inspect x
+    w = torch.randn(8, 16)
+    y = x @ w  # @inspect y
+    view = y.T  # @inspect view
+    assert y.shape == (4, 16), "shape"
+    assert count(lambda: x @ w).flops == 2 * 4 * 8 * 16
+    seconds = measure(lambda: x @ w).seconds  # @inspect seconds [s]
+
+
+def loops():
+    """Loops."""
+    total = 0
+    for i in range(300):
+        total += square(i)  # @inspect total
+    hidden = square(3)  # @inspect hidden @stepover
+    when = time.perf_counter()  # @inspect when [s]
+    broken = 1  # @inspect missing
+    print("to", end=" ")
+    print("the reader")
+    warnings.warn("take care")
+
+
+def square(i):  # @inspect i
+    return i * i
+
+
+def leaks():
+    """What it leaves behind."""
+    torch.set_default_dtype(torch.float64)
+    os.environ["LEFT"] = "behind"
+    os.chdir("/")
+    try:
+        raise ValueError("caught")
+    except ValueError as error:
+        message = str(error)  # @inspect message
+'''
+
+
+@pytest.fixture(scope="module")
+def everything(
+    tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    folder = tmp_path_factory.mktemp("everything")
+    path = folder / "lecture.py"
+    path.write_text(EVERYTHING, encoding="utf-8")
+    command = [sys.executable, "-m", "trace_tools", "trace", str(path), "--passes", "2"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=170), folder
+
+
+def test_a_whole_trace(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    ran, folder = everything
+    assert ran.returncode == 1, ran.stderr  # because of `missing`
+    line = line_of(EVERYTHING, "inspect missing")
+    assert f"lecture.py:{line}: @inspect missing: NameError: name 'missing' is not defined" in ran.stderr
+    trace = load(folder / "rendered/cpu/trace.yaml").trace
+    assert (trace.title, trace.run.complete, trace.run.passes) == ("A lecture that does a bit of everything", True, 2)
+    assert [process.name for process in trace.run.processes] == ["pass 1", "pass 2", "metering"]
+    assert yaml.safe_load((folder / "rendered/cpu/trace.yaml").read_text(encoding="utf-8"))["schema"] == 1
+    assert not list((folder / "rendered").glob(".run-*"))
+
+
+def test_values_are_those_of_a_plain_run(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    found = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 8), torch.randn(8, 16)
+    assert found["x"].tensor and found["x"].tensor.elements == x.flatten().tolist()
+    assert found["y"].tensor and found["y"].tensor.elements == (x @ w).flatten().tolist()
+    assert found["view"].tensor and found["view"].tensor.strides == list((x @ w).T.stride())
+    assert found["view"].tensor.storage == found["y"].tensor.storage != found["x"].tensor.storage
+    assert found["total"].value == sum(i * i for i in range(300))
+    assert (found["message"].value, found["hidden"].value, found["missing"].type) == ("caught", 9, "error")
+
+
+def test_what_varies_is_marked(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    found = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
+    varying = {name for name, value in found.items() if value.varies}
+    assert varying == {"seconds", "when"}
+    assert found["when"].samples and len(found["when"].samples) == 4 and found["when"].unit == "s"
+
+
+def test_loops_are_kept_first_and_last(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
+    executions = [step.execution for step in steps(trace, "total += square")]
+    assert executions == [*range(1, 51), *range(251, 301)]
+    calls = [event for event in trace.steps if isinstance(event, Frame) and event.function == "square"]
+    assert len(calls) == 100  # the call under @stepover is not among them
+    assert [call.arguments[0][1].value for call in calls if call.arguments] == [n - 1 for n in executions]
+
+
+def test_what_a_step_carries(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
+    product = steps(trace, "y = x @ w")[0]
+    assert product.meters and product.meters.flops == 2 * 4 * 8 * 16
+    assert product.meters.bytes_written == 4 * 4 * 16 and product.meters.bytes_read == 4 * (4 * 8 + 8 * 16)
+    assert product.host_ns and len(product.host_ns) == 2 and product.cold_ns and len(product.cold_ns) == 2
+    claim = steps(trace, "assert y.shape")[0].claim
+    assert claim and claim.held and [source for source, _ in claim.sides] == ["y.shape", "(4, 16)"]
+    assert [step.stdout for step in (steps(trace, 'print("to')[0], steps(trace, 'print("the')[0])] == [
+        "to ",
+        "the reader\n",
+    ]
+    assert steps(trace, "warnings.warn(")[0].warnings == ["UserWarning: take care"]
+    assert steps(trace, "2BDK")[0].narrative and "2BDK" in str(steps(trace, "2BDK")[0].narrative)
+    assert (
+        steps(trace, "raise ValueError")[0].raised and steps(trace, "raise ValueError")[0].raised.type == "ValueError"
+    )
+
+
+def test_what_was_left_behind_is_named(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    process = load(everything[1] / "rendered/cpu/trace.yaml").trace.run.processes[0]
+    assert set(process.restored or ()) >= {"default dtype", "environment", "working directory"}
+
+
+# ------------------------------------------------------------------------------ what goes wrong
+
+
+BAD = {
+    "no main": ("x = 1\n", [], "lecture.py: defines no function `main`"),
+    "syntax": ("def main():\n    x = = 1\n", [], "lecture.py:2: not valid Python: invalid syntax"),
+    "directive": ("def main():\n    x = 1  # @inpsect x\n", [], "lecture.py:2: unknown directive `@inpsect`"),
+    "section": ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: main calls no such"),
+    "device": ("def main(): pass\n", ["--device", "cuda"], "no CUDA device"),
+    "passes": ("def main(): pass\n", ["--passes", "0"], "Invalid value for '--passes'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(
+    case: str, lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    source, arguments, message = BAD[case]
+    ran = tool("trace", lecture(source), *arguments)
+    assert ran.code == 2
+    assert message in ran.err and "Traceback" not in ran.err
+    assert not list(tmp_path.glob("rendered/*"))
+
+
+def test_a_missing_lecture_and_an_unwritable_folder(
+    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran = tool("trace", tmp_path / "absent.py")
+    assert (ran.code, ran.err.count("\n")) == (2, 1) and "absent.py: can't be read: No such file" in ran.err
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    ran = tool("trace", lecture("def main(): pass\n"), "-o", tmp_path / "taken")
+    assert (ran.code, ran.err.count("\n")) == (2, 1) and "taken: can't be written" in ran.err
+
+
+def test_a_lecture_that_raises_leaves_a_partial_trace(
+    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    path = lecture("def main():\n    x = 1  # @inspect x\n    assert x == 1\n    f(x)\ndef f(x): return x\n")
+    assert tool("trace", path, "--passes", 1).code == 0
+    complete = (tmp_path / "rendered/cpu/trace.yaml").read_bytes()
+    path.write_text("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n", encoding="utf-8")
+    ran = tool("trace", path, "--passes", 1)
+    assert ran.code == 1 and "lecture.py:3: claim failed: x == 1" in ran.err
+    partial = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    claim = steps(partial, "assert")[0].claim
+    assert partial.run.ended == "AssertionError at line 3 (pass 1)" and claim and not claim.held
+    assert claim.message == "x is 2" and [value.value for _, value in claim.sides] == [2, 1]
+    assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+    ran = tool("trace", path, "--passes", 1, "--keep-going")
+    assert ran.code == 1 and load(tmp_path / "rendered/cpu/trace.yaml").trace.run.complete
+    assert not (tmp_path / "rendered/cpu/partial").exists()
+
+
+KILLED = """
+import os, signal, sys, time
+def main():
+    total = 0
+    for i in range(200):
+        total += f(i)  # @inspect total
+    time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+def f(i):
+    return i
+"""
+
+
+def test_a_killed_process_leaves_what_it_did(
+    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran = tool("trace", lecture(KILLED))
+    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    assert ran.code == 1 and "killed by SIGKILL" in ran.err
+    assert values(trace)["total"].value == sum(range(200))
+    assert [step.execution for step in steps(trace, "total +=")] == [*range(1, 51), *range(151, 201)]
+
+
+WAITING = """
+import time
+def main():
+    x = 1  # @inspect x
+    wait(x)
+def wait(x):
+    open("ready", "w").close()
+    time.sleep(100)
+"""
+
+
+def _started(lecture: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a trace; return once its journal says that the lecture is waiting."""
+    tracer = subprocess.Popen(
+        [sys.executable, "-m", "trace_tools", "trace", str(lecture)],
+        cwd=lecture.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        tails = list(lecture.parent.glob("rendered/.run-*/pass-1.tail"))
+        if any('"Q"' in tail.read_text(encoding="utf-8") for tail in tails):
+            time.sleep(0.3)
+            return tracer
+        time.sleep(0.05)
+    raise AssertionError("the lecture did not start")
+
+
+def test_ctrl_c(lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path) -> None:
+    tracer = _started(lecture(WAITING), environment)
+    tracer.send_signal(signal.SIGINT)
+    _, err = tracer.communicate(timeout=30)
+    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    assert tracer.returncode == 1 and "KeyboardInterrupt at line 8" in err and "Traceback" not in err
+    assert trace.run.ended == "KeyboardInterrupt at line 8 (pass 1)"
+    assert values(trace)["x"].value == 1
+
+
+def test_a_killed_tracer_is_recovered(
+    lecture: Callable[[str], Path], environment: dict[str, str], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    tracer = _started(lecture(WAITING), environment)
+    running = json.loads(next(tmp_path.glob("rendered/.run-*/pass-1.json")).read_text(encoding="utf-8"))
+    assert running["parent"] == tracer.pid
+    tracer.kill()
+    tracer.communicate(timeout=10)
+    ran = tool("recover", tmp_path / "rendered")
+    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    assert ran.code == 0 and "stopped when the tracer was killed at line 8" in ran.out
+    assert values(trace)["x"].value == 1 and steps(trace, "sleep(100)")[0].cold_ns is None
+    assert not list(tmp_path.glob("rendered/.run-*"))
+
+
+def test_a_full_disk(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
+    path = lecture("def main():\n    x = 'x' * 1000  # @inspect x\n")
+    assert tool("trace", path, "--passes", 1).code == 0
+    complete = (tmp_path / "rendered/cpu/trace.yaml").read_bytes()
+    lines = "".join(f"    x{n} = '{n}' * 900  # @inspect x{n}\n" for n in range(100))
+    ran = tool("trace", lecture(f"def main():\n{lines}"), "--passes", 1, limit_bytes=50_000)
+    assert ran.code == 2 and "Traceback" not in ran.err and "File too large" in ran.err
+    assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+    ran = tool("recover", tmp_path / "rendered")  # with room again
+    assert "its journal could not be written" in ran.out
+    assert values(load(tmp_path / "rendered/cpu/partial/trace.yaml").trace)["x10"].value == "10" * 900
+
+
+UNKIND = """
+import io, os, sys, threading
+import torch
+import torch.library
+library = torch.library.Library("unkind", "DEF")
+library.define("twice(Tensor x) -> Tensor")
+def main():
+    os.remove(__file__)
+    sys.stdout = io.StringIO()
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()
+    threading.Thread(target=threading.Event().wait).start()
+    sys.exit(0)
+def work():
+    z = 5  # @inspect z
+"""
+
+
+def test_an_unkind_lecture(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
+    path = lecture(UNKIND)
+    ran = tool("trace", path, "--passes", 1)
+    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    assert ran.code == 1 and trace.run.ended == "SystemExit at line 14 (pass 1)"
+    assert values(trace)["z"].value == 5
+    frames = {event.function: event for event in trace.steps if isinstance(event, Frame)}
+    assert frames["work"].thread and frames["work"].of == steps(trace, "thread.start()")[0].id
+    assert not path.exists() and trace.sources[0].text == UNKIND
+
+
+def test_a_warm_run_that_cannot_start(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = tool(
+        "trace", lecture(UNKIND.replace("sys.exit(0)", "pass").replace("os.remove(__file__)", "pass")), "--passes", 1
+    )
+    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    process = trace.run.processes[0]
+    assert ran.code == 0, ran.err
+    assert process.warm_ns is None and process.why_no_warm == "RuntimeError at line 5"
+    assert all(step.host_ns is None for step in trace.steps if isinstance(step, Step))
+
+
+def test_only_one_section(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
+    source = "def main():\n    n = 2\n    one()\n    two(n)\ndef one(): raise ValueError\n"
+    source += "def two(n):\n    m = n  # @inspect m\n"
+    ran = tool("trace", lecture(source), "--only", "two", "--passes", 1, "--name", "My machine")
+    trace = load(tmp_path / "rendered/my-machine/trace.yaml").trace
+    assert ran.code == 0 and values(trace)["m"].value == 2 and trace.run.only == "two"
+    assert {event.function for event in trace.steps if isinstance(event, Frame)} == {"<module>", "main", "two"}
+
+
+def test_another_lectures_trace_is_not_replaced(
+    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    path = lecture("def main(): pass\n")
+    assert tool("trace", path, "--passes", 1).code == 0
+    other = path.rename(tmp_path / "other.py")
+    ran = tool("trace", other, "--passes", 1)
+    assert ran.code == 2 and "is a trace of lecture.py, not of other.py; use --force" in ran.err
+    assert tool("trace", other, "--passes", 1, "--force").code == 0
+
+
+def test_inspect_all(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
+    source = "def main():\n    a, b = 1, 2\n    for c in [3]:\n        b += c\n"
+    assert tool("trace", lecture(source), "--inspect-all", "--passes", 1).code == 0
+    found = values(load(tmp_path / "rendered/cpu/trace.yaml").trace)
+    assert {name: value.value for name, value in found.items()} == {"a": 1, "b": 5, "c": 3}
+
+
+def test_the_lecture_runs_plainly(tmp_path: Path) -> None:
+    path = tmp_path / "lecture.py"
+    path.write_text(EVERYTHING + "\nmain()\n", encoding="utf-8")
+    try:
+        runpy.run_path(str(path))
+    finally:
+        torch.set_default_dtype(torch.float32)
+        os.chdir(ROOT)
