@@ -530,11 +530,12 @@ def optimizer_states() -> None:
         "AdamW": optim.AdamW([weight]),
         "Adafactor": optim.Adafactor([weight]),
     }
+    text("Each takes one step. Then the bytes of its state tensors are added up, without the `step` counters.")
     state_bytes = {}
     for name, optimizer in optimizers.items():
         optimizer.step()
         states = optimizer.state[weight].values()
-        state_bytes[name] = sum(s.nbytes for s in states if torch.is_tensor(s) and s.dim() > 0)  # no counters
+        state_bytes[name] = sum(s.nbytes for s in states if torch.is_tensor(s) and s.dim() > 0)
     per_parameter = {name: total / weight.numel() for name, total in state_bytes.items()}
     assert list(per_parameter.values())[:6] == [0, 4, 4, 4, 8, 8]
     rows, columns = weight.shape
@@ -591,6 +592,7 @@ def where_the_six_comes_from() -> None:
     parameters = w.numel()
     forward = count(lambda: x @ w)  # @inspect forward.flops [FLOP]
     assert forward.flops == 2 * parameters * tokens
+    text("And backward, for both gradients and for that of the weights alone:")
     backward = count(lambda: torch.autograd.grad(y, (x, w), upstream, retain_graph=True))
     assert backward.flops == 4 * parameters * tokens  # @inspect backward.flops [FLOP]
     for_w_alone = count(lambda: torch.autograd.grad(y, w, upstream, retain_graph=True))
@@ -656,6 +658,7 @@ def where_the_six_bends() -> None:
     norms, embedding = (2 * layers + 1) * width, vocabulary * width
     parameters = multiplied + norms + embedding  # @inspect parameters
     assert parameters == 70_553_706_496
+    text("That is the published model to the last parameter. Now count a training step of it at three lengths:")
     ratios = {}
     for length in (2048, 8192, 131072):
         x = torch.empty(length, width, device="meta", requires_grad=True)  # (sequence, width)
@@ -665,9 +668,9 @@ def where_the_six_bends() -> None:
         ratios[length] = flops / (6 * parameters * length)  # @inspect ratios
         attention_share = 12 * layers * width * length**2 / flops  # @inspect attention_share
     assert [round(ratio, 2) for ratio in ratios.values()] == [1.02, 1.14, 3.42]
-    lengths = [2**k for k in range(10, 19)]
-    napkin = [(6 * multiplied + 12 * layers * width * s) / (6 * parameters) for s in lengths]
-    series = {"6N' + 12LDS": (lengths, napkin), "counted": (list(ratios), list(ratios.values()))}
+    lengths = [2**k for k in range(10, 19)]  # @hide
+    napkin = [(6 * multiplied + 12 * layers * width * s) / (6 * parameters) for s in lengths]  # @hide
+    series = {"6N' + 12LDS": (lengths, napkin), "counted": (list(ratios), list(ratios.values()))}  # @hide
     plot(series, x_label="tokens in a sequence", y_label="FLOPs per token / 6N", x_scale="log", style="points")  # @hide
     text(
         f"At 2048 tokens the 6 is {ratios[2048] - 1:.0%} short; at 131072 attention is {attention_share:.0%} of the "
@@ -1192,7 +1195,8 @@ def transfer_rate() -> float | None:
 
 
 def copy_rate() -> float:
-    """A copy from memory to memory: every byte is read once and written once"""
+    """A copy within memory"""
+    text("Every byte is read once and written once.")
     source = torch.rand(sizes().streamed_bytes // 8, device=device())  # half of them, in fp32 @stepover
     target = torch.empty_like(source)
     copy = measure(lambda: target.copy_(source))  # @inspect copy.seconds [s], copy.spread
@@ -1318,7 +1322,7 @@ def writing_through_a_view() -> None:
     x.t_()  # @inspect x, x.stride()
     assert (x.shape, x.stride()) == ((3, 2), (1, 3)) != metadata
     assert x.t().flatten().tolist() == cells
-    text("One thing does keep out of view: an ordinary assignment only moves a name, and writes nothing.")
+    text("An ordinary assignment is no such write: it makes a new tensor and moves the name to it.")
     y = x
     y = y + 1  # a new tensor, a new storage
     assert not shares_storage(x, y)
@@ -1335,9 +1339,13 @@ def expanding() -> None:
     assert (claimed_bytes, real_bytes) == (48, 12)
     text(
         "Broadcasting is this, done for you: adding a (3, 1) to a (3, 4) never builds the larger one. "
-        "(`repeat` does build it.) Bytes as elements × element size is thus an upper bound for a view; "
-        "the storage is what memory holds. Four elements in one cell can't be written at once, and torch refuses:"
+        "(`repeat` does build it.) Elements × element size is therefore not what a view costs. Here it claims too "
+        "much; for a slice it claims too little, because the slice keeps the whole storage alive:"
     )
+    row = torch.zeros(1000, 4)[0]
+    row_bytes, kept_bytes = row.nbytes, row.untyped_storage().nbytes()  # @inspect row_bytes [B], kept_bytes [B]
+    assert (row_bytes, kept_bytes) == (16, 16000)
+    text("And four elements that are one cell can't be written at once. torch refuses:")
     refusal = ""
     try:
         expanded.add_(1)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import linecache
 import sys
@@ -120,13 +121,9 @@ def probed(text: str, path: str | Path, journal: Path, directives: Sequence[Dire
         lecture.start()
         outcome = _outcome(lecture.module, lambda: exec(lecture.code, vars(lecture.module)), path)
         lecture.finish()
-    assert not [frame for frame in lecture.recorder.frames.values() if _is_left_open(frame)]
+    gc.collect()
+    assert not lecture.recorder.frames
     return outcome
-
-
-def _is_left_open(frame: Any) -> bool:
-    """A generator that was never exhausted may hold its frame; nothing else may."""
-    return frame.key not in {id(f) for f in sys._current_frames().values()} and not frame.recorded
 
 
 @contextlib.contextmanager

@@ -1,9 +1,4 @@
 import gc
-import math
-import subprocess
-import sys
-import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,50 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tensor_kinds import Logged, Overridden, Wrapper, only_known_warnings
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
+from value_form import describe, part, tensor
 
-from tests.value_form import assert_form
-from trace_tools.limits import Limits
 from trace_tools.values import Describer
 
 Value = dict[str, Any]
 
 
-def describe(x: object, describer: Describer | None = None) -> Value:
-    value = (describer or Describer()).describe(x)
-    assert_form(value)
-    return value
-
-
-def tensor(x: object, describer: Describer | None = None) -> Value:
-    value = describe(x, describer)["tensor"]
-    assert isinstance(value, dict)
-    return value
-
-
-def part(value: Value, name: str) -> Value:
-    return next(item for key, item in value["entries"] if key["value"] == name)
-
-
 @pytest.fixture(autouse=True)
 def no_warning_escapes() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*torch.jit.script")  # of torch's own, on import
-        warnings.filterwarnings("ignore", "Sparse .* tensor support is in beta")  # of making them
-        warnings.filterwarnings("ignore", "Sparse invariant checks")
-        warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")
-        warnings.filterwarnings("ignore", ".*quantize.*deprecated")
-        warnings.filterwarnings("ignore", "Lazy modules are a new feature")
-        warnings.filterwarnings("ignore", "ComplexHalf support is experimental")
+    with only_known_warnings():
         yield
-
-
-# ---------------------------------------------------------------- metadata
 
 
 def layouts() -> dict[str, torch.Tensor]:
@@ -93,159 +58,6 @@ def test_a_tensors_fields_are_what_torch_says(name: str) -> None:
     assert field["storage_bytes"] == x.untyped_storage().nbytes()
     assert field["elements"] == x.detach().reshape(-1).tolist()
     assert "layout" not in field
-
-
-NUMBERS = {
-    name: getattr(torch, name)
-    for name in (
-        *("float64", "float32", "float16", "bfloat16", "bool", "uint8", "int8", "int16", "int32", "int64"),
-        *("uint16", "uint32", "uint64", "complex64", "complex128"),
-        *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "complex32"),
-    )
-    if hasattr(torch, name)
-}
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_elements_of_every_type(name: str) -> None:
-    dtype = NUMBERS[name]
-    x = torch.tensor([0, 1, 2, 3, 0, 1]).reshape(2, 3).to(dtype)
-    field = tensor(x.T)
-    assert field["dtype"] == name
-    assert field["bytes"] == 6 * dtype.itemsize
-    if dtype.is_complex:
-        oracle: list[Any] = [[z.real, z.imag] for z in x.to(torch.complex128).numpy().T.ravel().tolist()]
-    elif dtype.is_floating_point:
-        oracle = x.double().numpy().T.ravel().tolist()
-    else:
-        oracle = x.numpy().T.ravel().tolist()
-    assert field["elements"] == oracle
-    assert {type(e) for e in field["elements"]} == {type(e) for e in oracle}
-
-
-def test_numbers_at_the_edges() -> None:
-    x = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 1e-45])
-    assert str(tensor(x)["elements"]) == str(x.numpy().tolist()) == "[nan, inf, -inf, -0.0, 1.401298464324817e-45]"
-    assert tensor(torch.tensor([2**64 - 1], dtype=torch.uint64))["elements"] == [2**64 - 1]
-    assert tensor(torch.tensor([-(2**63), 2**63 - 1]))["elements"] == [-(2**63), 2**63 - 1]
-
-
-@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this torch has no 4-bit floats")
-def test_pairs_of_4_bit_floats() -> None:
-    value = describe(torch.tensor([0x10, 0x7F, 0xA9], dtype=torch.uint8).view(torch.float4_e2m1fn_x2))
-    assert value["tensor"]["elements"] == [[0.0, 0.5], [-6.0, 6.0], [-0.5, -1.0]]
-    assert "[low, high]" in value["note"]
-
-
-@pytest.mark.parametrize("name", [n for n in ("int4", "uint1", "uint7", "bits8") if hasattr(torch, n)])
-def test_types_torch_gives_no_numbers(name: str) -> None:
-    value = describe(torch.tensor([0, 1, 0xF7], dtype=torch.uint8).view(getattr(torch, name)))
-    assert (value["tensor"]["dtype"], value["tensor"]["elements"]) == (name, [0, 1, 0xF7])
-    assert value["note"] == "elements are the raw bytes"
-    large = describe(torch.zeros(300, dtype=torch.uint8).view(getattr(torch, name)))
-    assert "no statistics" in large["note"] and "statistics" not in large["tensor"]
-
-
-def test_conjugated_and_negated_views() -> None:
-    x = torch.tensor([1 + 2j, 3 - 4j])
-    assert tensor(x.conj())["elements"] == [[1.0, -2.0], [3.0, 4.0]]
-    assert x.conj().imag.is_neg()
-    assert tensor(x.conj().imag)["elements"] == [-2.0, 4.0]
-
-
-# ---------------------------------------------------------------- large tensors
-
-
-@pytest.mark.parametrize(
-    "name", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "int64", "uint16", "uint64", "bool"]
-)
-def test_statistics_equal_torchs_own(name: str) -> None:
-    dtype = NUMBERS[name]
-    x = torch.randn(30, 40, generator=torch.Generator().manual_seed(0)) * 10
-    if name in ("uint16", "uint64", "bool"):
-        x = (x - 5).relu()
-    x = x.to(torch.float32 if dtype.is_floating_point else torch.int64).to(dtype)
-    field = tensor(x.T)
-    exact = x.double()
-    found = field["statistics"]
-    assert found["min"] == exact.min().item() and found["max"] == exact.max().item()
-    assert found["mean"] == pytest.approx(exact.mean().item(), rel=1e-12)
-    assert found["std"] == pytest.approx(exact.std().item(), rel=1e-12)
-    assert found.get("zero", 0) == (exact == 0).sum().item()
-    assert found["histogram"] == np.histogram(exact.numpy(), 16)[0].tolist()
-    assert type(found["min"]) is (float if dtype.is_floating_point else int)
-    assert field["corner_shape"] == [4, 8]
-    assert field["corner"] == x.T[:4, :8].contiguous().double().reshape(-1).tolist()
-    assert "elements" not in field
-
-
-def test_all_elements_up_to_the_limit_and_not_one_more() -> None:
-    assert len(tensor(torch.zeros(256))["elements"]) == 256
-    assert "elements" not in tensor(torch.zeros(257))
-    assert "elements" not in tensor(torch.zeros(4), Describer(limits=Limits(elements=3)))
-
-
-def test_exact_ends_of_large_integers() -> None:
-    ends = [2**64 - 1, 2**63 + 1, 7]
-    found = tensor(torch.tensor(ends * 100, dtype=torch.uint64))["statistics"]
-    assert (found["min"], found["max"]) == (7, 2**64 - 1)
-
-
-def test_counts_of_what_is_not_finite() -> None:
-    x = torch.randn(3, 400)
-    x[0, :7], x[1, 5:9], x[2, 0], x[2, 1:6] = math.nan, math.inf, -math.inf, 0
-    found = tensor(x)["statistics"]
-    finite = x[x.isfinite()].double()
-    assert (found["nan"], found["inf"], found["zero"]) == (7, 5, 5)
-    assert (found["min"], found["max"]) == (finite.min().item(), finite.max().item())
-    assert sum(found["histogram"]) == finite.numel()
-
-
-def test_complex_statistics_are_of_magnitudes() -> None:
-    x = torch.randn(300, dtype=torch.complex64)
-    value = describe(x)
-    assert value["note"] == "statistics of the magnitudes"
-    assert value["tensor"]["statistics"]["max"] == x.to(torch.complex128).abs().max().item()
-
-
-def test_an_expanded_tensor_larger_than_memory() -> None:
-    value = tensor(torch.tensor([0.0, 1.0]).expand(10**6, 10**6, 2))
-    assert value["bytes"] == 8 * 10**12
-    assert value["statistics"]["zero"] == 10**12
-    assert value["corner_shape"] == [1, 4, 2]
-
-
-def test_temporaries_stay_below_64_mib() -> None:
-    x = torch.zeros(3000, 3001, dtype=torch.bfloat16).T  # as float64: 72 MB
-    x[5, 7] = math.nan
-    with torch.profiler.profile(profile_memory=True) as profile:
-        value = Describer().describe(x)
-    live = peak = 0
-    for event in profile.profiler.kineto_results.events():  # type: ignore[union-attr]
-        if event.name() == "[memory]":
-            live += event.nbytes()
-            peak = max(peak, live)
-    assert 0 < peak <= 64 * 2**20
-    assert live == 0
-    assert value["tensor"]["statistics"] == {"min": 0.0, "max": 0.0, "mean": 0.0, "std": 0.0, "nan": 1, "zero": 9002999}
-
-
-def test_above_the_limit_statistics_are_of_a_sample() -> None:
-    value = describe(torch.arange(3000.0), Describer(limits=Limits(statistics=1000)))
-    assert value["note"] == "statistics of a sample: one index in 3 of dimension 0"
-    assert value["tensor"]["statistics"]["max"] == 2997.0
-
-
-def test_the_limit_is_for_the_whole_value() -> None:
-    many = [torch.ones(600) for _ in range(5)]
-    items = describe(many, Describer(limits=Limits(statistics=1000)))["items"]
-    assert ["statistics" in item["tensor"] for item in items] == [True, True, True, False, False]
-    assert "sample" in items[1]["note"] and "note" not in items[0]
-    assert items[-1]["note"] == "no statistics: the value is too large"
-    assert len(str(describe([torch.rand(256) for _ in range(100)]))) < 200_000
-
-
-# ---------------------------------------------------------------- storage
 
 
 def test_equal_labels_are_shared_memory() -> None:
@@ -320,9 +132,6 @@ def test_copy_on_write_is_not_triggered() -> None:
     lazy = torch._lazy_clone(x)
     assert tensor(lazy)["elements"] == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert torch._C._is_cow_tensor(lazy) and torch._C._is_cow_tensor(x)
-
-
-# ---------------------------------------------------------------- other kinds of tensor
 
 
 @pytest.mark.parametrize("make", ["to_sparse_coo", "to_sparse_csr", "to_sparse_csc"])
@@ -400,50 +209,6 @@ def test_fake_tensors() -> None:
     assert not mode.shape_env.guards  # looking at a size would have fixed it
 
 
-class Overridden(torch.Tensor):
-    """Answers everything itself, wrongly."""
-
-    calls: list[Any] = []  # noqa: RUF012
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        cls.calls.append(func)
-        raise AssertionError(func)
-
-    shape = property(lambda self: 1 / 0)  # type: ignore[assignment]
-    tolist = numel = untyped_storage = stride = lambda self: 1 / 0  # type: ignore[assignment]
-
-
-class Logged(torch.Tensor):
-    """Has its elements, and is told of every operator."""
-
-    calls: list[Any] = []  # noqa: RUF012
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        cls.calls.append(func)
-        return super().__torch_dispatch__(func, types, args, kwargs or {})
-
-
-class Wrapper(torch.Tensor):
-    """Stands for the elements of another tensor."""
-
-    inner: torch.Tensor
-
-    @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> "Wrapper":
-        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
-        made.inner = inner
-        return made  # type: ignore[no-any-return]
-
-    def __tensor_flatten__(self) -> tuple[list[str], None]:
-        return ["inner"], None
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise AssertionError(func)
-
-
 @pytest.mark.parametrize("size", [3, 300])
 def test_subclasses_by_name_without_asking_them(size: int) -> None:
     for kind in (Overridden, Logged):
@@ -475,13 +240,23 @@ def test_parameters_that_are_not_made_yet() -> None:
 
 
 def seen_inside(transform: Callable[..., Any], *args: Any) -> Value:
+    """Return what is seen of the argument inside a transform, where it must leave no mark on the result."""
     found: list[Value] = []
+    others = [torch.eye(2), torch.zeros(300), torch.eye(3).to_sparse(), torch.ones(2).to(torch.float8_e4m3fn)]
+    outside = [describe(other) for other in others]
 
-    def f(x: torch.Tensor) -> torch.Tensor:
-        found.append(describe(x))
+    def plainly(x: torch.Tensor) -> torch.Tensor:
         return (x * x).sum()
 
-    transform(f)(*args)
+    def inspecting(x: torch.Tensor) -> torch.Tensor:
+        assert [describe(other) for other in others] == outside
+        found.append(describe(x))
+        y = x * x
+        describe(y)
+        return y.sum()
+
+    plain, inspected = transform(plainly)(*args), transform(inspecting)(*args)
+    assert str(plain) == str(inspected)
     return found[0]
 
 
@@ -499,6 +274,9 @@ def test_inside_transforms_of_torch_func() -> None:
     assert value["tensor"]["elements"] == x.reshape(-1).tolist()
     value = seen_inside(torch.func.functionalize, x)
     assert value["tensor"]["shape"] == [2, 3] and "functionalize" in value["note"]
+    large = torch.arange(600.0)
+    value = seen_inside(torch.func.grad, large)
+    assert value["tensor"]["statistics"]["mean"] == 299.5
 
 
 def test_what_comes_with_tensors() -> None:
@@ -514,202 +292,3 @@ def test_what_comes_with_tensors() -> None:
     assert part(value, "parameters")["value"] == 9
     assert part(describe(model.state_dict()), "0.weight")["tensor"]["shape"] == [3, 2]
     assert describe(torch.optim.SGD(model.parameters()))["text"].startswith("SGD (\n")
-
-
-# ---------------------------------------------------------------- the lecture does not notice
-
-
-class Counting(TorchDispatchMode):
-    """Counts operators."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[Any] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.calls.append(func)
-        return func(*args, **(kwargs or {}))
-
-
-class Watching(TorchFunctionMode):
-    """Counts calls of torch's functions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[Any] = []
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.calls.append(func)
-        return func(*args, **(kwargs or {}))
-
-
-class Printing:
-    """Its repr computes with a tensor."""
-
-    def __init__(self, x: torch.Tensor) -> None:
-        self.x = x
-
-    def __repr__(self) -> str:
-        return f"mean {(self.x * 2).mean():.1f} grad {torch.is_grad_enabled()}"
-
-
-def inspected() -> list[Any]:
-    x = torch.arange(4.0)
-    return [
-        x,
-        torch.zeros(100, 100),
-        torch.zeros(3, requires_grad=True),
-        torch.zeros(300, requires_grad=True) * 2,
-        torch.tensor([1 + 1j]).conj(),
-        x.to(torch.float8_e5m2),
-        torch.eye(3).to_sparse(),
-        torch.nested.nested_tensor([torch.ones(2)]),
-        torch.nn.Linear(2, 2),
-        Printing(x),
-        [x, {"x": x}],
-    ]
-
-
-def test_no_mode_sees_anything() -> None:
-    objs = inspected()
-    expected = [describe(obj) for obj in objs]
-    with Counting() as counting, Watching() as watching, FlopCounterMode(display=False) as flops:
-        for obj, value in zip(objs, expected, strict=True):
-            counting.calls.clear()
-            watching.calls.clear()
-            assert describe(obj) == value
-            assert counting.calls == watching.calls == []
-        torch.ones(2) + 1  # the modes are still on
-        assert counting.calls and watching.calls
-    assert flops.get_total_flops() == 0
-
-
-def test_no_profiler_sees_an_operator() -> None:
-    objs = [obj for obj in inspected() if type(obj) is not Printing]
-    with torch.profiler.profile() as profile:
-        describe(objs)
-        torch.ones(2)
-    assert {event.name for event in profile.events()} == {"aten::ones", "aten::empty", "aten::fill_"}
-
-
-@pytest.mark.parametrize(
-    "context",
-    [
-        torch.no_grad,
-        torch.inference_mode,
-        lambda: torch.autocast("cpu", torch.bfloat16),
-        lambda: torch.device("meta"),
-        lambda: torch.autograd.set_detect_anomaly(True, check_nan=True),
-        FakeTensorMode,
-    ],
-)
-def test_contexts_change_nothing(context: Callable[[], Any]) -> None:
-    objs = inspected()[:-2]
-    expected = [describe(obj) for obj in objs]
-    with context():
-        assert [describe(obj) for obj in objs] == expected
-
-
-def test_defaults_of_the_lecture_change_nothing() -> None:
-    objs = inspected()
-    expected = [describe(obj) for obj in objs]
-    torch.set_default_device("meta")
-    torch.set_default_dtype(torch.float16)
-    torch.use_deterministic_algorithms(True)
-    try:
-        assert [describe(obj) for obj in objs] == expected
-        assert torch.get_default_dtype() is torch.float16 and torch.get_default_device().type == "meta"
-    finally:
-        torch.set_default_device(None)
-        torch.set_default_dtype(torch.float32)
-        torch.use_deterministic_algorithms(False)
-
-
-def test_inference_tensors() -> None:
-    with torch.inference_mode():
-        x, large = torch.ones(3), torch.ones(300)
-    assert tensor(x)["elements"] == [1.0, 1.0, 1.0]
-    assert tensor(large)["statistics"]["max"] == 1.0
-
-
-@pytest.mark.parametrize("size", [3, 3000])
-def test_tensors_are_as_before(size: int) -> None:
-    leaf = torch.randn(size, requires_grad=True)
-    x = leaf * 2
-    hooked: list[Any] = []
-    x.register_hook(hooked.append)
-    versions, function = (leaf._version, x._version), x.grad_fn
-    state, enabled = torch.get_rng_state(), torch.is_grad_enabled()
-    saved: list[Any] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
-        describe([leaf, x, x.conj(), {"x": x[1:]}])
-    assert (leaf._version, x._version) == versions
-    assert x.grad_fn is function and leaf.grad_fn is None and leaf.is_leaf and leaf.requires_grad
-    assert hooked == saved == []
-    assert torch.equal(torch.get_rng_state(), state) and torch.is_grad_enabled() == enabled
-    x.sum().backward()
-    assert torch.equal(leaf.grad, torch.full((size,), 2.0))  # type: ignore[arg-type]
-    assert leaf.untyped_storage().resizable()  # as it is not once NumPy has seen it
-    assert tensor(leaf)["elements" if size == 3 else "corner"][0] == leaf[0].item()
-
-
-def test_tensors_die_on_time() -> None:
-    describer = Describer()
-    gc.disable()
-    try:
-        for make in (
-            lambda: torch.ones(3),
-            lambda: torch.ones(300),
-            lambda: torch.ones(3, requires_grad=True) * 2,
-            lambda: torch.eye(3).to_sparse(),
-            lambda: Wrapper(torch.ones(2)),
-            lambda: torch.ones(3).as_subclass(Overridden),
-            lambda: torch.nn.Linear(2, 2),
-            lambda: torch.zeros(9, dtype=torch.uint8).view(torch.bits8),
-        ):
-            obj = make()
-            watch = weakref.ref(obj)
-            describer.describe(obj)
-            del obj
-            assert watch() is None
-    finally:
-        gc.enable()
-
-
-def test_the_lectures_own_modes_survive_a_failing_repr() -> None:
-    class Fails:
-        def __repr__(self) -> str:
-            raise ValueError(torch.ones(1))
-
-    with Counting() as counting:
-        describe(Fails())
-        counting.calls.clear()
-        torch.ones(2)
-    assert counting.calls
-
-
-def test_threads_get_distinct_labels() -> None:
-    describer = Describer()
-    tensors = [[torch.zeros(2) for _ in range(50)] for _ in range(4)]
-    labels: list[str] = []
-
-    def work(mine: list[torch.Tensor]) -> None:
-        labels.extend(describer.describe(x)["tensor"]["storage"] for x in mine for _ in range(3))
-
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in tensors]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(labels) == 600 and len(set(labels)) == 200
-
-
-def test_numpy_is_not_needed() -> None:
-    code = (
-        "import sys; sys.modules['numpy'] = None\n"
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "import torch; from trace_tools.values import Describer; d = Describer()\n"
-        "print(d.describe(torch.ones(300))['tensor']['statistics']['mean'], d.describe([torch.ones(2), 1])['length'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "1.0 2\n", done.stderr

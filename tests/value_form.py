@@ -7,8 +7,28 @@ import json
 from typing import Any, get_args, get_origin, get_type_hints
 
 from trace_tools.schema import Value
+from trace_tools.values import Describer
 
 _PLAIN = (dict, list, str, int, float, bool)
+
+
+def describe(obj: object, describer: Describer | None = None) -> dict[str, Any]:
+    """Return the description of `obj`, after a look at its form."""
+    value = (describer or Describer()).describe(obj)
+    assert_form(value)
+    return value
+
+
+def tensor(obj: object, describer: Describer | None = None) -> dict[str, Any]:
+    """Return what is said of the tensor or array `obj`."""
+    field = describe(obj, describer)["tensor"]
+    assert isinstance(field, dict)
+    return field
+
+
+def part(value: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the entry of a described value with this name."""
+    return next(item for key, item in value["entries"] if key["value"] == name)
 
 
 def assert_form(value: Any, cls: type = Value) -> None:

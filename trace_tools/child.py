@@ -171,7 +171,7 @@ class _Process:
         instruments = Instruments(
             describe=Describer(redact=self.redact),
             cuda=cuda,
-            meter=Meter() if self.job.metering else None,
+            meter=Meter(device="cuda" if cuda else None) if self.job.metering else None,
             section=self._progress,
         )
         return Recorder(self.program, self.journal, instruments, settings)

@@ -195,9 +195,10 @@ class _Composer:
         """Lay one call out along its function's segments."""
         source = self._editions[frame.source].source
         segments = source.body(definition)
-        indent = min(
-            (source.parsed.statements[s.statements[0]].node.col_offset for s in segments if s.statements), default=0
-        )
+        columns = (source.parsed.statements[s.statements[0]].node.col_offset for s in segments if s.statements)
+        indent = min(columns, default=0)
+        if depth and definition is not None:
+            indent = definition.node.col_offset  # its `def` line stands above it
         placed: list[tuple[Row, Segment] | Said | Call] = []
         for segment in segments:
             if skip.isdisjoint(segment.statements):

@@ -25,12 +25,22 @@ Token = tuple[int, int, int, list[Any]]
 clock = time.perf_counter_ns
 
 
+class Executions:
+    """Of one statement in one frame: how many so far, and the records of those that may yet be left out."""
+
+    __slots__ = ("count", "kept", "omitted", "omitted_ns")
+
+    def __init__(self) -> None:
+        self.count = self.omitted = self.omitted_ns = 0
+        self.kept: deque[list[Any]] = deque()  # one list for each of the last ones beyond the head
+
+
 class Frame:
     """One call of a lecture function, while it runs."""
 
     __slots__ = (
-        "counts", "covered", "current", "ended", "event", "here", "id", "key", "lost_before", "n", "number",
-        "omitted", "out", "parent", "recorder", "rings", "seq", "started", "thread",
+        "covered", "current", "ended", "event", "executions", "here", "id", "key", "lost_before", "n", "number",
+        "out", "parent", "recorder", "seq", "started", "thread",
     )  # fmt: skip
 
     recorded = True
@@ -48,9 +58,7 @@ class Frame:
         self.n = self.started = self.ended = 0
         self.seq = -1
         self.event: Any = None
-        self.counts: dict[int, int] = {}
-        self.rings: dict[int, deque[tuple[int, list[Any]]]] = {}
-        self.omitted: dict[int, list[int]] = {}
+        self.executions: dict[int, Executions] = {}  # by statement
         self.thread = threading.get_ident()
         thread = None if parent is None or parent.thread == self.thread else _thread_name(self.thread)
         recorder.opened[number] += 1
@@ -70,10 +78,11 @@ class Frame:
         at = now - recorder.lost
         if self.current is not None:
             self.here.append(("S", self.seq, self.id, self.current, self.n, at - self.started))
-        counts = self.counts
-        self.n = n = counts.get(statement, 0) + 1
-        counts[statement] = n
-        self.here = self.out if n <= recorder.head else self._beyond(statement, n)
+        executions = self.executions.get(statement)
+        if executions is None:
+            executions = self.executions[statement] = Executions()
+        self.n = executions.count = n = executions.count + 1
+        self.here = self.out if n <= recorder.head else self._beyond(executions)
         self.current = statement
         self.seq = recorder.sequence()
         self.started = at
@@ -82,18 +91,20 @@ class Frame:
             recorder.flush()
         recorder.lost += clock() - now
 
-    def _beyond(self, statement: int, n: int) -> list[Any]:
+    def _beyond(self, executions: Executions) -> list[Any]:
         """Return a list of its own for an execution that may yet be left out."""
-        ring = self.rings.get(statement)
-        if ring is None:
-            ring = self.rings[statement] = deque()
-            self.omitted[statement] = [0, 0]
-        elif len(ring) == self.recorder.tail:
-            omitted = self.omitted[statement]
-            omitted[0] += 1
-            omitted[1] += self.recorder.forget(ring.popleft()[1], self.id)
+        kept, recorder = executions.kept, self.recorder
         records: list[Any] = []
-        ring.append((n, records))
+        if len(kept) == recorder.tail:
+            oldest = kept.popleft()
+            executions.omitted += 1
+            if len(oldest) == 1 and not recorder.written:  # a plain step, as most are: the list serves again
+                executions.omitted_ns += oldest[0][5]
+                oldest.clear()
+                records = oldest
+            else:
+                executions.omitted_ns += recorder.forget(oldest, self.id)
+        kept.append(records)
         return records
 
     def begin(self, statement: int) -> None:
@@ -147,13 +158,13 @@ class Frame:
         if self.current is not None:
             self.here.append(("S", self.seq, self.id, self.current, self.n, at - self.started))
         self.current = None
-        for statement, ring in self.rings.items():
-            for _, records in ring:
+        for statement, executions in self.executions.items():
+            for records in executions.kept:
                 self.out.extend(records)
-                self.recorder._written.pop(id(records), None)
-            if self.omitted[statement][0]:
-                self.out.append(("T", self.id, statement, *self.omitted[statement]))
-        self.rings = {}
+                self.recorder.written.pop(id(records), None)
+            if executions.omitted:
+                self.out.append(("T", self.id, statement, executions.omitted, executions.omitted_ns))
+        self.executions = {}
         self.out.append(("E", self.id))
         self.recorder.frames.pop(self.key, None)
         self.recorder.lost = clock() - at
@@ -229,16 +240,10 @@ class Frame:
         while entry is not None:
             if entry.tb_frame.f_code.co_filename == python_frame.f_code.co_filename:
                 origin = entry.tb_lineno
-            left = self.recorder.frames.get(id(entry.tb_frame))
-            if left not in (None, self) and isinstance(error, RecursionError):  # its own probe had no room to run
-                left.close()
             entry = entry.tb_next
-        text = self._unseen(self.recorder.instruments.describe.error, error)["text"].removeprefix(
-            f"{type(error).__name__}: "
-        )
-        self.here.append(
-            ("X", self.id, self.seq, line, {"type": type(error).__name__, "message": text, "origin_line": origin})
-        )
+        kind = type(error).__name__
+        text = self._unseen(self.recorder.instruments.describe.error, error)["text"].removeprefix(f"{kind}: ")
+        self.here.append(("X", self.id, self.seq, line, {"type": kind, "message": text, "origin_line": origin}))
         self.recorder.lost += clock() - now
 
 

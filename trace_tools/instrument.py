@@ -45,6 +45,7 @@ from trace_tools.syntax import (
     listed,
     load,
     own_nodes,
+    place_of_failure,
     preamble_length,
     probe,
     suspends,
@@ -262,7 +263,7 @@ class _Instrumenter:
         test = self._captured(copy.copy(node.test), sides)
         self.claims[number] = (ast.unparse(node.test), tuple(source for source, _ in sides))
         values = [ast.Constant(number), *(value for _, value in sides)]
-        failed = ast.copy_location(ast.Assert(ast.Constant(False), node.msg), node)
+        failed = ast.copy_location(ast.Assert(ast.Constant(False), node.msg), place_of_failure(node))
         broken = ast.If(frame_call("broken", *values), [failed], [])
         judged = ast.If(test, [probe("held", *copy.deepcopy(values))], [broken])
         names = [value.id for _, value in sides if isinstance(value, ast.Name)]
@@ -323,6 +324,11 @@ class _Covered(_Functions):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
         return node
+
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
+        return ast.copy_location(ast.Pass(), node)  # it stands at the top of the function
+
+    visit_Nonlocal = visit_Global
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         return at(node, self.instrumenter.claim(node))

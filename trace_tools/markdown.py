@@ -285,7 +285,7 @@ def _details(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         for remark in remarks(row):
             grids = _grids(remark)
-            if grids or (remark.kind in ("time", "value") and len(remark.facts) > 2):
+            if grids or (remark.facts and (" FLOP" in remark.text or _is_long(remark))):
                 name = code_span(remark.name) if remark.name else "time"
                 line = row.lines[0].number if row.lines else ""
                 known = "; ".join(
@@ -295,6 +295,11 @@ def _details(rows: Sequence[Row]) -> Iterator[str]:
                 parts += [fenced(grid, "text") for grid in grids]
     if parts:
         yield from _folded("More about these lines", parts)
+
+
+def _is_long(remark: Remark) -> bool:
+    """Whether a value had to be cut short beside its line."""
+    return remark.kind == "value" and "…" in remark.text
 
 
 def _grids(remark: Remark) -> list[str]:

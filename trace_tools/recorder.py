@@ -12,7 +12,8 @@ ours. Records are tuples, a letter and its fields; `merge` reads them:
     X frame step line raised               an exception         W step text     a warning
     M step meters                          what operators did   P step mark     "compiled"
     T frame statement omitted ns           what the limit left out              E frame   it closed
-In the tail: R frame statement execution records, and Q step frame statement execution (still open).
+In the tail: R frame statement execution records, T with the first execution kept, and for a step still
+open Q step frame statement execution.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from trace_tools.frames import DroppedFrame, Frame, MeteredFrame, clock
+from trace_tools.frames import DroppedFrame, Executions, Frame, MeteredFrame, clock
 from trace_tools.instrument import Instrumented
 from trace_tools.journal import Journal
 
@@ -66,7 +67,7 @@ class Recorder:
         self.frame_ids = itertools.count().__next__
         self.started_by: weakref.WeakKeyDictionary[threading.Thread, Frame | DroppedFrame] = weakref.WeakKeyDictionary()
         self.frame_type: type[Frame] = MeteredFrame if instruments.meter else Frame
-        self._written: dict[int, int] = {}  # records of the tail's lists already on disk, by list
+        self.written: dict[int, int] = {}  # records of the tail's lists already on disk, by list
         self._flushing = threading.Lock()
 
     # ------------------------------------------------------------------ frames
@@ -146,7 +147,7 @@ class Recorder:
             del self.pending[: len(batch)]  # frames hold this very list
             self.journal.write(batch)
             if self.journal.write_tail(self._tail_records()):
-                self._written.clear()
+                self.written.clear()
                 self.journal.restart_tail(self._tail_records())
         finally:
             self._flushing.release()
@@ -158,23 +159,25 @@ class Recorder:
             if frame.current is not None:
                 yield ("Q", frame.seq, frame.id, frame.current, frame.n)
             if frame.out is self.pending:
-                for statement, ring in list(frame.rings.items()):
-                    if frame.omitted[statement][0]:
-                        yield ("T", frame.id, statement, *frame.omitted[statement])
-                    yield from self._ring_records(frame, statement, list(ring))
+                for statement, executions in list(frame.executions.items()):
+                    yield from self._kept_records(frame, statement, executions)
 
-    def _ring_records(self, frame: Frame, statement: int, ring: list[Any]) -> Iterator[Any]:
-        for execution, records in ring:
-            done = self._written.get(id(records), 0)
+    def _kept_records(self, frame: Frame, statement: int, executions: Executions) -> Iterator[Any]:
+        kept = list(executions.kept)  # a copy: the lecture may be running
+        first = executions.count - len(kept) + 1
+        if executions.omitted:
+            yield ("T", frame.id, statement, executions.omitted, executions.omitted_ns, first)
+        for execution, records in enumerate(kept, first):
+            done = self.written.get(id(records), 0)
             fresh = records[done:]
             if fresh:
-                self._written[id(records)] = done + len(fresh)
+                self.written[id(records)] = done + len(fresh)
                 yield ("R", frame.id, statement, execution, fresh)
 
     def forget(self, records: list[Any], frame: int) -> int:
         """Take back what an execution beyond the limit recorded; return its own duration in ns."""
-        if self._written:
-            self._written.pop(id(records), None)
+        if self.written:
+            self.written.pop(id(records), None)
         for record in records:
             if record[0] == "F":
                 self.opened[record[2]] -= 1

@@ -156,7 +156,8 @@ def _metered(meters: Meters) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     moved = (("read", meters.bytes_read), ("written", meters.bytes_written))
     if meters.flops is not None:
-        found.append(("FLOPs", f"{formats.quantity(meters.flops, 'FLOP')} ({meters.flops:,})"))
+        exactly = f" ({meters.flops:,})" if meters.flops >= 10_000 else ""
+        found.append(("FLOPs", formats.quantity(meters.flops, "FLOP") + exactly))
     found += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
     if meters.flops and sum(count or 0 for _, count in moved):
         intensity = meters.flops / sum(count or 0 for _, count in moved)

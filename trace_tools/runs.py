@@ -105,18 +105,23 @@ def read_process(name: str, path: Path, source: ParsedSource) -> ProcessRecord:
 def _tail(path: Path, certain: Sequence[Any]) -> list[Any]:
     """Return what the tail adds: the last executions in frames that never closed, and the open steps."""
     closed = {record[1] for record in certain if record[0] == "E"}
-    records: list[Any] = []
-    opened: dict[int, Any] = {}
+    kept: list[Any] = []
+    opened: dict[int, Any] = {}  # by frame, the last one counts
+    totals: dict[tuple[int, int], Any] = {}  # by frame and statement, likewise
     for record in read_journal(path):
-        if record[0] == "R" and record[1] not in closed:
-            records.extend(record[4])
-        elif record[0] == "Q":
-            opened[record[2]] = record  # the last one of each frame
-        elif record[0] == "T" and record[1] not in closed:
-            records.append(record)
+        match record:
+            case ["R", frame, *_] if frame not in closed:
+                kept.append(record)
+            case ["T", frame, statement, *_] if frame not in closed:
+                totals[frame, statement] = record
+            case ["Q", _, frame, *_]:
+                opened[frame] = record
+    first = {place: record[5] for place, record in totals.items()}
+    records = [new for r in kept if r[3] >= first.get((r[1], r[2]), 0) for new in r[4]]
     ended = {record[1] for record in [*certain, *records] if record[0] == "S"}
     closed |= {record[1] for record in records if record[0] == "E"}
-    return [*records, *(r for r in opened.values() if r[1] not in ended and r[2] not in closed)]
+    still_open = (record for record in opened.values() if record[1] not in ended and record[2] not in closed)
+    return [*records, *(record[:5] for record in totals.values()), *still_open]
 
 
 def _fill(run: RunRecord, records: Iterable[Any], source: ParsedSource) -> None:

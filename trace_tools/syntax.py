@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -93,6 +94,25 @@ def suspends(node: ast.stmt) -> bool:
     inner = (*FUNCTIONS, ast.ClassDef, ast.stmt, ast.ExceptHandler, ast.Lambda, ast.GeneratorExp)
     own = (n for child in ast.iter_child_nodes(node) for n in own_nodes(child, inner))
     return any(isinstance(n, SUSPENSIONS) or getattr(n, "is_async", 0) for n in own)
+
+
+def place_of_failure(node: ast.Assert) -> ast.AST:
+    """Return what has the position of the AssertionError: in Python 3.11, the last comparison of the test."""
+
+    def compared(test: ast.expr) -> Iterator[ast.expr]:
+        match test:
+            case ast.Compare():
+                yield test
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                yield from compared(operand)
+            case ast.BoolOp(values=values):
+                for value in values:
+                    yield from compared(value)
+            case ast.IfExp():
+                for value in (test.test, test.body, test.orelse):
+                    yield from compared(value)
+
+    return [node, *compared(node.test)][-1] if sys.version_info < (3, 12) else node
 
 
 def is_irrefutable(case: ast.match_case) -> bool:

@@ -69,17 +69,25 @@ def read_elements(x: torch.Tensor, tensor: dict[str, Any], limits: Limits, budge
 
 @contextlib.contextmanager
 def untracked(x: torch.Tensor) -> Iterator[None]:
-    """Run the block without autograd and autocast, free to wait for the GPU where the lecture made that an error."""
+    """Run the block without autograd, autocast and `torch.func`, and let it wait for the GPU even where that raises."""
     sync_mode = torch.cuda.get_sync_debug_mode() if x.device.type == "cuda" else 0
-    with torch.no_grad(), torch._C._DisableAutocast():
-        if not sync_mode:
-            yield
-            return
-        torch.cuda.set_sync_debug_mode(0)
+    with torch.no_grad(), torch._C._DisableAutocast(), _no_transforms():
         try:
+            if sync_mode:
+                torch.cuda.set_sync_debug_mode(0)
             yield
         finally:
-            torch.cuda.set_sync_debug_mode(sync_mode)
+            if sync_mode:
+                torch.cuda.set_sync_debug_mode(sync_mode)
+
+
+def _no_transforms() -> contextlib.AbstractContextManager[Any]:
+    """Suspend vmap, grad and their kin: inside them, results even of ordinary tensors are wrapped."""
+    if torch._C._functorch.peek_interpreter_stack() is None:
+        return contextlib.nullcontext()
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+    return temporarily_clear_interpreter_stack()
 
 
 def being_captured(x: torch.Tensor) -> bool:

@@ -27,7 +27,9 @@ from trace_tools.tensor_elements import being_captured, few_elements, read_eleme
 Parts = list[tuple[str | None, Any]]  # the tensors that one is made of: (name, tensor), or members without names
 
 _Tensor: Any = torch._C.TensorBase  # unbound, so that no subclass answers instead
-_NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
+_NoFunctions = torch._C.DisableTorchFunction  # neither modes nor subclasses see a call
+_NoDispatch = torch._C._DisableTorchDispatch  # nor an operator
+_DISPATCHES_NOTHING = torch._C._disabled_torch_dispatch_impl
 _DTYPES = {d: str(d).removeprefix("torch.") for d in vars(torch).values() if isinstance(d, torch.dtype)}
 _CPU = torch.device("cpu")
 _PARTS = {
@@ -45,7 +47,7 @@ def describe_tensor(
     """Return the value of `x` but for its parts, and the parts: of a sparse or nested tensor, or of a wrapper."""
     kind = type(x)
     description = _Description(labels, limits, budget)
-    with _Unseen():
+    with _NoFunctions(), _NoDispatch(), _Unprofiled():
         tensor = description.ordinary(x) if _is_ordinary(x, kind) else description.unusual(x, kind)
     value: dict[str, Any] = {"type": _type_name(kind), "tensor": tensor}
     if not tensor:  # its sizes are not numbers
@@ -57,14 +59,14 @@ def describe_tensor(
 
 def storage_place(x: torch.Tensor, labels: StorageLabels) -> tuple[str, int, int]:
     """Return the label, the first address and the bytes of the CPU memory under `x`."""
-    with _Unseen():
+    with _NoFunctions(), _NoDispatch(), _Unprofiled():
         storage: torch.UntypedStorage = _Tensor.untyped_storage(x)
         return _label(storage, _CPU, labels), storage.data_ptr(), storage.nbytes()
 
 
 def parameter_count(module: torch.nn.Module) -> int:
     """Return how many numbers the module's parameters hold, shared ones counted once."""
-    with _Unseen():
+    with _NoFunctions(), _NoDispatch(), _Unprofiled():
         return sum(_Tensor.numel(p) for p in torch.nn.Module.parameters(module))
 
 
@@ -75,10 +77,13 @@ def modes_suspended() -> Iterator[None]:
     from torch.overrides import _push_mode as push_function_mode
     from torch.utils._python_dispatch import _pop_mode, _push_mode
 
-    function_depth = torch._C._len_torch_function_stack()
-    function_modes = [pop_function_mode() for _ in range(function_depth)]  # type: ignore[no-untyped-call]
-    dispatch_modes = [_pop_mode() for _ in range(torch._C._len_torch_dispatch_stack())]
+    function_modes: list[Any] = []
+    dispatch_modes: list[Any] = []
     try:
+        for _ in range(torch._C._len_torch_function_stack()):
+            function_modes.append(pop_function_mode())  # type: ignore[no-untyped-call]
+        for _ in range(torch._C._len_torch_dispatch_stack()):
+            dispatch_modes.append(_pop_mode())
         with torch.no_grad():
             yield
     finally:
@@ -98,11 +103,11 @@ def inner_tensors(x: torch.Tensor) -> Parts:
 
 def is_wrapper(x: torch.Tensor) -> bool:
     """Tell whether `x` only stands for its elements, as a class with `__torch_dispatch__` may."""
-    if type(x).__torch_dispatch__ is _NO_DISPATCH:
+    if type(x).__torch_dispatch__ is _DISPATCHES_NOTHING:
         return False
     if issubclass(type(x), FakeTensor):  # warns when asked for its memory
         return True
-    with _Unseen():
+    with _NoFunctions(), _NoDispatch(), _Unprofiled():
         try:
             return not _Tensor.data_ptr(x)
         except RuntimeError:
@@ -118,22 +123,18 @@ def _is_ordinary(x: torch.Tensor, kind: type) -> bool:
     )
 
 
-class _Unseen:
-    """While inside it, no function or dispatch mode, override of a subclass or profiler sees what torch does here."""
-
-    __slots__ = ("_dispatch", "_functions")
+class _Unprofiled:
+    """While inside it, no profiler is told of operators."""
 
     def __enter__(self) -> None:
-        self._functions: Any = torch._C.DisableTorchFunction()
-        self._dispatch: Any = torch._C._DisableTorchDispatch()
-        self._functions.__enter__()
-        self._dispatch.__enter__()  # type: ignore[no-untyped-call]
-        torch._C._autograd._enable_record_function(False)
+        try:
+            torch._C._autograd._enable_record_function(False)
+        except BaseException:  # Ctrl-C, just after: there will be no __exit__
+            torch._C._autograd._enable_record_function(True)
+            raise
 
     def __exit__(self, *raised: object) -> None:
         torch._C._autograd._enable_record_function(True)
-        self._dispatch.__exit__(*raised)
-        self._functions.__exit__(*raised)
 
 
 class _Description:
@@ -157,11 +158,11 @@ class _Description:
         return tensor
 
     def unusual(self, x: torch.Tensor, kind: type) -> dict[str, Any]:
+        if _functorch.is_functorch_wrapped_tensor(x) or torch._is_functional_tensor(x):
+            return self._transformed(x)
+        if is_wrapper(x):
+            return self._wrapper(x)
         with untracked(x):
-            if _functorch.is_functorch_wrapped_tensor(x) or torch._is_functional_tensor(x):
-                return self._transformed(x)
-            if is_wrapper(x):
-                return self._wrapper(x)
             requires_grad: bool = _Tensor.requires_grad.__get__(x)
             x = _Tensor.detach(x)  # leaves the subclass behind too
             if x.is_nested:

@@ -159,15 +159,16 @@ class _Walk:
         base: Any = set if issubclass(type(obj), set) else frozenset
         length: int = base.__len__(obj)
         if length > self.limits.sorted_members:
-            return self._members(obj, length, base.__iter__(obj)) | {"note": "the first ones, in no order"}
+            return {"note": "the first ones, in no order"} | self._members(obj, length, base.__iter__(obj))
         members = list(base.__iter__(obj))
         kinds = {id(type(member)) for member in members}
         if len(kinds) == 1 and type(members[0]) in (int, str, float, bytes):
             members.sort(key=lambda member: (member != member, member))  # nan, which has no place, at the end
             return self._members(obj, length, members)
         value = self._members(obj, length, members)
-        value["items"] = sorted(value.get("items", ()), key=repr)
-        return value if length <= self.limits.items else value | {"note": "some of them, in no order"}
+        if "items" in value:
+            value["items"].sort(key=repr)
+        return value if length <= self.limits.items else {"note": "some of them, in no order"} | value
 
     def _dict(self, obj: dict[Any, Any]) -> Plain:
         return self._entries(obj, dict.items(obj), dict.__len__(obj))

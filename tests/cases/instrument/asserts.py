@@ -109,6 +109,34 @@ def multi_line_raising(log):
     )
 
 
+def parenthesised(log):
+    assert (
+        not (
+            said(log, "a", 1)
+            == 1
+        )
+    ), (
+        message(log, "no"))
+
+
+def parenthesised_parts(log):
+    assert (
+        said(log, "a", 1) == 1
+        and
+        (said(log, "b", 0)
+         or said(log, "c", 2) > 2
+         or said(log, "d", 0))
+    )
+
+
+def conditional(log):
+    assert (
+        log == []
+        if log
+        else said(log, "b", 0)
+    )
+
+
 def under_stepover(log):
     for i in range(3):  # @stepover
         assert i < 2, said(log, "message", i)
@@ -131,7 +159,7 @@ def main():
     for failing in (
         broken_chain, broken_and, broken_or, broken_not, broken_call, broken_plain, broken_equal, raising_test, raising_bool,
         raising_message, raising_chain, constant_false, constant_none, walrus_in_message, multi_line,
-        multi_line_raising, under_stepover, nested,
+        multi_line_raising, parenthesised, parenthesised_parts, conditional, under_stepover, nested,
     ):
         try:
             failing(log)

@@ -83,10 +83,6 @@ class Level(enum.StrEnum):
     LOW = enum.auto()
     HIGH = enum.auto()
 
-    @enum.member
-    class Nested:
-        pass
-
     @classmethod
     def _missing_(cls, value):
         return cls.LOW if value == "l" else None

@@ -36,7 +36,7 @@ def shape(subject):
             return "point"
         case int(n) | float(n):
             return "number", n
-        case Point.x:
+        case complex.real | object.__doc__:
             return "never"
         case _:
             return "other", type(subject).__name__

@@ -1,0 +1,69 @@
+"""Subclasses of Tensor that resist, and the warnings that making unusual tensors gives."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+@contextlib.contextmanager
+def only_known_warnings() -> Iterator[None]:
+    """Turn every warning in the block into an error, but torch's own about what tests make."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*torch.jit.script")  # of torch's own, on import
+        warnings.filterwarnings("ignore", "Sparse .* tensor support is in beta")  # of making them
+        warnings.filterwarnings("ignore", "Sparse invariant checks")
+        warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")
+        warnings.filterwarnings("ignore", ".*quantize.*deprecated")
+        warnings.filterwarnings("ignore", "Lazy modules are a new feature")
+        warnings.filterwarnings("ignore", "ComplexHalf support is experimental")
+        yield
+
+
+class Overridden(torch.Tensor):
+    """Answers everything itself, wrongly."""
+
+    calls: list[Any] = []  # noqa: RUF012
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.calls.append(func)
+        raise AssertionError(func)
+
+    shape = property(lambda self: 1 / 0)  # type: ignore[assignment]
+    tolist = numel = untyped_storage = stride = lambda self: 1 / 0  # type: ignore[assignment]
+
+
+class Logged(torch.Tensor):
+    """Has its elements, and is told of every operator."""
+
+    calls: list[Any] = []  # noqa: RUF012
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.calls.append(func)
+        return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+
+class Wrapper(torch.Tensor):
+    """Stands for the elements of another tensor."""
+
+    inner: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapper:
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
+        made.inner = inner
+        return made  # type: ignore[no-any-return]
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["inner"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise AssertionError(func)
