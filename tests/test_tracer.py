@@ -404,7 +404,7 @@ def test_only_one_section(lecture: Callable[[str], Path], tool: Callable[..., Ra
     source = "def main():\n    n = 2\n    one()\n    two(n)\ndef one(): raise ValueError\n"
     source += "def two(n):\n    m = n  # @inspect m\n"
     ran = tool("trace", lecture(source), "--only", "two", "--passes", 1, "--name", "My machine")
-    trace = load(tmp_path / "rendered/my-machine/trace.yaml").trace
+    trace = load(tmp_path / "rendered/my-machine/partial/trace.yaml").trace
     assert ran.code == 0 and values(trace)["m"].value == 2 and trace.run.only == "two"
     assert {event.function for event in trace.steps if isinstance(event, Frame)} == {"<module>", "main", "two"}
 

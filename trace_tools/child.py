@@ -93,6 +93,8 @@ class _Process:
     def __init__(self, job: Job, program: Instrumented, code: types.CodeType, journal: Journal) -> None:
         import torch  # before the lecture does, so that seeds and settings are the same in each run
 
+        from trace_tools import tensors  # noqa: F401  (else the first @inspect would wait for it)
+
         self.torch = torch
         self.job = job
         self.program = program

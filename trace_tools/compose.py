@@ -70,7 +70,7 @@ def _notices(trace: Trace, editions: Iterable[Edition]) -> Iterator[Notice]:
         if edition.stale:
             yield Notice("stale", f"This trace is stale: {edition.stale}. The pages show the text that was traced.")
     if trace.run.only:
-        yield Notice("info", f"Only `{trace.run.only}` was run.")
+        yield Notice("info", f"Only {trace.run.only} was run.")
     for dropped in trace.run.dropped:
         yield Notice("info", f"Left out of the trace: {dropped}.")
 

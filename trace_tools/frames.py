@@ -211,7 +211,10 @@ class Frame:
     def _described(self, value: object) -> Any:
         if not self.recorder.settings.describe_values:
             return None
-        return self._unseen(self.recorder.instruments.describe.describe, value)
+        try:
+            return self._unseen(self.recorder.instruments.describe.describe, value)
+        except RecursionError as error:  # the lecture has filled the stack
+            return self.recorder.instruments.describe.error(error)
 
     def _unseen(self, describe: Callable[[Any], Any], value: object) -> Any:
         """Describe `value`; what that calls in the lecture, a `__repr__` say, is not recorded."""

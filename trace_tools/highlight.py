@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from itertools import groupby
 
 from pygments.lexers.python import PythonLexer
 from pygments.token import STANDARD_TYPES, Token
@@ -19,17 +20,23 @@ COLOURED = frozenset({"k", "kc", "kd", "kn", "kr", "ow", "s", "sa", "sd", "se", 
 
 def highlighted(lines: Sequence[str]) -> tuple[str, ...]:
     """Return the HTML of each line of a Python source."""
-    out = [""]
-    lexer = PythonLexer(stripnl=False, ensurenl=False, stripall=False)
+    parts: list[list[tuple[str, str]]] = [[]]
+    lexer = PythonLexer(stripnl=False, ensurenl=False)
     for kind, text in lexer.get_tokens("\n".join(line.replace("\r", "␍") for line in lines)):
+        first, *rest = text.split("\n")
         style = _style(kind)
-        for place, part in enumerate(text.split("\n")):
-            if place:
-                out.append("")
-            if part:
-                shown = html.escape(formats.visible(part), quote=False)
-                out[-1] += f'<span class="{style}">{shown}</span>' if style else shown
-    return tuple(out[: len(lines)]) + ("",) * (len(lines) - len(out))
+        parts[-1].append((style, first))
+        parts += [[(style, line)] for line in rest]
+    return tuple(_line(line) for line in parts)
+
+
+def _line(parts: Sequence[tuple[str, str]]) -> str:
+    """Write one line; neighbours of the same class share a tag."""
+    out = ""
+    for style, group in groupby(parts, key=lambda part: part[0]):
+        shown = html.escape(formats.visible("".join(text for _, text in group)), quote=False)
+        out += f'<span class="{style}">{shown}</span>' if style and shown else shown
+    return out
 
 
 def _style(kind: object) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -238,7 +239,5 @@ class _Page:
 
 
 def _without_margin(text: str, margin: int) -> str:
-    """Remove leading blanks from a highlighted line; they stand before its first tag or in a plain one."""
-    while margin and text[:1] in (" ", "\t"):
-        text, margin = text[1:], margin - 1
-    return text
+    """Remove leading blanks from a highlighted line; in a string of several lines they stand inside its tag."""
+    return re.sub(rf"^(<[^>]*>)?[ \t]{{0,{margin}}}", r"\1", text)

@@ -98,7 +98,7 @@ class MarkdownWriter:
         for notice in (*self._document.notices, *self._place.notices, *more):
             mark = {"failed": "✗ ", "partial": "⚠ ", "stale": "⚠ "}.get(notice.kind, "")
             link = notice.link.replace(".html", ".md") if notice.link and not notice.link.startswith("#") else None
-            yield f"> {mark}{inline_markdown(notice.text)}" + (f" [Look at it]({link})." if link else "")
+            yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Look at it]({link})." if link else "")
 
     def _turn(self, section: Section) -> str:
         sections = self._document.sections
@@ -249,7 +249,7 @@ def _commented(rows: Sequence[Row], shared: frozenset[str]) -> Iterator[str]:
         ([formats.visible(line.text) for line in row.lines], [_comment(r, shared) for r in remarks(row)])
         for row in rows
     ]
-    fitting = [len(code[0]) for code, comments in written if _fits(code, comments)]
+    fitting = [len(code[0]) for code, comments in written if comments and _fits(code, comments)]
     column = max((width for width in fitting if width <= COLUMN), default=0) + 2
     for code, comments in written:
         if _fits(code, comments) and comments:
@@ -270,6 +270,8 @@ def _comment(remark: Remark, shared: frozenset[str]) -> str:
     if remark.kind in ("held", "failed"):
         mark, plain = ("✓", "holds") if remark.kind == "held" else ("✗", "FAILED")
         return f"{label}{mark} {remark.text or plain}"
+    if remark.kind == "caught":
+        return f"{label}↯ {remark.text}"
     if remark.kind == "call":
         return f"{label}calls {remark.name}" + (f", {remark.text}" if remark.text else "")
     tensor = remark.value.tensor if remark.value is not None else None

@@ -94,7 +94,7 @@ def section_notices(section: Section) -> Iterator[Notice]:
     link = f"#{anchor}" if anchor else None
     if section.failure is not None:
         where = f" at line {section.failure.line}" if section.failure.line is not None else ""
-        yield Notice("failed", f"The run ended in this section with `{section.failure.type}`{where}.", link)
+        yield Notice("failed", f"The run ended in this section with {section.failure.type}{where}.", link)
     if section.failed:
         yield Notice("failed", f"On this page, {claims_text(section.held, section.failed)}.", link)
 
@@ -105,9 +105,9 @@ def document_notices(document: Document) -> Iterator[Notice]:
         anchor = folding.first_trouble(section.blocks)
         link = f"{section.slug}.html" + (f"#{anchor}" if anchor else "")
         if section.failure is not None:
-            yield Notice("failed", f"The run ended in *{section.title}* with `{section.failure.type}`.", link)
+            yield Notice("failed", f"The run ended in “{section.title}” with {section.failure.type}.", link)
         if section.failed:
-            yield Notice("failed", f"In *{section.title}*, {claims_text(section.held, section.failed)}.", link)
+            yield Notice("failed", f"In “{section.title}”, {claims_text(section.held, section.failed)}.", link)
 
 
 def machine_overview(document: Document) -> Overview:

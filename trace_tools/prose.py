@@ -23,6 +23,9 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from trace_tools import formats
 
 LONGEST = 200_000  # characters of one text
+LONGEST_URL = 2_000
+
+_URL = re.compile(r"[\w\-.~:/?#\[\]@!$&'()*+,;=%]+")  # RFC 3986, and letters of any script
 
 
 def _words(text: str) -> frozenset[str]:
@@ -42,7 +45,7 @@ _MATH_ATTRIBUTES = _words(
 
 def safe_url(url: str) -> str | None:
     """Return `url` when following it can only open a page, a mail or a relative place; else None."""
-    if formats.visible(url) != url or any(character.isspace() for character in url) or "\\" in url:
+    if len(url) > LONGEST_URL or not _URL.fullmatch(url):
         return None
     try:
         parts = urlsplit(url)

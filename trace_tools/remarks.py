@@ -29,7 +29,7 @@ Facts = tuple[tuple[str, str], ...]
 class Remark:
     """One line beside a row. `label` is the number of the execution it is about, where there are several."""
 
-    kind: Literal["value", "error", "held", "failed", "time", "count", "call"]
+    kind: Literal["value", "error", "held", "failed", "caught", "time", "count", "call"]
     name: str
     text: str
     label: str = ""
@@ -44,7 +44,7 @@ def remarks(row: Row) -> list[Remark]:
     shown = salient(row.executions)
     several = len(row.executions) > 1
     for execution in shown:
-        spoken = [*_values(execution), *_claims(execution)]
+        spoken = [*_values(execution), *_claims(execution), *_passed_on(execution)]
         found += [replace(r, label=f"{execution.number}") for r in spoken] if several else spoken
     found = _once(found) if several else found
     time = _time(row)
@@ -76,6 +76,15 @@ def _claims(execution: Execution) -> list[Remark]:
         return []
     known = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
     return [Remark("held" if claim.held else "failed", "", claim_summary(claim), facts=known)]
+
+
+def _passed_on(execution: Execution) -> list[Remark]:
+    """Say that an exception came out of a call; where it began, it is shown in full."""
+    failure = execution.failure
+    if failure is None or failure.origin or not execution.calls:
+        return []
+    text = f"{formats.one_line(failure.type, 60)} came out of this call"
+    return [Remark("caught" if failure.caught else "failed", "", text)]
 
 
 def _named(shown: Sequence[Execution]) -> list[Remark]:
@@ -213,7 +222,7 @@ def below(row: Row) -> list[Below]:
             found.append(Below("warning", text=formats.visible(formats.shorten(warning, 1_000)), label=label))
         if execution.claim is not None and not execution.claim.held:
             found.append(_failed(execution.claim, label))
-        elif execution.failure is not None:
+        elif execution.failure is not None and not _passed_on(execution):
             found.append(_raised(execution.failure, label))
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in salient(row.executions))
     if hidden and any(it.kind == "call" for it in found):
@@ -238,10 +247,8 @@ def _failed(claim: Claim, label: str) -> Below:
 
 def _raised(failure: Failure, label: str) -> Below:
     title = formats.one_line(failure.type, 80)
-    message = formats.visible(formats.shorten(failure.message, 2_000)) if failure.origin else ""
-    if not failure.origin:
-        where = "left this call" + (f", from line {failure.line}" if failure.line is not None else "")
-    else:
-        where = "the lecture caught it" if failure.caught else "nothing caught it: the run ended here"
-    label = ", ".join(part for part in (label, where) if part)
+    message = formats.visible(formats.shorten(failure.message, 2_000))
+    from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
+    where = "the lecture caught it" if failure.caught else "nothing caught it: the run ended here"
+    label = ", ".join(part for part in (label, from_line, where) if part)
     return Below("caught" if failure.caught else "failure", title, message, label)

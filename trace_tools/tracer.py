@@ -224,7 +224,7 @@ def check_lecture(path: Path) -> ParsedSource:
 
 
 def merge_folder(folder: Path, out: Path) -> Traced:
-    """Merge the journals in `folder` and write the trace below `out`: complete, or to `partial/`.
+    """Merge the journals in `folder` and write the trace below `out`: the whole lecture's, or to `partial/`.
 
     Raises NothingRecordedError when there is nothing to merge, UsageError when `out` can't be written.
     """
@@ -234,13 +234,14 @@ def merge_folder(folder: Path, out: Path) -> Traced:
         raise NothingRecordedError(f"{notes.lecture}: the run ended before anything was recorded")
     trace = assemble(folder, source, notes)
     machine_folder = out / trace.machine.slug
-    path = machine_folder / ("trace.yaml" if trace.run.complete else "partial/trace.yaml")
+    whole = trace.run.complete and trace.run.only is None
+    path = machine_folder / ("trace.yaml" if whole else "partial/trace.yaml")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{path.parent}: can't be written: {error.strerror}") from None
     write(trace, path)
-    if trace.run.complete:
+    if whole:
         shutil.rmtree(machine_folder / "partial", ignore_errors=True)
     return Traced(trace, path, machine_folder, source)
 

@@ -1,0 +1,61 @@
+"""Journals: what is written stays, a cut line is left out, the tail stays short."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trace_tools import journal as journals
+from trace_tools.journal import Journal, read_journal
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "a.journal")
+    journal.write([("S", 1, float("inf")), ("O", None, "é\ud800\n")])
+    journal.write_tail([("Q", 2)])
+    assert list(read_journal(journal.path)) == [["S", 1, float("inf")], ["O", None, "é\ud800\n"]]
+    assert list(read_journal(journal.tail_path)) == [["Q", 2]]
+    journal.close(complete=True)
+    assert not journal.tail_path.exists()
+
+
+def test_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    path.write_bytes(b'["S",1]\n["S",2')
+    assert list(read_journal(path)) == [["S", 1]]
+    assert list(read_journal(tmp_path / "absent")) == []
+
+
+def test_the_tail_starts_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "TAIL_LIMIT_BYTES", 100)
+    journal = Journal(tmp_path / "a.journal")
+    assert not journal.write_tail([("R", "x" * 50)])
+    assert journal.write_tail([("R", "x" * 50)])
+    journal.restart_tail([("R", "short")])
+    assert not journal.write_tail([("Q", 1)])
+    assert list(read_journal(journal.tail_path)) == [["R", "short"], ["Q", 1]]
+
+
+def test_a_full_disk_is_noted_and_the_records_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path / "a.journal")
+    write = os.write
+
+    def full(descriptor: int, content: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    journal.write([("S", 1)])
+    assert journal.trouble == "a.journal: No space left on device"
+    monkeypatch.setattr(os, "write", write)
+    journal.write([("S", 2)])
+    assert list(read_journal(journal.path)) == [["S", 1], ["S", 2]]
+
+
+def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "a.journal")
+    journal.forget()
+    journal.write([("S", 1)])
+    assert not journal.write_tail([("Q", 1)])
+    assert journal.path.read_bytes() == b""
