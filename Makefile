@@ -27,7 +27,7 @@ trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
 test: $(READY)
-	$(RUN) -m pytest $(ARGS)
+	$(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && echo -n 2) $(ARGS)
 
 render: $(READY)
 	$(RUN) -m trace_tools render rendered/*/trace.yaml

@@ -1,9 +1,9 @@
 """A source, run as it is or with probes in it; what came of it in a form that can be compared.
 
-    outcome(text, path, tmp_path / "j.journal")           # plain: no probes, the journal stays unwritten
-    with Probed(text, path, journal_path) as lecture:     # probed: lecture.module.main(), lecture.recorder
-        lecture.module.main()
-    lecture.records                                       # what it wrote down
+outcome(text, path, tmp_path / "j.journal")           # plain: no probes, the journal stays unwritten
+with Probed(text, path, journal_path) as lecture:     # probed: lecture.module.main(), lecture.recorder
+    lecture.module.main()
+lecture.records                                       # what it wrote down
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def probed(text: str, path: str | Path, journal: Path, directives: Sequence[Dire
         lecture.start()
         outcome = _outcome(lecture.module, lambda: exec(lecture.code, vars(lecture.module)), path)
         lecture.finish()
-    gc.collect()
+    if lecture.recorder.frames:
+        gc.collect()  # a generator that nothing can reach any more
     assert not lecture.recorder.frames
     return outcome
 

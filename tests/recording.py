@@ -1,9 +1,9 @@
 """A small trace by hand: a source, and the steps that are said to have been executed in it.
 
-    made = Recording("def main():\\n    x = 1\\n")
-    main = made.frame("main")
-    made.step(main, "x = 1", values=[("x", Value("int", 1))])
-    made.trace()
+made = Recording("def main():\\n    x = 1\\n")
+main = made.frame("main")
+made.step(main, "x = 1", values=[("x", Value("int", 1))])
+made.trace()
 """
 
 from __future__ import annotations

@@ -206,7 +206,9 @@ def test_a_call_that_speaks_is_a_part_of_the_text_and_another_is_nested() -> Non
 
 
 def test_the_same_code_is_shown_only_so_often() -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    for i in range(9):\n        g(i)\n    g(0)\n\ndef g(n):\n    return n\n")
+    made = Recording(
+        "def main():\n    f()\n\ndef f():\n    for i in range(9):\n        g(i)\n    g(0)\n\ndef g(n):\n    return n\n"
+    )
     f = made.call(made.frame("main"), "f()", "f")
     for _ in range(9):
         made.step(f, "for i")
@@ -294,7 +296,9 @@ def test_an_unknown_peak_is_no_peak() -> None:
 
 def test_prose_edited_later_is_used_with_lines_and_observations_in_place() -> None:
     trace = lecture().trace()
-    now = LECTURE.replace('text("Hello.")', 'text("Good day.")\n    text("And more.")').replace('text("Large.")', 'text("Huge.")')
+    now = LECTURE.replace('text("Hello.")', 'text("Good day.")\n    text("And more.")').replace(
+        'text("Large.")', 'text("Huge.")'
+    )
     section = make_document(trace, now).sections[0]
     assert said(section)[:3] == ["Good day.", "And more.", "Inside, 3."]
     was = row(make_document(trace).sections[0], "x = torch").lines[0].number

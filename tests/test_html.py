@@ -72,7 +72,9 @@ def pages(trace: Trace) -> list[str]:
     return [*map(writer.section, document.sections), writer.index()]
 
 
-@pytest.mark.parametrize("trace", [lecture().trace(), failing().trace(), hostile_trace()], ids=["plain", "failing", "hostile"])
+@pytest.mark.parametrize(
+    "trace", [lecture().trace(), failing().trace(), hostile_trace()], ids=["plain", "failing", "hostile"]
+)
 def test_pages_are_whole_and_need_nothing_else(trace: Trace) -> None:
     for text in pages(trace):
         page = Page(text)
@@ -171,7 +173,9 @@ def test_an_uncaught_exception_is_marked_and_the_rest_of_the_page_is_there() -> 
 
 def test_a_large_tensor_shows_its_corner_and_statistics() -> None:
     stats = Statistics(-4.9, 5.1, 0.0003, 1.0, nan=2)
-    tensor = Tensor("bfloat16", [1024, 1024], "cuda:0", 2**21, corner=[0.5, -1.25, 1e-5, 2.0], corner_shape=[2, 2], statistics=stats)
+    tensor = Tensor(
+        "bfloat16", [1024, 1024], "cuda:0", 2**21, corner=[0.5, -1.25, 1e-5, 2.0], corner_shape=[2, 2], statistics=stats
+    )
     page = Page(one_line("x = 1", values=[("x", Value("tensor", tensor=tensor))]))
     assert "bf16[1024, 1024] · 2 MiB" in page.text("beside")
     assert page.text("grid") == "0.5-1.25…1e-52.…⋮⋮⋮"
@@ -202,7 +206,7 @@ def test_pages_link_to_their_neighbours_and_to_other_machines() -> None:
     document = make_document(failing().trace())
     writer = HtmlWriter(document, place(Notice("info", "Look there.", "partial/index.html")))
     first, second = map(writer.section, document.sections)
-    assert '<a class="next" href="01-second.html" rel="next">' in first and "rel=\"prev\"" not in first
+    assert '<a class="next" href="01-second.html" rel="next">' in first and 'rel="prev"' not in first
     assert '<a href="00-first.html" rel="prev">' in second
     assert '<a href="../h200/index.html">H200</a>' in first and 'aria-current="true">CPU' in first
     assert 'Look there. <a href="partial/index.html">Look at it</a>' in first

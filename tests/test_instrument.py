@@ -1,8 +1,36 @@
-from collections.abc import Callable, Iterator, Sequence
-import ast
-from trace_tools.directives import Directive, DirectiveName, Inspected, Place, parse_directives
-from trace_tools.statements import FUNCTIONS, ParsedSource, Statement
+"""The uninstrumented run is the oracle: whatever a source does, it does the same with probes in it.
 
+What may differ, each with a test below:
+
+- `locals()`, `vars()` of a frame and `globals()` have names that begin with "_@" besides.
+- What `assert` compares lives until the statement ends, not until the comparison has it.
+- A code object's names, constants and size (`co_*`) are others; its name, lines, flags and signature are not.
+- A RecursionError comes a few calls earlier, and the last entry of its traceback may be a probe's.
+- A body may nest a few blocks less deeply before Python calls it "too many statically nested blocks".
+- A function made of the code of another needs the globals of the other.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gc
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.probed import Outcome, Probed, new_module, plain, probed
+from trace_tools.directives import Directive, DirectiveName, Inspected, Place, parse_directives
+from trace_tools.instrument import IS_COMPILING, OPEN, instrument
+from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
+
+CASES = sorted((Path(__file__).parent / "cases" / "instrument").glob("*.py"))
 EXPRESSIONS = ("__name__", "undefined.attribute", "len(__name__)")
 
 
@@ -11,26 +39,23 @@ def everywhere(name: DirectiveName) -> Callable[[ParsedSource], list[Directive]]
 
     def directives(source: ParsedSource) -> list[Directive]:
         inspected = tuple(Inspected(text, ast.parse(text, mode="eval").body) for text in EXPRESSIONS)
-        made = []
-        for statement in source.statements:
-            for place in _places(source, statement):
-                made.append(
-                    Directive(name, statement.number, place, statement.line, inspected if name == "inspect" else ())
-                )
-        return made
+        inspected = inspected if name == "inspect" else ()
+        places = ((s, place) for s in source.statements for place in _places(source, s))
+        return [Directive(name, s.number, place, s.line, inspected) for s, place in places]
 
     return directives
 
 
 def _places(source: ParsedSource, statement: Statement) -> Iterator[Place]:
     node = statement.node
+    is_compound = hasattr(node, "body") or hasattr(node, "cases")
     if isinstance(node, FUNCTIONS):
         yield "header"
     elif not _in_class_body(source, statement):
-        if hasattr(node, "body") and not isinstance(node, (ast.ClassDef, ast.Try, ast.TryStar)) or hasattr(node, "cases"):
+        if is_compound and not isinstance(node, (ast.ClassDef, ast.Try, ast.TryStar)):
             yield "header"
         yield "after"
-        if statement.parent is not None and not hasattr(node, "body"):
+        if statement.parent is not None and not is_compound:
             yield "before"
 
 
@@ -49,3 +74,349 @@ VARIANTS: dict[str, Callable[[ParsedSource], Sequence[Directive]]] = {
     "all stepped over": everywhere("stepover"),
     "both": lambda source: [*everywhere("inspect")(source), *everywhere("stepover")(source)],
 }
+
+
+@functools.cache
+def plain_outcome(path: Path) -> Outcome:
+    return plain(path.read_text(encoding="utf-8"), path)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_probed_as_plain(path: Path, variant: str, tmp_path: Path) -> None:
+    source = parse_source(path.read_text(encoding="utf-8"), str(path))
+    outcome = probed(source.text, path, tmp_path / "x.journal", VARIANTS[variant](source))
+    assert outcome == plain_outcome(path)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_cases_get_to_their_end(path: Path) -> None:
+    outcome = plain_outcome(path)
+    assert outcome.error is None or outcome.error[1] == "code 99"
+
+
+# ------------------------------------------------------------------------------ programs drawn at random
+
+PRELUDE = """
+class Manager:
+    def __init__(self, log, swallow): self.log, self.swallow = log, swallow
+    def __repr__(self): return "Manager"
+    def __enter__(self): self.log.append("enter"); return self
+    def __exit__(self, kind, error, traceback):
+        self.log.append(("exit", kind and kind.__name__))
+        return self.swallow
+
+def say(log, x):
+    log.append(("said", x))  # @inspect x
+    return x
+
+def main():
+    log = []
+    for how in range(4):
+        try:
+            result = f(log, how)
+            log.append(list(result) if hasattr(result, "send") else result)
+        except Exception as error:
+            log.append(places(error))
+    return log
+
+def places(error):
+    found, entry = [type(error).__name__, str(error)], error.__traceback__
+    while entry:
+        found.append((entry.tb_frame.f_code.co_name, entry.tb_lineno))
+        entry = entry.tb_next
+    return found, error.__context__ and places(error.__context__)
+
+def f(log, how):
+    x = how
+"""
+SIMPLE = (
+    "log.append({n})", "log.append({n})", "x += {n}", "x = say(log, {n})", "y = x", "del x", "log.append(y)",
+    "return {n}", "if how == {n}: return x", "raise ValueError({n})", "if how > 1: raise KeyError(x)", "raise",
+    "assert how != {n}, say(log, x)", "assert say(log, {n}) < how < say(log, x) or not x, log.append(x)", "pass",
+    "{yields}", "{leaves}", "if how == {n}: {leaves}", "if x == {n}: {leaves}",
+)  # fmt: skip
+COMMENTS = ("", "", "", "  # @inspect x, y", "  # @stepover", "  # @inspect log @stepover")
+HEADERS = ("", "", "  # @inspect x, log")
+COMPOUND = ("if", "for", "while", "try", "except", "with", "match")
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """Draw a module whose function `f` goes through blocks nested in blocks, and sometimes yields."""
+    yields = draw(st.sampled_from(["log.append('no generator')", "y = yield x"]))
+    numbers = iter(range(10**6))
+
+    def block(depth: int, indent: str, leaves: tuple[str, ...]) -> list[str]:
+        lines: list[str] = []
+        for _ in range(draw(st.integers(1, 3))):
+            if depth and draw(st.booleans()):
+                lines.extend(compound(depth - 1, indent, leaves))
+                continue
+            text = draw(st.sampled_from(SIMPLE)).format(
+                n=draw(st.integers(0, 3)), yields=yields, leaves=draw(st.sampled_from(leaves))
+            )
+            lines.append(f"{indent}{text}{draw(st.sampled_from(COMMENTS))}")
+        return lines
+
+    def compound(depth: int, indent: str, leaves: tuple[str, ...]) -> list[str]:
+        inner, n, comment = indent + "    ", draw(st.integers(0, 3)), draw(st.sampled_from(HEADERS))
+        kind = draw(st.sampled_from(COMPOUND))
+        body = block(depth, inner, ("break", "continue") if kind in ("for", "while") else leaves)
+        rest = block(depth, inner, leaves)
+        counter = f"n{next(numbers)}"
+        match kind:
+            case "if":
+                return [f"{indent}if x > {n}:{comment}", *body, f"{indent}else:", *rest]
+            case "for":
+                return [f"{indent}for x in range({n}):{comment}", *body, f"{indent}else:", *rest]
+            case "while":
+                test = f"while ({counter} := {counter} + 1) < {n}:{comment}"
+                return [f"{indent}{counter} = 0", f"{indent}{test}", *body, f"{indent}else:", *rest]
+            case "try":
+                return [f"{indent}try:", *body, f"{indent}finally:", *rest]
+            case "except":
+                handler = f"{indent}except ({draw(st.sampled_from(['ValueError', 'Exception']))}, KeyError) as error:"
+                other = block(depth, inner, leaves)
+                return [
+                    f"{indent}try:",
+                    *body,
+                    handler,
+                    *rest,
+                    f"{indent}else:",
+                    *other,
+                    f"{indent}finally:",
+                    f"{inner}say(log, 9)",
+                ]
+            case "with":
+                return [f"{indent}with Manager(log, {n > 1}) as y:{comment}", *body]
+        return [f"{indent}match how:{comment}", f"{inner}case {n}:", *("    " + line for line in body)]
+
+    return "\n".join([PRELUDE.strip("\n"), *block(3, "    ", ("x = 5",)), "    return log[-1:]", ""])
+
+
+@given(programs())
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_random_programs_run_as_plain(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    journal = tmp_path_factory.mktemp("random") / "x.journal"
+    assert probed(text, "random_program.py", journal) == plain(text, "random_program.py")
+
+
+# ------------------------------------------------------------------------------ what does differ
+
+
+def run_both(text: str, tmp_path: Path) -> tuple[Any, Any]:
+    """Return what `main` returns plainly, and with probes."""
+    module = new_module(text, "both.py")
+    exec(compile(text, "both.py", "exec", dont_inherit=True), vars(module))
+    expected = module.main()
+    with Probed(text, "both.py", tmp_path / "x.journal") as lecture:
+        return expected, lecture.module.main()
+
+
+def test_only_probes_add_names(tmp_path: Path) -> None:
+    text = """
+import sys
+def main(a=1):
+    with open("/dev/null") as b:
+        assert a == 1
+        c = list(locals())
+    return c, sorted(sys._getframe().f_locals), list(globals()), dir(sys.modules[__name__])  # @inspect c
+"""
+    expected, found = run_both(text, tmp_path)
+    for plain_names, probed_names in zip(expected, found, strict=True):
+        assert set(probed_names) - set(plain_names) <= {n for n in probed_names if n.startswith("_@")}
+        assert [n for n in probed_names if not n.startswith("_@")] == plain_names
+    local = found[0]
+    assert [n for n in local if n.startswith("_@")] == ["_@frame", "_@0", "_@1"]  # the frame, the `with`, a side
+
+
+def test_sides_of_an_assert_live_until_it_ends(tmp_path: Path) -> None:
+    text = """
+import weakref
+class Thing: pass
+def main():
+    thing = Thing()
+    seen = weakref.ref(thing)
+    box = [thing]
+    del thing
+    assert box.pop() is not None and (alive := seen() is not None) in (True, False)
+    return alive, seen() is not None
+"""
+    expected, found = run_both(text, tmp_path)
+    assert expected == (False, False)
+    assert found == (True, False)
+
+
+def test_code_objects_keep_what_describes_them(tmp_path: Path) -> None:
+    text = '''
+def main():
+    return f.__code__
+def f(a, /, b=1, *c, d, **e):
+    """Documented."""
+    g = [x for x in c]
+    return (lambda: a + len(g))() if d else e
+'''
+    expected, found = run_both(text, tmp_path)
+    kept = ("argcount", "posonlyargcount", "kwonlyargcount", "name", "qualname", "firstlineno", "filename", "freevars",
+            "cellvars", "flags")  # fmt: skip
+    for name in kept:
+        assert getattr(found, f"co_{name}") == getattr(expected, f"co_{name}")
+    assert found.co_varnames[:5] == expected.co_varnames[:5]
+    assert found.co_consts[0] == expected.co_consts[0] == "Documented."
+
+
+def test_recursion_ends_a_few_calls_earlier(tmp_path: Path) -> None:
+    text = """
+import sys
+def main():
+    deepest = [0]
+    def down(n):
+        deepest[0] = n
+        down(n + 1)
+    try:
+        down(0)
+    except RecursionError as error:
+        while error.__traceback__.tb_next: error.__traceback__ = error.__traceback__.tb_next
+        return deepest[0], str(error), error.__traceback__.tb_frame.f_code.co_filename
+"""
+    expected, found = run_both(text, tmp_path)
+    assert expected[0] - 8 <= found[0] <= expected[0]
+    assert found[1].startswith("maximum recursion depth exceeded")
+
+
+@pytest.mark.parametrize("depth", [10, 15])
+def test_blocks_nest_fifteen_deep(depth: int, tmp_path: Path) -> None:
+    lines = ["    " * n + f"for x{n} in range(1):" for n in range(1, depth + 1)]
+    text = "\n".join(["def main():", *lines, "    " * (depth + 1) + "return x1", ""])
+    assert run_both(text, tmp_path) == (0, 0)
+
+
+def test_code_needs_its_own_globals(tmp_path: Path) -> None:
+    text = """
+import types
+def f(): return 5
+def main():
+    return f, types.FunctionType(f.__code__, globals())(), types.FunctionType(f.__code__, {"__builtins__": {}})
+"""
+    expected, found = run_both(text, tmp_path)
+    assert found[0]() == found[1] == expected[2]() == 5
+    with pytest.raises(NameError, match=r"_@is_compiling"):
+        found[2]()
+
+
+# ------------------------------------------------------------------------------ the tree itself
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_no_line_is_added_or_lost(path: Path) -> None:
+    """Every function's code covers the lines that it covers plainly (tracebacks and `sys.settrace` see those)."""
+    text = path.read_text(encoding="utf-8")
+    source = parse_source(text, str(path))
+    expected = _lines(compile(text, str(path), "exec", dont_inherit=True))
+    found = _lines(compile(instrument(source).tree, str(path), "exec", dont_inherit=True))
+    headers = {line for s in source.statements for line in (s.line, s.first_line)}
+    assert found.keys() == expected.keys()
+    for name, lines in expected.items():
+        assert lines <= found[name] | {None}, name
+        assert found[name] - lines <= headers | {None}, name
+
+
+def _lines(code: types.CodeType) -> dict[str, set[int | None]]:
+    found: dict[str, set[int | None]] = {}
+    waiting = [code]
+    while waiting:
+        code = waiting.pop()
+        found.setdefault(f"{code.co_qualname}:{code.co_firstlineno}", set()).update(
+            line for *_, line in code.co_lines()
+        )
+        waiting.extend(const for const in code.co_consts if isinstance(const, types.CodeType))
+    return found
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_parsed_source_is_left_alone(path: Path) -> None:
+    source = parse_source(path.read_text(encoding="utf-8"), str(path))
+    before = ast.dump(source.tree, include_attributes=True)
+    instrument(source, parse_directives(source))
+    assert ast.dump(source.tree, include_attributes=True) == before
+
+
+def test_while_compiling_functions_run_as_written(tmp_path: Path) -> None:
+    text = "def f(x):\n    y = x + 1  # @inspect y\n    assert y\n    return y\ndef main():\n    return [f(1), f(2)]\n"
+    with Probed(text, "x.py", tmp_path / "x.journal") as lecture:
+        vars(lecture.module)[IS_COMPILING] = lambda: True
+        vars(lecture.module)[OPEN] = None  # nothing asks for it
+        assert lecture.module.main() == [2, 3]
+    assert {record[2] for record in lecture.records if record[0] == "F"} == {-1}
+
+
+def test_skipped_calls_do_nothing_in_main_only(tmp_path: Path) -> None:
+    text = """
+done = []
+def first(): done.append("first")
+def second(): done.append("second"); first()
+def main():
+    first()
+    second()
+    kept = first() or "not bare"
+    first
+"""
+    source = parse_source(text, "x.py")
+    module = new_module(text, "x.py")
+    lecture = Probed(text, "x.py", tmp_path / "x.journal")
+    vars(module).update(lecture.hooks)
+    tree = instrument(source, skipped=frozenset({"first"})).tree
+    exec(compile(tree, "x.py", "exec"), vars(module))
+    module.main()
+    assert module.done == ["second", "first", "first"]
+
+
+def test_functions_without_statements_are_left_as_they_are() -> None:
+    source = parse_source('def f():\n    """Only this."""\nclass C:\n    def g(self): "and this"\n', "x.py")
+    assert ast.dump(instrument(source).tree).count("_@is_compiling") == 0
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters are new in Python 3.12")
+def test_type_parameters(tmp_path: Path) -> None:
+    text = """
+type Pair[T] = tuple[T, T]
+class Box[T]:
+    def get[S: int = int](self, x: S) -> T: return x  # @inspect x
+def first[T](x: Pair[T]) -> T:
+    type Local = T
+    return x[0], Local.__name__
+def main():
+    return first((1, 2)), Box[int]().get(3), first.__type_params__[0].__name__, Pair.__value__
+"""
+    if sys.version_info < (3, 13):
+        text = text.replace(" = int](self", "](self")
+    expected, found = run_both(text, tmp_path)
+    assert repr(found) == repr(expected)
+
+
+def test_garbage_is_as_before(tmp_path: Path) -> None:
+    """Probes make no reference cycles: with the collector off, nothing is left to it that was not plainly."""
+    text = """
+class Node: pass
+def f(x):
+    try:
+        node = Node()  # @inspect node
+        assert node is not x, "message"
+        with open("/dev/null") as file:  # @inspect file
+            raise KeyError(node)
+    except KeyError as error:  # @inspect error
+        return str(type(error))  # @inspect node
+def main():
+    for i in range(5): f(i)
+"""
+    with Probed(text, "x.py", tmp_path / "x.journal") as lecture:
+        lecture.module.main()
+        gc.collect()
+        gc.disable()
+        try:
+            lecture.module.main()
+            alive = [obj for obj in gc.get_objects() if type(obj).__name__ == "Node"]
+            assert alive == []
+        finally:
+            gc.enable()

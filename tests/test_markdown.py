@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from hostile import hostile_trace
 from markdown_it import MarkdownIt
@@ -110,7 +111,7 @@ def test_plots_are_files_and_tables_are_tables() -> None:
     assert list(writer.files) == ["figures/00-f-fig1.svg"] and b"<svg" in writer.files["figures/00-f-fig1.svg"]
     tokens = parsed(text)
     assert [t.attrs["src"] for t in tokens if t.type == "image"] == ["figures/00-f-fig1.svg"]
-    cells = [t.content for before, t in zip(tokens, tokens[1:], strict=False) if before.type in ("td_open", "th_open")]
+    cells = [t.content for before, t in pairwise(tokens) if before.type in ("td_open", "th_open")]
     assert cells == ["a|b", "$n$", "x|y", "1.5", "–", "100,000"]
     assert "[A \\*paper\\*](https://a.b/c) (Who, 2019)" in text
 

@@ -52,7 +52,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Render a plain, a failing and a hostile lecture."""
     out = tmp_path_factory.mktemp("site")
     plain = lecture()
-    said = [Narrative("text", text="# A heading\n\nMath: $\\frac{1}{2}$. " + "long" * 200), Narrative("note", text="N.")]
+    said = [
+        Narrative("text", text="# A heading\n\nMath: $\\frac{1}{2}$. " + "long" * 200),
+        Narrative("note", text="N."),
+    ]
     frame = next(event.frame for event in plain.events if isinstance(event, Step) and event.line == 20)
     plain.step(frame, "secret", narrative=said)
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 61")
@@ -112,7 +115,9 @@ def test_a_narrow_page_does_not_scroll_sideways(browser: Any, site: Path, page: 
 
 def boxes(browser: Any, row: str) -> tuple[dict[str, float], dict[str, float]]:
     found = "const r = document.getElementById(arguments[0]);"
-    script = f"(() => {{ {found} return [r.children[0], r.children[1]].map(c => c.getBoundingClientRect().toJSON()) }})()"
+    script = (
+        f"(() => {{ {found} return [r.children[0], r.children[1]].map(c => c.getBoundingClientRect().toJSON()) }})()"
+    )
     code, beside = browser.execute_script(f"return {script.replace('arguments[0]', repr(row))}")
     return code, beside
 
@@ -185,10 +190,13 @@ def test_a_failure_is_in_sight(browser: Any, site: Path) -> None:
 
 
 def test_print_shows_the_text_without_the_chrome(browser: Any, site: Path) -> None:
-    show(browser, site / "plain" / "00-first.html")
+    show(browser, site / "plain" / "00-first.html", (720, 1000))  # about a sheet of A4
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     for selector in (".bar", ".contents"):
         assert not browser.find_element("css selector", selector).is_displayed()
     browser.execute_script("dispatchEvent(new Event('beforeprint'))")
-    assert ask(browser, "[...document.querySelectorAll('main details')].every(d => d.open)")
+    assert ask(browser, "[...document.querySelectorAll('details.called')].every(d => d.open)")
+    row = ask(browser, "document.querySelector('.row:has(.value)').id")
+    code, beside = boxes(browser, row)
+    assert beside["left"] >= code["right"] - 1  # notes stay in the margin on paper
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

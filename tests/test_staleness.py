@@ -93,7 +93,9 @@ def test_prose_in_a_branch_that_the_trace_knows_nothing_of_is_stale() -> None:
 
 
 def test_new_prose_is_said_where_its_neighbours_ran() -> None:
-    found = edition(LECTURE.replace('text("No.")', 'text("Not so.")').replace('    z = "text"', '    z = "text"\n    text("End.")'))
+    found = edition(
+        LECTURE.replace('text("No.")', 'text("Not so.")').replace('    z = "text"', '    z = "text"\n    text("End.")')
+    )
     old = edition_of(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
     beside = {p.narrative.text: old[p.beside].line for p in found.prose.values() if p.beside is not None}
     assert beside == {"First.": 6, "Yes.": 9, "Not so.": 11, "Slowly.": 15, "End.": 16}

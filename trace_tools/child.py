@@ -79,10 +79,9 @@ def main(job_path: str) -> int:
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
     program = instrument(source, directives, frozenset(job.skipped))
     linecache.cache[job.lecture] = (len(job.text), None, job.text.splitlines(keepends=True), job.lecture)
-    code = compile(program.tree, job.lecture, "exec", dont_inherit=True)
     journal = Journal(Path(job.journal))
     os.register_at_fork(after_in_child=journal.forget)
-    status = _Process(job, program, code, journal).run()
+    status = _Process(job, program, journal).run()
     atexit._run_exitfuncs()
     if journal.trouble:
         return os.EX_IOERR
@@ -90,7 +89,7 @@ def main(job_path: str) -> int:
 
 
 class _Process:
-    def __init__(self, job: Job, program: Instrumented, code: types.CodeType, journal: Journal) -> None:
+    def __init__(self, job: Job, program: Instrumented, journal: Journal) -> None:
         import torch  # before the lecture does, so that seeds and settings are the same in each run
 
         from trace_tools import tensors  # noqa: F401  (else the first @inspect would wait for it)
@@ -98,7 +97,6 @@ class _Process:
         self.torch = torch
         self.job = job
         self.program = program
-        self.code = code
         self.journal = journal
         self.redact = Redactor.of_this_machine()
         self.module_name: str | None = None
@@ -140,8 +138,10 @@ class _Process:
         return status
 
     def _execute(self, module: types.ModuleType) -> str:
+        # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
+        code = compile(self.program.tree, self.job.lecture, "exec", dont_inherit=True)
         try:
-            exec(self.code, vars(module))
+            exec(code, vars(module))
             module.main()
         except BaseException as error:
             return f"{type(error).__name__} at line {_line_in(error, self.job.lecture)}"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +54,15 @@ def main() -> None:
 def trace(out: Path, **options: Any) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
     from trace_tools.site import render_folder
-    from trace_tools.tracer import Request, Tracer, recover
+    from trace_tools.tracer import Request, Tracer
 
-    tracer = Tracer(Request(out=out, **options), Progress().show)
-    for recovered in recover(out) if out.exists() else ():
-        click.echo(f"recovered the journals of a killed run: {recovered.path}", err=True)
-    traced = tracer.run()
+    progress = Progress()
+    tracer = Tracer(Request(out=out, **options), progress.show)
+    _recover(out)
+    try:
+        traced = tracer.run()
+    finally:
+        progress.done()
     started = time.monotonic()
     pages = render_folder(out, lecture=options["lecture"])
     seconds = [*traced.seconds, ("pages", time.monotonic() - started)]
@@ -77,6 +79,8 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None) -> 
     """Make Markdown and HTML pages of TRACES."""
     from trace_tools.site import render_files
 
+    for folder in {out} if out else {path.absolute().parent.parent for path in traces}:
+        _recover(folder)
     for line in render_files(traces, out, lecture):
         click.echo(line)
 
@@ -95,7 +99,7 @@ def validate(path: Path) -> None:
 
 
 @main.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def recover(folder: Path) -> None:
     """Merge the journals that a killed run left in DIR into DIR/<machine>/partial/trace.yaml."""
     from trace_tools import tracer
@@ -105,6 +109,14 @@ def recover(folder: Path) -> None:
         click.echo(f"{traced.path}: {traced.trace.run.ended}")
     if not recovered:
         click.echo(f"{folder}: no journals of a killed run", err=True)
+
+
+def _recover(folder: Path) -> None:
+    """Recover what a killed run left in a folder of traces."""
+    from trace_tools.tracer import recover
+
+    for recovered in recover(folder) if folder.is_dir() else ():
+        click.echo(f"recovered the journals of a killed run: {recovered.path}", err=True)
 
 
 def report(trace: Trace) -> None:
@@ -121,7 +133,11 @@ class Progress:
 
     def __init__(self) -> None:
         self.shown: str | None = None
-        self.update: Callable[[str], None] | None = None
+
+    def done(self) -> None:
+        """Leave the terminal's line empty."""
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K", nl=False, err=True)
 
     def show(self, process: str, place: str) -> None:
         if sys.stderr.isatty():

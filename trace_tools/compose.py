@@ -33,7 +33,7 @@ from trace_tools.document import (
 from trace_tools.events import MAIN, Tree
 from trace_tools.layout import CutSource, Segment
 from trace_tools.observe import execution, timing_of
-from trace_tools.schema import Frame, Machine, Narrative, Step, Trace
+from trace_tools.schema import Frame, Machine, Narrative, SourceFile, Step, Trace
 from trace_tools.staleness import Edition, edition_of
 from trace_tools.statements import FUNCTIONS, MODULE, Statement, qualified_name
 
@@ -46,6 +46,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     Raises LectureError when a stored source is not Python.
     """
     editions = [edition_of(source, lecture if place == 0 else None) for place, source in enumerate(trace.sources)]
+    editions = editions or [edition_of(SourceFile(trace.run.lecture, ""), None)]  # a run that never began
     composer = _Composer(Tree(trace), editions, trace.machine)
     sections = tuple(composer.sections())
     outside, opening, setup = composer.outside()
@@ -170,6 +171,7 @@ class _Composer:
         return Call(
             function=frame.function,
             frame=frame.frame,
+            step=frame.of,
             number=self._tree.call_number[frame.frame],
             total=self._tree.call_total[self._tree.section_of[frame.frame], frame.function],
             anchor=anchor,
@@ -264,20 +266,21 @@ class _Composer:
     def _narratives(self, frame: Frame, segment: Segment) -> list[Said]:
         """Return what a segment's statements said, once for each execution."""
         edition = self._editions[frame.source]
-        said: list[Narrative] = []
+        said: list[Said] = []
         for number in segment.statements:
             new = edition.prose.get(number)
             if new is not None:
                 steps = () if new.beside is None else self._tree.steps(frame.frame, new.beside)
-                said += [new.narrative] * (1 if new.beside is None else sum(s.raised is None for s in steps))
+                times = 1 if new.beside is None else sum(step.raised is None for step in steps)
+                said += [self._numbered(new.narrative, None) for _ in range(times)]
             elif number in edition.recorded:
                 steps = self._tree.steps(frame.frame, edition.recorded[number])
-                said += [narrative for step in steps for narrative in step.narrative or ()]
-        return [self._numbered(narrative) for narrative in said]
+                said += [self._numbered(narrative, step.id) for step in steps for narrative in step.narrative or ()]
+        return said
 
-    def _numbered(self, narrative: Narrative) -> Said:
+    def _numbered(self, narrative: Narrative, step: int | None) -> Said:
         self._said += 1
-        return Said(narrative, self._said)
+        return Said(narrative, self._said, step)
 
     # --- claims ---
 

@@ -125,6 +125,7 @@ class Said:
 
     narrative: Narrative
     number: int  # counts within the page, from 1
+    step: int | None = None  # that said it; None for prose newer than the trace
     headings: tuple[Heading, ...] = ()  # of its prose
 
 
@@ -138,6 +139,7 @@ class Call:
 
     function: str
     frame: int
+    step: int | None  # that called it
     number: int  # the n-th call of this function in the section
     total: int
     anchor: str  # of the first call of the function that is shown, when this one is only named

@@ -92,7 +92,7 @@ def _environment() -> Environment:
         "cell": _cell,
         "remarks": remarks,
         "below": below,
-        "spread": formats.spread,
+        "time": overview.section_time,
         "plural": formats.plural,
     }
     environment.tests |= {

@@ -111,10 +111,9 @@ class MarkdownWriter:
         return "---\n\n" + " · ".join(links) if links else ""
 
     def _entry(self, section: Section) -> list[str]:
-        time = formats.spread(section.timing.samples_ns) if section.timing is not None else ""
         failure = f" **✗ {escape(section.failure.type)}**" if section.failure is not None else ""
         link = f"[{inline_markdown(section.title)}]({section.slug}.md){failure}"
-        return [str(section.number), link, _claim_count(section.held, section.failed), time]
+        return [str(section.number), link, _claim_count(section.held, section.failed), overview.section_time(section)]
 
     def _claims(self, found: overview.Overview) -> Iterator[str]:
         if found.claims:

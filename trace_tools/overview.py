@@ -84,8 +84,15 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         parts.append(f"CUDA {formats.one_line(document.machine.cuda, 20)}")
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
     if section is not None and section.timing is not None:
-        parts.append(formats.spread(section.timing.samples_ns))
+        parts.append(section_time(section))
     return [*parts, claims_text(counted.held, counted.failed)]
+
+
+def section_time(section: Section) -> str:
+    """Say how long a section took; where only the host's clock ran beside a device's work, say that."""
+    if section.timing is None:
+        return ""
+    return formats.spread(section.timing.samples_ns) + (" (host)" if section.timing.clock == "launch" else "")
 
 
 def section_notices(section: Section) -> Iterator[Notice]:

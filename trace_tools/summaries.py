@@ -73,21 +73,26 @@ def _string(value: Value, limit: int) -> str:
 
 
 def _container(value: Value, limit: int) -> str:
-    """Write the first entries that fit; containers inside containers get less room."""
+    """Write the entries that fit; one that is cut short says at the outermost level how many there are."""
     opening, closing = _BRACKETS.get(value.type, (f"{formats.one_line(value.type, 30)}(", ")"))
-    parts: list[str] = []
-    room = limit - 16
-    for part in _parts(value, max(12, limit // 2)):
-        room -= len(part) + 2
-        if room < 0:
-            break
-        parts.append(part)
-    length = value.length if value.length is not None else len(value.items or value.entries or [])
-    if len(parts) < length:
-        parts.append("…")
-    comma = "," if value.type == "tuple" and length == 1 else ""
+    parts = list(_parts(value, limit // 2))
+    length = value.length if value.length is not None else len(parts)
+    whole = len(parts) == length and sum(len(part) + 2 for part in parts) <= limit
+    if not whole:
+        parts = [*_fitting(parts, limit - 28), "…"]
+    comma = "," if value.type == "tuple" and length == 1 and whole else ""
     text = opening + ", ".join(parts) + comma + closing
-    return f"{text} ({length:,} entries)" if parts and parts[-1] == "…" and value.type in _BRACKETS else text
+    return text if whole or limit < LINE // 3 else f"{text} ({length:,} entries)"
+
+
+def _fitting(parts: Sequence[str], room: int) -> Iterator[str]:
+    """Yield the first parts that fit into `room` characters, the first one at least if it is short."""
+    used = 0
+    for part in parts:
+        used += len(part) + 2
+        if used > max(room, 12):
+            return
+        yield part
 
 
 def _parts(value: Value, limit: int) -> Iterator[str]:

@@ -56,11 +56,13 @@ def probe(method: str, *arguments: ast.expr) -> ast.Expr:
     return ast.Expr(frame_call(method, *arguments))
 
 
-def at(place: ast.AST, nodes: Sequence[Node]) -> list[Node]:
-    """Put generated nodes where `place` stands; those that have a place keep it."""
+def at(place: Any, nodes: Sequence[Node]) -> list[Node]:
+    """Put generated nodes where `place` begins; those that have a place keep it."""
+    start = ast.Pass(lineno=place.lineno, col_offset=place.col_offset)
+    start.end_lineno, start.end_col_offset = start.lineno, start.col_offset  # else a call counts to its last line
     for node in nodes:
         if not hasattr(node, "lineno"):
-            ast.copy_location(node, place)
+            ast.copy_location(node, start)
             ast.fix_missing_locations(node)
     return list(nodes)
 
@@ -97,7 +99,10 @@ def suspends(node: ast.stmt) -> bool:
 
 
 def place_of_failure(node: ast.Assert) -> ast.AST:
-    """Return what has the position of the AssertionError: in Python 3.11, the last comparison of the test."""
+    """Return what has the AssertionError's position: since Python 3.13 the test, before that the statement.
+
+    In 3.11 it is the last comparison, where there is one.
+    """
 
     def compared(test: ast.expr) -> Iterator[ast.expr]:
         match test:
@@ -112,6 +117,8 @@ def place_of_failure(node: ast.Assert) -> ast.AST:
                 for value in (test.test, test.body, test.orelse):
                     yield from compared(value)
 
+    if sys.version_info >= (3, 13):
+        return node.test
     return [node, *compared(node.test)][-1] if sys.version_info < (3, 12) else node
 
 

@@ -46,7 +46,7 @@
 
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
-  addEventListener("beforeprint", () => document.querySelectorAll("main details").forEach((box) => { box.open = true; }));
+  addEventListener("beforeprint", () => document.querySelectorAll("details.called").forEach((box) => { box.open = true; }));
   addEventListener("hashchange", follow);
   follow();
 })();

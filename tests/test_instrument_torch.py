@@ -1,0 +1,350 @@
+"""torch's own counters, weak references and results of the plain run say whether probes were noticed."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+
+from tests.probed import Probed, new_module
+from trace_tools.recorder import Recorder
+
+COMPILED = '''
+import torch
+
+scale = 2.0
+calls = []
+
+def helper(x, by=1):
+    """Documented."""
+    y = x * scale  # @inspect y
+    return y + by
+
+def straight(x):
+    y = helper(x)  # @inspect y.shape
+    z = y.sin()
+    assert z.shape == x.shape, "shapes"
+    return z
+
+def breaks_at_print(x):
+    y = helper(x)
+    print(end="")
+    return helper(y.cos())  # @stepover
+
+def breaks_in_loop(x):
+    for i in range(2):  # @inspect i
+        x = helper(x, i)
+        torch._dynamo.graph_break()
+        x = x.sin()
+    return x
+
+def breaks_in_with(x):
+    with torch.no_grad():
+        x = helper(x)
+        torch._dynamo.graph_break()
+        x = x.sin()
+    return x
+
+def depends_on_numbers(x):
+    if x.sum() > 0:
+        return helper(x)
+    return x - 1  # @inspect x
+
+def closes_over(x):
+    count = 0
+    def inner(y):
+        nonlocal count
+        count += 1
+        return y * count + x
+    global scale
+    scale = 3.0
+    result = [inner(x) for _ in range(2)]
+    scale = 2.0
+    return result[0] + result[1]
+
+def mutates(x):
+    state = {"seen": []}
+    for row in x:
+        if row.shape[0] == 0:
+            continue
+        state["seen"].append(row.sum())
+    while len(state["seen"]) > 2:
+        state["seen"].pop()
+    try:
+        total = sum(state["seen"])
+    finally:
+        del state
+    match total.dim():
+        case 0: return total
+        case _: return None
+
+def generates(x):
+    def halves():
+        yield x[:2]
+        yield x[2:]
+    return torch.cat(list(halves()))
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        with torch.no_grad():
+            self.linear.weight.fill_(0.5); self.linear.bias.zero_()
+
+    def forward(self, x):  # @inspect x.shape
+        h = self.linear(x)
+        return self.activate(h) + x
+
+    @staticmethod
+    def activate(h):
+        return helper(h).relu()
+
+def module(x):
+    return block(x)
+
+block = Block()
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.by = 2
+        return x * ctx.by
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.by
+
+def differentiates(x):
+    x = x.clone().requires_grad_()
+    return Double.apply(x).sum()
+'''
+FUNCTIONS = (
+    "straight", "breaks_at_print", "breaks_in_loop", "breaks_in_with", "depends_on_numbers", "closes_over", "mutates",
+    "generates", "module", "differentiates",
+)  # fmt: skip
+
+
+def compiled(module: Any, function: str) -> tuple[Any, ...]:
+    """Compile, call with two shapes twice; return the results, the graphs' operators and the breaks."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, example: Any) -> Any:
+        graphs.append([str(node.target) for node in graph.graph.nodes if node.op != "placeholder"])
+        return graph.forward
+
+    call = torch.compile(getattr(module, function), backend=backend)
+    results = [call(torch.full((n, 4), 0.25)).tolist() for n in (4, 4, 6)]
+    return results, graphs, sorted(torch._dynamo.utils.counters["graph_break"].values())
+
+
+@functools.cache
+def plainly_compiled(path: Path) -> dict[str, tuple[Any, ...]]:
+    module = new_module(COMPILED, path)
+    path.write_text(COMPILED, encoding="utf-8")
+    exec(compile(COMPILED, str(path), "exec", dont_inherit=True), vars(module))
+    return {name: compiled(module, name) for name in FUNCTIONS}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled") / "lecture.py"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_dynamo_sees_the_plain_function(function: str, source: Path, tmp_path: Path) -> None:
+    expected = plainly_compiled(source)[function]
+    with Probed(COMPILED, source, tmp_path / "x.journal") as lecture:
+        found = compiled(lecture.module, function)
+    assert found == expected
+    assert expected[1], "nothing was compiled"
+
+
+def test_dynamo_compiles_without_a_break(source: Path, tmp_path: Path) -> None:
+    with Probed(COMPILED, source, tmp_path / "x.journal") as lecture:
+        torch._dynamo.reset()
+        call = torch.compile(lecture.module.straight, backend="eager", fullgraph=True)
+        assert torch.equal(call(torch.ones(2)), torch.sin(torch.full((2,), 3.0)))
+        explained = torch._dynamo.explain(lecture.module.straight)(torch.ones(2))
+        assert (explained.graph_count, explained.graph_break_count) == (1, 0)
+
+
+# ------------------------------------------------------------------------------ calls that come from C++
+
+CALLED_BACK = """
+import torch
+from torch.utils.checkpoint import checkpoint
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x ** 3
+
+    @staticmethod
+    def backward(ctx, g):  # @inspect g
+        (x,) = ctx.saved_tensors
+        return g * 3 * x ** 2
+
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        return self.inner(x)
+
+    def inner(self, x):
+        return x * x
+
+def note(module, args, output):
+    return output + 1
+
+def double_gradient(gradient):
+    return gradient * 2
+
+def main():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = Cube.apply(x)
+    y.register_hook(double_gradient)
+    y.sum().backward()
+    twice = Twice()
+    twice.register_forward_hook(note)
+    z = twice(x)
+    w = checkpoint(twice, x, use_reentrant=False)
+    w.sum().backward()
+    values = torch.func.vmap(square)(torch.arange(3.0))
+    return x.grad.tolist(), z.tolist(), values.tolist()
+
+def square(x):
+    return x * x
+"""
+
+
+def test_calls_from_torch_hang_under_the_step_they_happened_in(tmp_path: Path) -> None:
+    with Probed(CALLED_BACK, "lecture.py", tmp_path / "x.journal") as lecture:
+        gradient, z, values = lecture.module.main()
+    assert (gradient, z, values) == ([8.0, 28.0], [2.0, 5.0], [0.0, 1.0, 4.0])
+    assert calls(lecture) == {
+        ("y = Cube.apply(x)", "Cube.forward"): 1,
+        ("y.sum().backward()", "Cube.backward"): 1,
+        ("y.sum().backward()", "double_gradient"): 1,
+        ("z = twice(x)", "Twice.forward"): 1,
+        ("z = twice(x)", "note"): 1,
+        ("return self.inner(x)", "Twice.inner"): 3,
+        ("w = checkpoint(twice, x, use_reentrant=False)", "Twice.forward"): 1,
+        ("w = checkpoint(twice, x, use_reentrant=False)", "note"): 1,
+        ("w.sum().backward()", "Twice.forward"): 1,
+        ("w.sum().backward()", "note"): 1,
+        ("values = torch.func.vmap(square)(torch.arange(3.0))", "square"): 1,
+    }
+
+
+def calls(lecture: Probed) -> Counter[tuple[str, str]]:
+    """Count the calls: by the text of the calling step, and the name of the function."""
+    run, lines = lecture.run, lecture.source.text.splitlines()
+    found: Counter[tuple[str, str]] = Counter()
+    for frame in run.frames.values():
+        if frame.of is not None:
+            line = lecture.source.statements[run.steps[frame.of].statement].line
+            found[lines[line - 1].strip(), lecture.program.functions[frame.function]] += 1
+    return found
+
+
+# ------------------------------------------------------------------------------ tensors die on schedule
+
+LIFETIMES = """
+import weakref
+import torch
+
+log = []
+
+def watched(name, *shape):
+    tensor = torch.ones(*shape, requires_grad=True)
+    weakref.finalize(tensor, log.append, name + " gone")
+    return tensor
+
+def make(name, n):  # @inspect n
+    x = watched(name, n)  # @inspect x, x.storage_offset()
+    log.append("made")
+    return x * 2  # @inspect x
+
+def check(x):
+    assert x.sum() == 4, "sum"
+    assert torch.equal(x, x) and (x >= 0).all()
+    assert torch.allclose(watched("in assert", 2), torch.ones(2))
+    log.append("checked")
+
+def train():
+    w = watched("w", 4)  # @inspect w
+    for i in range(3):  # @inspect i
+        loss = (watched(f"x{i}", 4) * w).sum()  # @inspect loss
+        log.append("forward")
+        loss.backward()  # @inspect w.grad
+        log.append("backward")
+    return loss.detach()  # @inspect loss
+
+def main():
+    for i in range(2):
+        y = make(f"m{i}", 4)  # @inspect y, y.grad_fn
+        log.append("returned")
+        y = None  # @inspect y
+        log.append("dropped")
+    check(watched("checked", 4).detach())
+    train()
+    log.append("trained")
+    try:
+        watched("in try", 2) @ watched("other", 3)
+    except RuntimeError as error:  # @inspect error
+        log.append("mismatch")
+    log.append("after")
+    a = watched("a", 2)
+    b = a.view(2, 1)  # @inspect a, b
+    del a
+    log.append("a deleted")
+    b = b.detach()  # @inspect b
+    log.append("b detached")
+    with torch.no_grad():  # @inspect b
+        c = watched("c", 1).sum()  # @inspect c
+        log.append("summed")
+    return log
+"""
+
+
+def test_tensors_die_on_schedule(tmp_path: Path) -> None:
+    module = new_module(LIFETIMES, "lecture.py")
+    exec(compile(LIFETIMES, "lecture.py", "exec", dont_inherit=True), vars(module))
+    expected = module.main()
+    assert expected.index("m0 gone") < expected.index("m1 gone")
+    with Probed(LIFETIMES, "lecture.py", tmp_path / "x.journal") as lecture:
+        assert lecture.module.main() == expected
+
+
+def test_autograd_from_many_threads(tmp_path: Path) -> None:
+    text = """
+import threading
+import torch
+def work(n, results):
+    x = torch.full((n,), 2.0, requires_grad=True)
+    for _ in range(5):
+        x.grad = None
+        (x ** 3).sum().backward()  # @inspect x.grad
+    results[n] = x.grad.tolist()
+def main():
+    results = {}
+    threads = [threading.Thread(target=work, args=(n, results)) for n in range(1, 5)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    return results
+"""
+    with Probed(text, "lecture.py", tmp_path / "x.journal") as lecture:
+        assert lecture.module.main() == {n: [12.0] * n for n in range(1, 5)}
+    inspected = [value for step in lecture.run.steps.values() for value in step.values]
+    assert len(inspected) == 20
+    assert all(value[2]["tensor"]["elements"] == [12.0] * value[2]["tensor"]["shape"][0] for value in inspected)
+
+
+def test_probes_are_torch_free() -> None:
+    assert not {name for name in Recorder.__init__.__globals__ if name.startswith("torch")}
