@@ -25,11 +25,11 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from trace_tools import measurement
 from trace_tools.directives import parse_directives
 from trace_tools.frames import UNSET as UNSET_SIDE
 from trace_tools.instrument import IS_COMPILING, OPEN, UNSET, instrument
 from trace_tools.journal import Journal
+from trace_tools.metering import measurement
 from trace_tools.recorder import Instruments, Recorder, Settings
 from trace_tools.statements import parse_source
 
@@ -120,7 +120,7 @@ def traced(source: str, journals: Path) -> Run:
     """Return a run of the lecture under this tool's probes, its journal on disk."""
     import torch
 
-    from trace_tools.values import Describer
+    from trace_tools.describing.values import Describer
 
     parsed = parse_source(source, "bench_traced.py")
     program = instrument(parsed, parse_directives(parsed))
@@ -262,9 +262,9 @@ def file() -> Iterator[str]:
     import yaml
 
     from tests.traces import big_trace
+    from trace_tools.file_format.structure import to_plain
+    from trace_tools.file_format.trace_file import load, write
     from trace_tools.schema import Step
-    from trace_tools.structure import to_plain
-    from trace_tools.trace_file import load, write
 
     trace = big_trace(100_000)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
 """A source, run as it is or with probes in it; what came of it in a form that can be compared.
 
-outcome(text, path, tmp_path / "j.journal")           # plain: no probes, the journal stays unwritten
-with Probed(text, path, journal_path) as lecture:     # probed: lecture.module.main(), lecture.recorder
-    lecture.module.main()
-lecture.records                                       # what it wrote down
+plain(text, path)                              # an Outcome
+probed(text, path, journal)                    # another, to compare with it
+lecture = Probed(text, path, journal).main()
+lecture.steps("x = 1")                         # what the probes wrote down
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import gc
 import io
 import linecache
 import sys
-import threading
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trace_tools.child import _listening as listening
+from trace_tools.describing.values import Describer
 from trace_tools.directives import Directive, parse_directives
 from trace_tools.frames import UNSET as UNSET_SIDE
 from trace_tools.instrument import IS_COMPILING, OPEN, UNSET, instrument
 from trace_tools.journal import Journal, read_journal
 from trace_tools.recorder import Instruments, Recorder, Settings
-from trace_tools.runs import RunRecord, read_process
+from trace_tools.runs import Draft, FrameDraft, RunRecord, read_process
 from trace_tools.statements import parse_source
-from trace_tools.values import Describer
 
 MODULE = "source_under_test"
 
@@ -44,6 +44,7 @@ class Probed:
         directives: Sequence[Directive] | None = None,
         *,
         instruments: Instruments | None = None,
+        given: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.source = parse_source(text, str(path))
@@ -54,6 +55,7 @@ class Probed:
             self.program, self.journal, instruments or Instruments(Describer()), Settings(**settings)
         )
         self.module = new_module(text, path)
+        vars(self.module).update(given or {})
         compiling = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_compiling", bool)
         self.hooks = {OPEN: self.recorder.open, IS_COMPILING: compiling, UNSET: UNSET_SIDE}
         vars(self.module).update(self.hooks)
@@ -78,6 +80,27 @@ class Probed:
         self._watching.close()
         self.journal.write([["end", "complete", 0]])
         self.journal.close(complete=True)
+
+    def main(self) -> Probed:
+        """Run all of it: the module, then its `main`."""
+        with self, listening(self.recorder, str):
+            self.module.main()
+        return self
+
+    def steps(self, code: str) -> list[Draft]:
+        """Return the steps of the first statement whose line begins with `code`, in order."""
+        number = self.number(code)
+        return sorted((s for s in self.run.steps.values() if s.statement == number), key=lambda step: step.seq)
+
+    def number(self, code: str) -> int:
+        """Return the number of the first statement whose line begins with `code`."""
+        lines = self.source.text.splitlines()
+        return next(s.number for s in self.source.statements if lines[s.line - 1].strip().startswith(code))
+
+    def frames(self, function: str) -> list[FrameDraft]:
+        """Return the calls of a function, in order."""
+        names = self.program.functions
+        return [frame for frame in self.run.frames.values() if names[frame.function] == function]
 
     @property
     def records(self) -> list[Any]:
@@ -117,7 +140,7 @@ def plain(text: str, path: str | Path) -> Outcome:
 def probed(text: str, path: str | Path, journal: Path, directives: Sequence[Directive] | None = None) -> Outcome:
     """Run `text` with probes, as a timed process would."""
     lecture = Probed(text, path, journal, directives)
-    with _threads_followed(lecture.recorder):
+    with listening(lecture.recorder, str):
         lecture.start()
         outcome = _outcome(lecture.module, lambda: exec(lecture.code, vars(lecture.module)), path)
         lecture.finish()
@@ -125,23 +148,6 @@ def probed(text: str, path: str | Path, journal: Path, directives: Sequence[Dire
         gc.collect()  # a generator that nothing can reach any more
     assert not lecture.recorder.frames
     return outcome
-
-
-@contextlib.contextmanager
-def _threads_followed(recorder: Recorder) -> Iterator[None]:
-    start = threading.Thread.start
-
-    def following(self: threading.Thread) -> None:
-        owner = recorder.owner(sys._getframe(1))
-        if owner is not None:
-            recorder.started_by[self] = owner  # type: ignore[assignment]
-        start(self)
-
-    threading.Thread.start = following  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        threading.Thread.start = start  # type: ignore[method-assign]
 
 
 def _outcome(module: types.ModuleType, load: Callable[[], object], path: str | Path) -> Outcome:

@@ -416,7 +416,7 @@ def main():
         gc.disable()
         try:
             lecture.module.main()
-            alive = [obj for obj in gc.get_objects() if type(obj).__name__ == "Node"]
+            alive = [obj for obj in gc.get_objects() if type(obj) is lecture.module.Node]
             assert alive == []
         finally:
             gc.enable()

@@ -18,9 +18,9 @@ import pytest
 import torch
 import yaml
 
-from trace_tools.machine import STORED, this_machine, to_json
+from trace_tools.file_format.trace_file import load
+from trace_tools.machines.machine import STORED, this_machine, to_json
 from trace_tools.schema import Frame, Step, Trace, Value
-from trace_tools.trace_file import load
 
 ROOT = Path(__file__).resolve().parent.parent
 

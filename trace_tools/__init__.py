@@ -15,11 +15,11 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     if name in ("measure", "count"):
-        from trace_tools import measurement
+        from trace_tools.metering import measurement
 
         return getattr(measurement, name)
     if name in ("peak_flops", "peak_bandwidth"):
-        from trace_tools import machine
+        from trace_tools.machines import machine
 
         return getattr(machine, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from trace_tools.directives import parse_directives
 from trace_tools.errors import NothingRecordedError
 from trace_tools.instrument import instrument
-from trace_tools.machine import from_json, slug
+from trace_tools.machines.machine import from_json, slug
 from trace_tools.merge import Runs, events
 from trace_tools.runs import COMPLETE, ProcessRecord, RunRecord, read_process
 from trace_tools.schema import Process, Run, SourceFile, Trace

@@ -29,16 +29,16 @@ from pathlib import Path
 from typing import Any
 
 from trace_tools import narrative
+from trace_tools.describing.redact import Redactor
 from trace_tools.directives import parse_directives
+from trace_tools.file_format.structure import to_plain
 from trace_tools.frames import UNSET as UNSET_SIDE
 from trace_tools.inspect_all import inspect_all
 from trace_tools.instrument import IS_COMPILING, OPEN, UNSET, Instrumented, instrument
 from trace_tools.journal import Journal
 from trace_tools.leftovers import Leftovers, seed_everything, working_directory
 from trace_tools.recorder import Instruments, Recorder, Settings
-from trace_tools.redact import Redactor
 from trace_tools.statements import parse_source
-from trace_tools.structure import to_plain
 
 COMPLETE = "complete"
 
@@ -92,7 +92,7 @@ class _Process:
     def __init__(self, job: Job, program: Instrumented, journal: Journal) -> None:
         import torch  # before the lecture does, so that seeds and settings are the same in each run
 
-        from trace_tools import tensors  # noqa: F401  (else the first @inspect would wait for it)
+        from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it)
 
         self.torch = torch
         self.job = job
@@ -159,9 +159,9 @@ class _Process:
         return module
 
     def _recorder(self) -> Recorder:
-        from trace_tools import measurement
-        from trace_tools.meters import Meter
-        from trace_tools.values import Describer
+        from trace_tools.describing.values import Describer
+        from trace_tools.metering import measurement
+        from trace_tools.metering.meters import Meter
 
         cuda = self.torch.cuda if self.job.device == "cuda" else None
         settings = Settings(
@@ -180,7 +180,7 @@ class _Process:
 
     @contextlib.contextmanager
     def _meter(self, recorder: Recorder) -> Iterator[None]:
-        from trace_tools.measurement import single_calls
+        from trace_tools.metering.measurement import single_calls
 
         if recorder.instruments.meter is None:
             yield
@@ -189,7 +189,7 @@ class _Process:
             yield
 
     def _note_conditions(self) -> None:
-        from trace_tools.machine import conditions
+        from trace_tools.machines.machine import conditions
 
         self.journal.write([["note", text] for text in conditions()])
 

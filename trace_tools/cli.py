@@ -53,7 +53,7 @@ def main() -> None:
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
 def trace(out: Path, **options: Any) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
-    from trace_tools.site import render_folder
+    from trace_tools.rendering.site import render_folder
     from trace_tools.tracer import Request, Tracer
 
     progress = Progress()
@@ -77,7 +77,7 @@ def trace(out: Path, **options: Any) -> None:
 @click.option("--lecture", type=click.Path(path_type=Path), help="The lecture as it is now, for its prose.")
 def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None) -> None:
     """Make Markdown and HTML pages of TRACES."""
-    from trace_tools.site import render_files
+    from trace_tools.rendering.site import render_files
 
     for folder in {out} if out else {path.absolute().parent.parent for path in traces}:
         _recover(folder)
@@ -89,7 +89,7 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None) -> 
 @click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
 def validate(path: Path) -> None:
     """Check that TRACE follows the schema."""
-    from trace_tools.trace_file import load
+    from trace_tools.file_format.trace_file import load
 
     loaded = load(path)
     for note in loaded.notes:

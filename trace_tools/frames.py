@@ -186,9 +186,7 @@ class Frame:
         self.here.append(("V", self.seq, source, unit, self.recorder.instruments.describe.error(sys.exception())))
 
     def argument(self, source: str, unit: str | None, value: object) -> None:
-        now = clock()
         self.out.append(("G", self.id, source, unit, self._described(value)))
-        self.recorder.lost += clock() - now
 
     def argument_failed(self, source: str, unit: str | None) -> None:
         self.out.append(("G", self.id, source, unit, self.recorder.instruments.describe.error(sys.exception())))

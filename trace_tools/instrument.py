@@ -49,7 +49,6 @@ from trace_tools.syntax import (
     preamble_length,
     probe,
     suspends,
-    values,
 )
 
 OPEN = "_@open"
@@ -128,7 +127,7 @@ class _Instrumenter:
         """body → open a frame; try: probed body; except: say so, raise; finally: close the frame."""
         if not body:
             return []
-        inner = [*at(body[0], values("argument", arguments)), *self._block(body)]
+        inner = [*at(body[0], ended(arguments, "argument")), *self._block(body)]
         told = ast.ExceptHandler(load("BaseException"), None, [probe("raised"), ast.Raise()])
         opened = assign(FRAME, ast.Call(load(OPEN), [ast.Constant(number)], []))
         return at(body[0], [opened, ast.Try(inner, [told], [], [probe("close")])])

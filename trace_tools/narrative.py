@@ -58,7 +58,7 @@ def image(path: str, alt: str = "", *, width: int | None = None) -> None:
 
     Raises ValueError for a path that leads elsewhere.
     """
-    from trace_tools.validation import why_not_inside
+    from trace_tools.file_format.validation import why_not_inside
 
     why = why_not_inside(str(path))
     if why:

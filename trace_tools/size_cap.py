@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from trace_tools.plain_yaml import flow
+from trace_tools.file_format.plain_yaml import flow
+from trace_tools.file_format.structure import to_plain
 from trace_tools.schema import Event, Step, Tensor, Value
-from trace_tools.structure import to_plain
 
 CAP_BYTES = 64 << 20
 LONG_TEXT = 1000

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from trace_tools.errors import UsageError
-from trace_tools.machine import this_machine, to_json, versions
+from trace_tools.machines.machine import this_machine, to_json, versions
 
 
 def main(path: Path, device: str | None) -> int:

@@ -36,8 +36,8 @@ def value(method: str, item: Inspected) -> ast.stmt:
     return ast.Try([read], [failed], [], [])
 
 
-def ended(inspected: Sequence[Inspected]) -> list[ast.stmt]:
-    return [probe("end"), *values("value", inspected)] if inspected else []
+def ended(inspected: Sequence[Inspected], method: str = "value") -> list[ast.stmt]:
+    return [probe("end"), *values(method, inspected)] if inspected else []
 
 
 def load(name: str) -> ast.Name:

@@ -25,15 +25,15 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trace_tools import machine as machines
 from trace_tools.assemble import assemble
 from trace_tools.child import Job
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError
+from trace_tools.file_format.trace_file import load, write
 from trace_tools.instrument import sections
+from trace_tools.machines import machine as machines
 from trace_tools.schema import Trace
 from trace_tools.statements import ParsedSource, parse_source, read_source
-from trace_tools.trace_file import load, write
 
 Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
 

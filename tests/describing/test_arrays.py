@@ -1,0 +1,215 @@
+import gc
+import math
+import subprocess
+import sys
+import tracemalloc
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.describing.value_form import describe, tensor
+from trace_tools.describing.limits import Limits
+from trace_tools.describing.values import Describer
+
+Value = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def no_warning_escapes() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def layouts() -> dict[str, np.ndarray[Any, Any]]:
+    a = np.arange(24.0).reshape(2, 3, 4)
+    return {
+        "contiguous": a,
+        "transposed": a.T,
+        "reversed": a[::-1, :, ::-1],
+        "sliced": a[:, 1:, ::2],
+        "broadcast": np.broadcast_to(a[:, :1], (2, 5, 4)),
+        "scalar": np.array(2.5),
+        "one of it": a[0, 0, 3:4].reshape(()),
+        "fortran": np.asfortranarray(a),
+    }
+
+
+@pytest.mark.parametrize("name", layouts())
+def test_an_arrays_fields_are_what_numpy_says(name: str) -> None:
+    a = layouts()[name]
+    value = describe(a)
+    field = value["tensor"]
+    assert value["type"] == "ndarray"
+    assert (field["dtype"], field["device"], tuple(field["shape"])) == ("float64", "cpu", a.shape)
+    assert [stride * 8 for stride in field["strides"]] == list(a.strides)
+    assert field["bytes"] == a.nbytes
+    assert field["contiguous"] == a.flags.c_contiguous
+    assert field["elements"] == a.ravel().tolist()
+    owner = a
+    while owner.base is not None:
+        owner = owner.base
+    assert field["offset"] * 8 == a.ctypes.data - owner.ctypes.data
+    assert field["storage_bytes"] == owner.nbytes
+
+
+@pytest.mark.parametrize(
+    "name", ["f2", "f4", "f8", "g", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "c8", "c16"]
+)
+def test_elements_of_every_type(name: str) -> None:
+    a = np.array([[0, 1], [2, 3]]).astype(name)
+    field = tensor(a)
+    assert field["dtype"] == a.dtype.name
+    if a.dtype.kind == "c":
+        assert field["elements"] == [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]
+    else:
+        oracle = a.astype({"f": float, "b": bool}.get(a.dtype.kind, int)).ravel().tolist()
+        assert field["elements"] == oracle and {type(e) for e in field["elements"]} == {type(e) for e in oracle}
+
+
+def test_elements_that_are_no_numbers() -> None:
+    assert tensor(np.array(["a", "bc"]))["elements"] == ["a", "bc"]
+    assert tensor(np.array(["2020-01-02", "NaT"], "M8[D]"))["elements"] == ["2020-01-02", "NaT"]
+    assert tensor(np.array([b"x"]))["elements"] == ["b'x'"]
+    value = describe(np.array([1, "a", None, [2]], dtype=object))
+    assert [item["type"] for item in value["items"]] == ["int", "str", "none", "list"]
+    record = np.array([(1, 2.5)], dtype=[("n", "i4"), ("x", "f8")])
+    value = describe(record)
+    assert value["tensor"]["dtype"] == "[('n', '<i4'), ('x', '<f8')]"
+    assert value["items"] == [{"type": "void", "text": "(1, 2.5)"}]
+    assert "strides" not in tensor(record["x"]) and tensor(record["x"])["elements"] == [2.5]
+
+
+def test_text_in_arrays_is_redacted() -> None:
+    describer = Describer(redact=lambda text: text.replace("sesame", "*"))
+    assert "sesame" not in str(
+        describe([np.array(["sesame"]), np.str_("sesame"), np.array([["sesame"] * 300])], describer)
+    )
+
+
+def test_statistics_equal_numpys_own() -> None:
+    a = np.random.default_rng(0).normal(size=(40, 50)).astype(np.float32)
+    a[0, :3], a[1, :2], a[2, 0] = math.nan, -math.inf, 0
+    good = a[np.isfinite(a)].astype(np.float64)
+    field = tensor(a.T)
+    found = field["statistics"]
+    assert (found["nan"], found["inf"], found["zero"]) == (3, 2, 1)
+    assert (found["min"], found["max"]) == (good.min(), good.max())
+    assert found["mean"] == pytest.approx(good.mean(), rel=1e-12)
+    assert found["std"] == pytest.approx(good.std(ddof=1), rel=1e-12)
+    assert found["histogram"] == np.histogram(good, 16)[0].tolist()
+    assert (field["corner_shape"], len(field["corner"])) == ([4, 8], 32)
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "u8"])
+def test_exact_ends_of_integers(dtype: str) -> None:
+    a = np.array([0, 1] * 200).astype(dtype)
+    if a.dtype.kind in "iu":
+        a[:2] = np.iinfo(a.dtype).min, np.iinfo(a.dtype).max
+    found = tensor(a)["statistics"]
+    assert (found["min"], found["max"]) == (int(a.min()), int(a.max()))
+
+
+def test_large_arrays_of_what_is_no_number() -> None:
+    value = describe(np.array(["a"] * 300))
+    assert value["note"] == "no statistics of such elements"
+    assert describe(np.ones(300, complex))["note"] == "statistics of the magnitudes"
+
+
+def test_temporaries_are_small() -> None:
+    a = np.zeros((3000, 3001), np.float32).T  # as float64: 72 MB
+    describer = Describer()
+    describer.describe(a)
+    tracemalloc.start()
+    describer.describe(a)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**24
+
+
+def test_subclasses() -> None:
+    record = describe(np.rec.array([(1, 2.5)], dtype=[("n", "i4"), ("x", "f8")]))
+    assert (record["type"], record["items"][0]["text"]) == ("recarray", "(1, 2.5)")
+    masked = describe(np.ma.array([1, 2], mask=[False, True]))
+    assert (masked["type"], masked["note"]) == ("MaskedArray", "without its mask")
+
+    class Hostile(np.ndarray[Any, Any]):
+        shape = property(lambda self: 1 / 0)  # type: ignore[assignment]
+        tolist = ravel = astype = __array_finalize__ = lambda *args: None  # type: ignore[assignment]
+
+    assert tensor(np.arange(3).view(Hostile))["elements"] == [0, 1, 2]
+
+
+def test_equal_labels_are_shared_memory() -> None:
+    describer = Describer()
+    a, text = np.zeros(6), b"abcdefgh"
+    arrays = [a, a[2:], a.reshape(2, 3).T, np.zeros(6), np.frombuffer(text, "u1"), np.frombuffer(text, "u1")[3:]]
+    assert [tensor(b, describer)["storage"] for b in arrays] == ["s1", "s1", "s1", "s2", "s3", "s3"]
+    assert "storage" not in tensor(np.zeros((0, 3)), describer)
+
+
+def test_memory_that_is_used_again_gets_a_new_label() -> None:
+    describer = Describer()
+    labels = []
+    for _ in range(300):
+        a = np.ones(8)
+        labels.append(tensor(a, describer)["storage"])
+        del a
+    assert len(set(labels)) == 300
+
+
+def test_arrays_die_on_time() -> None:
+    describer = Describer()
+    a = np.ones(3)
+    watch = weakref.ref(a)
+    gc.disable()
+    try:
+        describer.describe([a, a[1:]])
+        del a
+        assert watch() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        (np.float32(0.1), {"type": "float32", "value": float(np.float32(0.1)), "text": "0.1"}),
+        (np.float64(2), {"type": "float64", "value": 2.0, "text": "2.0"}),
+        (np.int8(3), {"type": "int8", "value": 3, "text": "3"}),
+        (np.uint64(2**64 - 1), {"type": "uint64", "value": 2**64 - 1, "text": "18446744073709551615"}),
+        (np.bool_(True), {"type": "bool_", "value": True, "text": "True"}),
+        (np.complex64(1j), {"type": "complex64", "text": "1j"}),
+        (np.datetime64("2020"), {"type": "datetime64", "text": "2020"}),
+        (np.str_("a"), {"type": "str_", "text": "a"}),
+    ],
+)
+def test_scalars(scalar: object, value: Value) -> None:
+    assert describe(scalar) == value
+
+
+def test_settings_of_the_lecture_change_nothing() -> None:
+    a = np.array([math.nan, math.inf, -math.inf, 1e308] * 100)
+    expected = str(describe(a))
+    with np.errstate(all="raise"):
+        assert str(describe(a)) == expected
+        assert set(np.geterr().values()) == {"raise"}
+
+
+def test_many_elements_in_one_value() -> None:
+    value = describe([np.ones(256) * 0.1 for _ in range(100)], Describer(limits=Limits(size=1000)))
+    assert value["length"] == 100 and len(value["items"]) == 4
+
+
+def test_torch_is_not_needed() -> None:
+    code = (
+        "import sys, numpy; from trace_tools.describing.values import Describer\n"
+        "print(Describer().describe(numpy.ones(300))['tensor']['statistics']['mean'], 'torch' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1.0 False\n"
+    )

@@ -1,0 +1,112 @@
+import os
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_tools.describing.redact import Redactor
+
+SECRETS = {
+    "HF_TOKEN": "hf_abcdefghij",
+    "AWS_SECRET_ACCESS_KEY": "it's/a+secret\nof=two",
+    "apiKey": "0123456789abcdef",
+    "MYSQL_PWD": "correcthorse",
+    "SHORT_TOKEN": "abc1234",
+    "PWD": "/home/ann/lectures",
+    "GIT_AUTHOR_NAME": "Ann Example",
+    "TOKENIZERS_PARALLELISM": "disabled",
+    "MONTH": "september",
+}
+
+
+@pytest.fixture(scope="module")
+def redact() -> Redactor:
+    return Redactor("/home/ann", "ann", "gpu17.cluster.example", SECRETS)
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("/home/ann/lecture.py", "~/lecture.py"),
+        ("in /home/ann.", "in ~."),
+        ("'/home/ann'", "'~'"),
+        ("file:///home/ann/x", "file://~/x"),
+        ("/home/ann", "~"),
+        ("/home/anna/x", "/home/anna/x"),
+        ("/mnt/home/annex", "/mnt/home/annex"),
+        ("/mnt/home/ann/x", "/mnt/home/<user>/x"),
+        ("ann@gpu17:~$", "<user>@<host>:~$"),
+        ("on gpu17.cluster.example and gpu17", "on <host> and <host>"),
+        ("annual plan of Hannah, annotated: ann_1, gpu170", "annual plan of Hannah, annotated: ann_1, gpu170"),
+        ("Authorization: hf_abcdefghij", "Authorization: <HF_TOKEN>"),
+        ("xhf_abcdefghijx", "x<HF_TOKEN>x"),
+        (SECRETS["AWS_SECRET_ACCESS_KEY"], "<AWS_SECRET_ACCESS_KEY>"),
+        (repr(SECRETS["AWS_SECRET_ACCESS_KEY"] + '"'), """'<AWS_SECRET_ACCESS_KEY>"'"""),
+        ("0123456789abcdef", "<apiKey>"),
+        ("the correcthorse staple, correcthorses", "the <MYSQL_PWD> staple, correcthorses"),
+        ("abc1234 disabled in september by Ann Example", "abc1234 disabled in september by Ann Example"),
+        ("", ""),
+    ],
+)
+def test_redacts_names_and_secrets_and_nothing_else(redact: Redactor, text: str, redacted: str) -> None:
+    assert redact(text) == redacted
+
+
+@pytest.mark.parametrize("name", ["root", "adam", "Max", "ab", "1234", "", "localhost"])
+def test_a_name_that_is_an_ordinary_word_is_left_alone(name: str) -> None:
+    text = f"{name} and {name}"
+    assert Redactor("/", name, name, {})(text) == text
+
+
+def test_a_home_that_is_the_root_or_relative_is_left_alone() -> None:
+    for home in ("/", "~", "", "//"):
+        assert Redactor(home, "", "", {})("/usr/lib ~ x") == "/usr/lib ~ x"
+
+
+def test_the_home_a_link_leads_to_is_redacted_too(tmp_path: os.PathLike[str]) -> None:
+    target, link = os.path.join(tmp_path, "target"), os.path.join(tmp_path, "link")
+    os.mkdir(target)
+    os.symlink(target, link)
+    assert Redactor(link, "", "", {})(f"{target}/a {link}/b") == "~/a ~/b"
+
+
+def test_the_longer_of_two_secrets_wins() -> None:
+    redact = Redactor("", "", "", {"A_KEY": "12345678", "B_KEY": "123456789"})
+    assert redact("123456789 12345678") == "<B_KEY> <A_KEY>"
+
+
+def test_a_secret_with_pattern_characters_is_taken_literally() -> None:
+    redact = Redactor("", "", "", {"A_KEY": r"a.*(b)[c]\d"})
+    assert redact(r"a.*(b)[c]\d axx(b)") == "<A_KEY> axx(b)"
+
+
+def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("LOGNAME", "somebody")
+    monkeypatch.setenv("SOME_API_KEY", "xyzzy-plugh-42")
+    monkeypatch.setattr(socket, "gethostname", lambda: "node-0815")
+    redact = Redactor.of_this_machine()
+    text = redact("somebody@node-0815:/home/somebody/x xyzzy-plugh-42")
+    assert text == "<user>@<host>:~/x <SOME_API_KEY>"
+
+
+def test_an_account_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert Redactor.of_this_machine()("plain") == "plain"
+
+
+@given(st.text())
+def test_what_holds_none_of_the_names_is_unchanged(text: str) -> None:
+    redact = Redactor("/home/ann", "ann", "gpu17", {"A_KEY": "0123456789"})
+    if not any(name in text for name in ("ann", "gpu17", "0123456789")):
+        assert redact(text) == text
+
+
+@given(st.lists(st.sampled_from(["/home/ann", "gpu17", "hf_abcdefghij", "/", " ", ".", "x", "ann"])))
+def test_no_secret_is_left_whatever_is_around_it(parts: list[str]) -> None:
+    redact = Redactor("/home/ann", "ann", "gpu17", {"A_TOKEN": "hf_abcdefghij"})
+    assert "hf_abcdefghij" not in redact("".join(parts))

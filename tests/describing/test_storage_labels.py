@@ -1,0 +1,53 @@
+from trace_tools.describing.storage_labels import FIRST_PRUNING, StorageLabels
+
+
+class Memory:
+    """Memory that a test frees."""
+
+    freed = False
+
+    def dead(self) -> bool:
+        return self.freed
+
+
+def test_labels_count_in_order_of_first_sight() -> None:
+    labels, memory = StorageLabels(), Memory()
+    assert labels.find(1) is None
+    assert [labels.add(key, dead=memory.dead) for key in (7, 3)] == ["s1", "s2"]
+    assert [labels.find(key) for key in (3, 7, 8)] == ["s2", "s1", None]
+
+
+def test_freed_memory_is_forgotten_and_its_address_gets_a_new_label() -> None:
+    labels, memory = StorageLabels(), Memory()
+    labels.add(1, dead=memory.dead)
+    memory.freed = True
+    assert labels.find(1) is None
+    assert labels.add(1, dead=Memory().dead) == "s2"
+
+
+def test_owners_of_overlapping_memory_share_a_label_while_one_is_alive() -> None:
+    labels, first, second = StorageLabels(), Memory(), Memory()
+    assert labels.add(1, dead=first.dead, span=(100, 200)) == "s1"
+    assert labels.add(2, dead=second.dead, span=(150, 160)) == "s1"
+    assert labels.add(3, dead=second.dead, span=(200, 210)) == "s2"
+    first.freed = True
+    assert labels.add(4, dead=second.dead, span=(100, 140)) == "s3"
+    assert labels.add(5, dead=second.dead, span=(155, 170)) == "s1"
+
+
+def test_the_table_stays_bounded() -> None:
+    labels, living = StorageLabels(), Memory()
+    for key in range(10):
+        labels.add(-key, dead=living.dead)
+    for key in range(1, 20 * FIRST_PRUNING):
+        memory = Memory()
+        labels.add(key, dead=memory.dead)
+        memory.freed = True
+    assert len(labels) <= FIRST_PRUNING
+    assert labels.find(-9) == "s10"
+
+
+def test_a_table_of_living_memory_grows_and_keeps_its_labels() -> None:
+    labels, living = StorageLabels(), Memory()
+    given = [labels.add(key, dead=living.dead) for key in range(3 * FIRST_PRUNING)]
+    assert [labels.find(key) for key in range(3 * FIRST_PRUNING)] == given

@@ -1,0 +1,180 @@
+"""Objects that resist being described, and what describing leaves behind: nothing."""
+
+import collections
+import gc
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.describing.value_form import assert_form
+from trace_tools.describing.values import Describer, Limits
+
+
+def describe(obj: object, redact: Callable[[str], str] | None = None, **limits: Any) -> dict[str, Any]:
+    describer = Describer(limits=Limits(**limits), redact=redact) if redact else Describer(limits=Limits(**limits))
+    value = describer.describe(obj)
+    assert_form(value)
+    return value
+
+
+def raises(*args: Any, **kwargs: Any) -> Any:
+    raise ZeroDivisionError("hostile")
+
+
+HOSTILE = {
+    name: raises
+    for name in (
+        *("__repr__", "__str__", "__len__", "__iter__", "__eq__", "__hash__", "__bool__", "__getattr__", "__getitem__"),
+        *("__getattribute__", "__format__", "__sizeof__", "__dir__", "__contains__", "__reversed__", "__lt__"),
+        *("items", "keys", "values", "__int__", "__float__", "__index__", "__array__", "__torch_function__"),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    "base", [object, list, tuple, dict, set, frozenset, collections.OrderedDict, int, float, str, bytes]
+)
+def test_no_method_of_an_object_is_trusted(base: type) -> None:
+    kind = type("Hostile", (base,), HOSTILE | {"__class__": property(raises)})
+    obj = base.__new__(kind, *([[1]] if base in (tuple, frozenset) else []))
+    value = describe(obj)
+    assert value["type"] == "Hostile"
+    assert "items" in value or "entries" in value or "repr raised" in value["note"], value
+    assert describe([obj])["items"] == [value]
+
+
+def test_a_class_that_lies() -> None:
+    liar = type("Liar", (), {"__class__": property(lambda self: dict), "__repr__": lambda self: "liar"})()
+    assert describe(liar) == {"type": "Liar", "text": "liar"}
+
+
+def test_a_hostile_metaclass() -> None:
+    meta = type(
+        "Meta",
+        (type,),
+        {"__hash__": raises, "__eq__": raises, "__instancecheck__": raises, "__subclasscheck__": raises},
+    )
+    kind = meta("Kind", (), {"__repr__": lambda self: "instance"})
+    assert describe(kind()) == {"type": "Kind", "text": "instance"}
+    assert describe(kind)["type"] == "Meta"
+
+
+def test_reprs_that_fail_or_hang_are_described() -> None:
+    def of(make: Callable[[Any], Any]) -> dict[str, Any]:
+        return describe(type("Odd", (), {"__repr__": make})(), repr_seconds=0.05)
+
+    def forever(self: object) -> str:
+        while True:
+            pass
+
+    assert of(raises) == {"type": "Odd", "note": "repr raised ZeroDivisionError: hostile"}
+    assert of(lambda self: 3)["note"] == "repr raised TypeError: __repr__ returned non-string (type int)"
+    assert of(lambda self: repr(self))["note"].startswith("repr raised RecursionError")
+    assert of(lambda self: sys.exit("bye"))["note"] == "repr raised SystemExit: bye"
+    assert of(forever) == {"type": "Odd", "note": "repr took too long"}
+
+
+def test_the_time_for_reprs_is_for_all_of_them_together() -> None:
+    def forever(self: object) -> str:
+        while True:
+            pass
+
+    kind = type("Hangs", (), {"__repr__": forever})
+    started = time.monotonic()
+    value = describe([kind() for _ in range(50)], repr_seconds=0.05)
+    assert time.monotonic() - started < 5
+    assert value["items"][-1]["note"] == "repr not called: this value already took too long"
+
+
+def test_keyboard_interrupt_passes_through() -> None:
+    def interrupt(self: object) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        describe([type("Odd", (), {"__repr__": interrupt})()])
+
+
+def test_a_container_that_changes_while_it_is_described() -> None:
+    numbers: list[Any] = []
+    numbers += [type("Clears", (), {"__repr__": lambda self: numbers.clear() or "cleared"})(), 1]
+    assert describe(numbers)["items"][1] == {"type": "int", "value": 1}
+
+
+def test_nothing_inspected_is_kept() -> None:
+    class Thing:
+        pass
+
+    class Broken:
+        def __repr__(self) -> str:
+            raise ValueError(self)
+
+    describer = Describer()
+    gc.disable()
+    try:
+        for make in (Thing, Broken, lambda: type("Local", (), {})):
+            obj = make()
+            watch = weakref.ref(obj)
+            describer.describe([obj, {"k": obj}])
+            del obj
+            if make in (Thing, Broken):  # a class is in a cycle with itself
+                assert watch() is None
+        gc.collect()
+        assert watch() is None
+    finally:
+        gc.enable()
+
+
+def test_no_memory_is_left_allocated() -> None:
+    describer = Describer()
+    obj = [1, "a", {"k": [1.5, None]}, time.gmtime(0), object(), 10**5000, {1, 2}]
+    traced = []
+    tracemalloc.start()
+    for _ in range(3):  # Python's own free lists fill in the first round
+        for _ in range(300):
+            describer.describe(obj)
+        traced.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert traced[-1] - traced[0] < 5_000
+
+
+def test_threads_can_describe_at_once() -> None:
+    describer = Describer()
+    obj = [1, {"a": [2.5]}, {3, 1, 2}]
+    expected = describer.describe(obj)
+    found: list[Any] = []
+
+    def work() -> None:
+        for _ in range(200):
+            found.append(describer.describe(obj))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 800 and all(value == expected for value in found)
+
+
+def test_neither_torch_nor_numpy_is_imported() -> None:
+    code = (
+        "import sys; from trace_tools.describing.values import Describer\n"
+        "Describer().describe([1, 'a', object(), {1: 2}, Describer, sys])\n"
+        "ours = {'trace_tools.describing.tensors', 'trace_tools.describing.arrays'}\n"
+        "print({'torch', 'numpy', *ours} & sys.modules.keys())"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_a_module_that_only_bears_numpys_name() -> None:
+    code = (
+        "import sys, types; sys.modules['numpy'] = sys.modules['torch'] = types.ModuleType('numpy')\n"
+        "from trace_tools.describing.values import Describer; print(Describer().describe([1, None])['length'])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "2\n"

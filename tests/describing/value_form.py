@@ -1,0 +1,58 @@
+"""The oracle for every described value: the schema's own dataclasses, and plain JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, get_args, get_origin, get_type_hints
+
+from trace_tools.describing.values import Describer
+from trace_tools.schema import Value
+
+_PLAIN = (dict, list, str, int, float, bool)
+
+
+def describe(obj: object, describer: Describer | None = None) -> dict[str, Any]:
+    """Return the description of `obj`, after a look at its form."""
+    value = (describer or Describer()).describe(obj)
+    assert_form(value)
+    return value
+
+
+def tensor(obj: object, describer: Describer | None = None) -> dict[str, Any]:
+    """Return what is said of the tensor or array `obj`."""
+    field = describe(obj, describer)["tensor"]
+    assert isinstance(field, dict)
+    return field
+
+
+def part(value: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the entry of a described value with this name."""
+    return next(item for key, item in value["entries"] if key["value"] == name)
+
+
+def assert_form(value: Any, cls: type = Value) -> None:
+    """Assert that `value` is a plain dict of fields of `cls` that are not at their default."""
+    assert type(value) is dict, value
+    json.dumps(value)
+    hints = get_type_hints(cls)
+    defaults = {f.name: f.default for f in dataclasses.fields(cls)}
+    required = {name for name, default in defaults.items() if default is dataclasses.MISSING}
+    assert required <= value.keys() <= hints.keys(), value
+    for name, part in value.items():
+        assert type(part) is not type(defaults[name]) or part != defaults[name], (name, value)
+        assert _fits(part, hints[name]), (name, part)
+
+
+def _fits(part: Any, hint: Any) -> bool:
+    if dataclasses.is_dataclass(hint):
+        assert_form(part, hint)  # type: ignore[arg-type]
+        return True
+    if get_origin(hint) is list:
+        return type(part) is list and all(_fits(item, get_args(hint)[0]) for item in part)
+    if get_origin(hint) is tuple:
+        hints = get_args(hint)
+        return type(part) is list and len(part) == len(hints) and all(map(_fits, part, hints))
+    if get_args(hint):  # a union
+        return any(_fits(part, option) for option in get_args(hint))
+    return type(part) is hint  # exactly: a bool is no int, a subclass of str no str

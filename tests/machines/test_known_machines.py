@@ -1,0 +1,230 @@
+"""The table of known machines, against figures typed a second time and against arithmetic on the hardware."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_tools.machines.known_machines import PEAK_NAMES, KnownMachine, known_machine, known_machines, table_peaks
+from trace_tools.schema import Peak
+
+# Typed from the vendors' documents, apart from the YAML file: dense TFLOP/s (TOP/s), GB/s, GB; "-" where nothing
+# is printed. Columns as in the header.
+FIGURES = """
+name                     | f64  f64t  f32   tf32  f16    bf16   f8     f4   i8     | GB/s GB
+Tesla V100-SXM2-16GB     | 7.8  -     15.7  -     125    -      -      -    -      | 900  16
+Tesla V100-SXM2-32GB     | 7.8  -     15.7  -     125    -      -      -    -      | 900  32
+Tesla T4                 | -    -     8.1   -     65     -      -      -    130    | 320  16
+NVIDIA A100-SXM4-40GB    | 9.7  19.5  19.5  156   312    312    -      -    624    | 1555 40
+NVIDIA A100-PCIE-40GB    | 9.7  19.5  19.5  156   312    312    -      -    624    | 1555 40
+NVIDIA A100-SXM4-80GB    | 9.7  19.5  19.5  156   312    312    -      -    624    | 2039 80
+NVIDIA A100 80GB PCIe    | 9.7  19.5  19.5  156   312    312    -      -    624    | 1935 80
+NVIDIA A10               | -    -     31.2  62.5  125    125    -      -    250    | 600  24
+NVIDIA L4                | -    -     30.3  60    121    121    242    -    242    | 300  24
+NVIDIA L40S              | -    -     91.6  183   362    362    733    -    733    | 864  48
+NVIDIA GeForce RTX 3090  | -    -     35.6  35.6  71     71     -      -    284    | 936  24
+NVIDIA GeForce RTX 4090  | 1.29 -     82.6  82.6  165.2  165.2  330.3  -    660.6  | 1008 24
+NVIDIA GeForce RTX 5090  | -    -     104.8 104.8 209.5  209.5  419    1676 838    | 1792 32
+NVIDIA H100 80GB HBM3    | 33.5 67    67    494.7 989.5  989.5  1979   -    1979   | 3350 80
+NVIDIA H100 PCIe         | 25.6 51.2  51.2  378   756.5  756.5  1513   -    1513   | 2039 80
+NVIDIA H200              | 33.5 67    67    494.7 989.5  989.5  1979   -    1979   | 4800 141
+NVIDIA GH200 480GB       | 33.5 67    67    494.7 989.5  989.5  1979   -    1979   | 4000 96
+NVIDIA B200              | 37   37    75    1100  2250   2250   4500   9000 4500   | 8000 180
+AMD Instinct MI300X      | 81.7 163.4 163.4 653.7 1307.4 1307.4 2614.9 -    2614.9 | 5300 192
+"""
+ROWS = [[cell.strip() for cell in line.split("|")] for line in FIGURES.strip().splitlines()[1:]]
+
+# Multiprocessors × FLOPs per clock in each (float16 in, float32 accumulated, dense) × boost clock in GHz.
+CLOCKS = {
+    "Tesla V100-SXM2-16GB": (80, 1024, 1.53),
+    "Tesla T4": (40, 1024, 1.59),
+    "NVIDIA A100-SXM4-80GB": (108, 2048, 1.41),
+    "NVIDIA A10": (72, 1024, 1.695),
+    "NVIDIA L4": (58, 1024, 2.04),
+    "NVIDIA L40S": (142, 1024, 2.52),
+    "NVIDIA GeForce RTX 3090": (82, 512, 1.695),
+    "NVIDIA GeForce RTX 4090": (128, 512, 2.52),
+    "NVIDIA GeForce RTX 5090": (170, 512, 2.407),
+    "NVIDIA H100 80GB HBM3": (132, 4096, 1.83),
+    "NVIDIA H100 PCIe": (114, 4096, 1.62),
+    "NVIDIA H200": (132, 4096, 1.83),
+    "NVIDIA GH200 480GB": (132, 4096, 1.83),
+    "NVIDIA B200": (148, 8192, 1.86),
+    "AMD Instinct MI300X": (304, 2048, 2.1),
+}
+
+# Width of the memory's bus in bits, and Gbit/s on each of its pins.
+BUSES = {
+    "Tesla V100-SXM2-32GB": (4096, 1.752),
+    "Tesla T4": (256, 10),
+    "NVIDIA A100-SXM4-40GB": (5120, 2.43),
+    "NVIDIA A100-PCIE-40GB": (5120, 2.43),
+    "NVIDIA A100-SXM4-80GB": (5120, 3.186),
+    "NVIDIA A100 80GB PCIe": (5120, 3.024),
+    "NVIDIA A10": (384, 12.5),
+    "NVIDIA L4": (192, 12.5),
+    "NVIDIA L40S": (384, 18),
+    "NVIDIA GeForce RTX 3090": (384, 19.5),
+    "NVIDIA GeForce RTX 4090": (384, 21),
+    "NVIDIA GeForce RTX 5090": (512, 28),
+    "NVIDIA H100 80GB HBM3": (5120, 5.24),
+    "NVIDIA H100 PCIe": (5120, 3.186),
+    "NVIDIA H200": (6144, 6.4),
+    "NVIDIA GH200 480GB": (6144, 5.24),
+    "NVIDIA B200": (8192, 8.0),
+    "AMD Instinct MI300X": (8192, 5.2),
+}
+
+# What is printed with 2:4 sparsity, and is often taken for the peak.
+SPARSE_BFLOAT16 = {
+    "NVIDIA A100-SXM4-40GB": 624,
+    "NVIDIA A10": 250,
+    "NVIDIA L4": 242,
+    "NVIDIA L40S": 733,
+    "NVIDIA GeForce RTX 3090": 142,
+    "NVIDIA GeForce RTX 4090": 330.4,
+    "NVIDIA GeForce RTX 5090": 419,
+    "NVIDIA H100 80GB HBM3": 1979,
+    "NVIDIA H100 PCIe": 1513,
+    "NVIDIA H200": 1979,
+    "NVIDIA GH200 480GB": 1979,
+    "NVIDIA B200": 4500,
+    "AMD Instinct MI300X": 2614.9,
+}
+
+
+@pytest.mark.parametrize(("name", "rates", "memory"), ROWS, ids=[row[0] for row in ROWS])
+def test_every_figure(name: str, rates: str, memory: str) -> None:
+    machine = known_machine(name)
+    assert machine is not None
+    typed = {peak: float(rate) * 1e12 for peak, rate in zip(PEAK_NAMES, rates.split(), strict=True) if rate != "-"}
+    assert dict(machine.flops_per_second) == pytest.approx(typed, rel=1e-12)
+    bandwidth, size = memory.split()
+    assert machine.bytes_per_second == float(bandwidth) * 1e9
+    assert machine.memory_bytes == int(size) * 10**9
+
+
+def test_the_figures_above_are_the_whole_table() -> None:
+    assert [row[0] for row in ROWS if known_machine(row[0]) is not None] == [row[0] for row in ROWS]
+    assert {machine.names[0] for machine in known_machines()} == {row[0] for row in ROWS}
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_float16_is_what_the_hardware_can_do_in_a_second(name: str) -> None:
+    multiprocessors, flops_per_clock, gigahertz = CLOCKS[name]
+    machine = known_machine(name, multiprocessors)
+    assert machine is not None
+    rate = multiprocessors * flops_per_clock * gigahertz * 1e9
+    assert machine.flops_per_second["float16"] == pytest.approx(rate, rel=0.015)
+
+
+@pytest.mark.parametrize("name", BUSES)
+def test_bandwidth_is_width_times_rate_in_bytes(name: str) -> None:
+    bits, gigabits_per_second = BUSES[name]
+    machine = known_machine(name)
+    assert machine is not None
+    assert machine.bytes_per_second == pytest.approx(bits * gigabits_per_second * 1e9 / 8, rel=0.03)
+
+
+@pytest.mark.parametrize("name", SPARSE_BFLOAT16)
+def test_bfloat16_is_half_of_the_sparse_figure(name: str) -> None:
+    machine = known_machine(name)
+    assert machine is not None
+    assert machine.flops_per_second["bfloat16"] * 2 == pytest.approx(SPARSE_BFLOAT16[name] * 1e12, rel=0.015)
+
+
+NARROWER = [
+    ("float64", "float64_tensor"),
+    ("float32", "tf32"),
+    ("tf32", "float16"),
+    ("bfloat16", "float8"),
+    ("float8", "float4"),
+    ("float16", "int8"),
+]
+
+
+@pytest.mark.parametrize("machine", known_machines(), ids=lambda machine: machine.names[0])
+def test_narrower_types_are_never_slower(machine: KnownMachine) -> None:
+    rates = machine.flops_per_second
+    for wide, narrow in NARROWER:
+        if wide in rates and narrow in rates:
+            assert rates[wide] <= rates[narrow], (wide, narrow)
+    if "bfloat16" in rates:
+        assert rates["bfloat16"] == rates["float16"]
+
+
+@pytest.mark.parametrize("machine", known_machines(), ids=lambda machine: machine.names[0])
+def test_every_entry_cites_its_source(machine: KnownMachine) -> None:
+    assert "datasheet" in machine.source.replace("data sheet", "datasheet") or "whitepaper" in machine.source
+    assert "dense" in machine.note
+    assert set(machine.flops_per_second) <= set(PEAK_NAMES)
+
+
+def test_no_name_is_listed_twice() -> None:
+    names = [name for machine in known_machines() for name in machine.names]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "intensity"), [("NVIDIA H100 80GB HBM3", 295.4), ("NVIDIA H200", 206.1), ("NVIDIA A100-SXM4-80GB", 153.0)]
+)
+def test_accelerator_intensity(name: str, intensity: float) -> None:
+    machine = known_machine(name)
+    assert machine is not None
+    assert machine.flops_per_second["bfloat16"] / machine.bytes_per_second == pytest.approx(intensity, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"),  # drivers before 470 left the vendor out
+        ("A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB"),
+        ("GeForce RTX 3090", "NVIDIA GeForce RTX 3090"),
+        ("NVIDIA Tesla T4", "Tesla T4"),
+        ("NVIDIA  H100 PCIe ", "NVIDIA H100 PCIe"),
+        ("AMD Instinct MI300X OAM", "AMD Instinct MI300X"),
+    ],
+)
+def test_names_that_drivers_vary(name: str, entry: str) -> None:
+    assert known_machine(name) is known_machine(entry) is not None
+
+
+OTHERS = """
+NVIDIA A10G  |  NVIDIA A10M  |  NVIDIA A100  |  NVIDIA A100-SXM-64GB  |  NVIDIA A100X  |  NVIDIA A800-SXM4-80GB
+NVIDIA A30  |  NVIDIA A40  |  NVIDIA L40  |  NVIDIA L40G  |  NVIDIA L20  |  NVIDIA L2  |  NVIDIA T400  |  NVIDIA T4G
+Tesla V100-PCIE-16GB  |  Tesla V100S-PCIE-32GB  |  Tesla V100-SXM3-32GB  |  Tesla V100-SXM2-32GB-LS
+Tesla V100-DGXS-32GB  |  NVIDIA GeForce RTX 3090 Ti  |  NVIDIA GeForce RTX 4080 SUPER
+NVIDIA GeForce RTX 4090 D  |  NVIDIA GeForce RTX 4090 Laptop GPU  |  NVIDIA RTX 6000 Ada Generation
+NVIDIA GeForce RTX 5090 D  |  NVIDIA GeForce RTX 5090 D v2  |  NVIDIA GeForce RTX 5090 Laptop GPU
+NVIDIA H100  |  NVIDIA H100 NVL  |  NVIDIA H100 96GB HBM3  |  NVIDIA H100 64GB HBM2  |  NVIDIA H20  |  NVIDIA H800
+NVIDIA H200 NVL  |  NVIDIA GH200 144G HBM3e  |  NVIDIA GB200  |  NVIDIA B300 SXM6 AC  |  NVIDIA GB10
+AMD Instinct MI300A  |  AMD Instinct MI325X  |  AMD Instinct MI250X  |  AMD Instinct MI300X VF
+NVIDIA H100 80GB HBM3 MIG 1g.10gb  |  NVIDIA A100-SXM4-40GB MIG 1g.5gb  |  NVIDIA A100-PCIE-40GB MIG 3g.20gb
+NVIDIA H200 MIG 1g.18gb  |  NVIDIA B200 MIG 1g.23gb
+NVIDIA A100-40C  |  GRID A100-10C  |  NVIDIA A10-24Q  |  GRID T4-16Q  |  NVIDIA L40S-48Q  |  NVIDIA H100XM-80C
+NVIDIA  |  H  |  nvidia-h200  |  AMD EPYC 7763 64-Core Processor  |  Orin  |  |
+"""  # near neighbours with other figures, slices, virtual GPUs, and what is no device's whole name
+
+
+@pytest.mark.parametrize("name", [name.strip() for line in OTHERS.strip().splitlines() for name in line.split("|")])
+def test_any_other_name_is_unknown(name: str) -> None:
+    assert known_machine(name) is None
+
+
+def test_a_partition_is_not_the_whole_device() -> None:
+    assert known_machine("AMD Instinct MI300X", 304) is not None
+    assert known_machine("AMD Instinct MI300X", 38) is None  # one of eight partitions keeps the name
+
+
+def test_peaks_of_a_known_machine_name_their_source() -> None:
+    peaks = {peak.name: peak for peak in table_peaks(known_machine("Tesla T4"))}
+    assert list(peaks) == [*PEAK_NAMES, "memory"]
+    assert peaks["float16"].per_second == 65e12
+    assert peaks["float16"].source.startswith("NVIDIA T4 Tensor Core GPU datasheet: dense")
+    assert peaks["memory"] == Peak("memory", 320e9, "NVIDIA T4 Tensor Core GPU datasheet")
+    assert peaks["bfloat16"] == Peak("bfloat16", None, "not in the table")
+
+
+def test_an_unknown_machine_has_no_peaks() -> None:
+    assert table_peaks(known_machine("NVIDIA GB10")) == [
+        Peak(name, None, "not in the table") for name in (*PEAK_NAMES, "memory")
+    ]

@@ -1,0 +1,312 @@
+"""This machine's description, against what Python, torch, git and the operating system say themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import importlib.metadata
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_tools.errors import UsageError
+from trace_tools.machines import machine
+from trace_tools.machines.known_machines import known_machine, table_peaks
+from trace_tools.schema import Machine, Peak
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@pytest.fixture(autouse=True)
+def _measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(machine.STORED, raising=False)
+
+
+# The machine
+
+
+def test_a_cpu_is_described_as_the_system_describes_it() -> None:
+    found = machine.this_machine("cpu")
+    assert (found.slug, found.device) == ("cpu", "cpu")
+    assert found.name == found.cpu
+    assert found.name == " ".join(found.name.split()) != ""
+    assert found.threads == torch.get_num_threads()
+    assert found.tf32 == torch.get_float32_matmul_precision()
+    assert found.cores is not None
+    assert 1 <= found.cores <= (os.cpu_count() or 1)
+    assert found.memory_bytes == found.ram_bytes
+    assert found.os is not None
+    assert platform.system() in found.os
+    assert (found.multiprocessors, found.driver, found.cuda) == (None, None, None)
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="Linux only")
+def test_ram_is_at_most_what_the_kernel_has() -> None:
+    kibibytes = re.search(r"MemTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    assert kibibytes is not None
+    ram = machine.this_machine("cpu").ram_bytes
+    assert ram is not None
+    assert 0 < ram <= int(kibibytes[1]) * 1024
+
+
+def test_a_cpus_roof_is_measured_and_says_so() -> None:
+    peaks = {peak.name: peak for peak in machine.this_machine("cpu").peaks}
+    assert set(peaks) == {"float32", "float64", "bfloat16", "float16", "memory"}
+    for name, peak in peaks.items():
+        assert peak.measured
+        what = r"copies of \d+ MiB, bytes read and written" if name == "memory" else r"\d+³ matmuls"
+        assert re.fullmatch(rf"measured: best of \d+ {what}", peak.source), peak
+        assert peak.per_second is not None
+        assert 1e7 < peak.per_second < 1e15
+
+
+def test_the_machine_is_measured_once() -> None:
+    assert machine.this_machine("cpu") is machine.this_machine("cpu")
+    if not torch.cuda.is_available():
+        assert machine.this_machine() is machine.this_machine("cpu")
+
+
+def test_nothing_that_identifies_a_person_or_a_computer() -> None:
+    written = machine.to_json(machine.this_machine())
+    for secret in (socket.gethostname(), getpass.getuser(), platform.release()):
+        assert not re.search(rf"\b{re.escape(secret)}\b", written) or re.fullmatch(r"[\d.]+", secret)
+
+
+@pytest.mark.parametrize(("device", "message"), [("tpu", "device 'tpu'; expected 'cpu' or 'cuda'")])
+def test_an_unknown_device_is_a_usage_error(device: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        machine.this_machine(device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_cuda_without_cuda_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="finds no CUDA device"):
+        machine.this_machine("cuda")
+
+
+@needs_cuda
+def test_a_gpu_is_described_as_torch_describes_it() -> None:
+    found = machine.this_machine("cuda")
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    assert found.name == torch.cuda.get_device_name()
+    assert found.slug == machine.slug(found.name) != "cpu"
+    assert found.memory_bytes == properties.total_memory
+    assert found.multiprocessors == properties.multi_processor_count
+    published = {peak.name: peak.per_second for peak in found.peaks if not peak.measured}
+    for peak in found.peaks:
+        if peak.measured and peak.per_second and published[peak.name]:
+            assert 0.1 < peak.per_second / published[peak.name] < 1.15, peak
+    assert machine.peak_flops("bfloat16") == published["bfloat16"]
+    assert isinstance(machine.conditions(), list)
+
+
+# Peaks, and handing a machine on
+
+
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, described: Machine) -> None:
+    file = tmp_path / "machine.json"
+    file.write_text(machine.to_json(described), encoding="utf-8")
+    monkeypatch.setenv(machine.STORED, str(file))
+
+
+H200 = Machine(
+    name="NVIDIA H200",
+    slug="nvidia-h200",
+    device="cuda",
+    memory_bytes=150110011392,
+    multiprocessors=132,
+    peaks=[
+        *table_peaks(known_machine("NVIDIA H200")),
+        Peak("bfloat16", 788e12, "measured: best of 100 8192³ matmuls", measured=True),
+        Peak("memory", 4.3e12, "measured: best of 50 copies of 2048 MiB, bytes read and written", measured=True),
+    ],
+)
+
+
+def test_a_stored_machine_is_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(tmp_path, monkeypatch, H200)
+    assert machine.this_machine() == H200
+    assert machine.this_machine("cuda") == H200
+    assert machine.this_machine("cpu").device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "teraflops"),
+    [
+        (torch.bfloat16, 989.5),
+        ("bfloat16", 989.5),
+        (torch.float16, 989.5),
+        (torch.float32, 67),
+        ("tf32", 494.7),
+        (torch.float64, 67),
+        (torch.int8, 1979),
+        ("float8", 1979),
+        (torch.float8_e4m3fn, 1979),
+        (torch.float8_e5m2, 1979),
+        ("float4", None),
+        (torch.complex64, None),
+        ("no such dtype", None),
+    ],
+    ids=str,
+)
+def test_a_gpus_peak_is_the_tables(
+    dtype: torch.dtype | str, teraflops: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path, monkeypatch, H200)
+    assert machine.peak_flops(dtype) == (teraflops and teraflops * 1e12)
+    assert machine.peak_bandwidth() == 4.8e12
+
+
+def test_float64_without_tensor_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    v100 = dataclasses.replace(H200, peaks=table_peaks(known_machine("Tesla V100-SXM2-16GB")))
+    stored(tmp_path, monkeypatch, v100)
+    assert machine.peak_flops(torch.float64) == 7.8e12
+
+
+def test_an_unknown_gpu_has_no_peak_however_fast_it_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = dataclasses.replace(H200, name="NVIDIA X1", peaks=[*table_peaks(None), H200.peaks[-1]])
+    stored(tmp_path, monkeypatch, unknown)
+    assert machine.peak_flops(torch.bfloat16) is None
+    assert machine.peak_bandwidth() is None
+
+
+def test_a_cpus_peak_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = Machine("CPU", "cpu", "cpu", peaks=[Peak("float32", 2e11, "measured", measured=True)])
+    stored(tmp_path, monkeypatch, cpu)
+    assert machine.peak_flops(torch.float32) == 2e11
+    assert machine.peak_flops("tf32") is None
+    assert machine.peak_bandwidth() is None
+
+
+def test_json_round_trip() -> None:
+    for described in (H200, machine.this_machine("cpu"), Machine("é³", "cpu", "cpu")):
+        assert machine.from_json(machine.to_json(described)) == described
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"peaks": [], "colour": 1}'])
+def test_a_stored_machine_that_cannot_be_read(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "machine.json"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setenv(machine.STORED, str(file))
+    with pytest.raises(
+        UsageError, match=r"TRACE_TOOLS_MACHINE: .*machine\.json: .*; expected a file that to_json wrote"
+    ):
+        machine.this_machine()
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("NVIDIA H200", "nvidia-h200"),
+        ("NVIDIA A100 80GB PCIe", "nvidia-a100-80gb-pcie"),
+        ("Tesla V100-SXM2-16GB", "tesla-v100-sxm2-16gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "nvidia-h100-80gb-hbm3-mig-1g-10gb"),
+        ("../../etc", "etc"),
+        ("", "machine"),
+        ("…", "machine"),
+    ],
+)
+def test_slug(name: str, expected: str) -> None:
+    assert machine.slug(name) == expected
+
+
+@given(st.text())
+def test_a_slug_is_always_a_plain_folder_name(name: str) -> None:
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,78}[a-z0-9])?", machine.slug(name))
+
+
+def test_versions_are_the_installed_ones() -> None:
+    found = dict(machine.versions())
+    assert found["python"] == platform.python_version()
+    assert found["torch"] == torch.__version__
+    assert found["einops"] == importlib.metadata.version("einops")
+    assert found.get("cuda") == torch.version.cuda
+    assert all(found.values())
+
+
+@pytest.mark.parametrize(("number", "version"), [(8902, "8.9.2"), (90100, "9.1.0"), (91002, "9.10.2"), (None, None)])
+def test_cudnn_version(number: int | None, version: str | None) -> None:
+    assert machine._cudnn_version(number) == version
+
+
+def test_importing_does_not_load_torch() -> None:
+    code = "import sys, trace_tools.machines.machine; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# git
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "someone")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "someone@example.org")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "lecture.py").write_text("def main(): ...\n")
+    (folder / "rendered").mkdir()
+    (folder / "rendered" / "trace.yaml").write_text("steps: []\n")
+    yield folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_git_commit_of_a_clean_tree(repository: Path) -> None:
+    lecture = repository / "lecture.py"
+    assert machine.git_commit(lecture) is None  # nothing committed yet
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "a")
+    commit = git(repository, "rev-parse", "HEAD")[:7]
+    assert machine.git_commit(lecture) == machine.git_commit(repository) == commit
+    (repository / "notes.txt").write_text("of no consequence")
+    (repository / "rendered" / "trace.yaml").write_text("steps: [1]\n")
+    assert machine.git_commit(str(lecture)) == commit
+
+
+def test_git_commit_of_a_changed_tree(repository: Path) -> None:
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "a")
+    commit = git(repository, "rev-parse", "HEAD")[:7]
+    other = repository / "other.py"
+    other.write_text("x = 1\n")
+    assert machine.git_commit(other) == f"{commit} + uncommitted changes"
+    assert machine.git_commit(repository / "lecture.py") == commit
+    (repository / "lecture.py").write_text("def main(): pass\n")
+    assert machine.git_commit(repository / "lecture.py") == f"{commit} + uncommitted changes"
+    assert machine.git_commit(repository / "rendered") == f"{commit} + uncommitted changes"
+
+
+def test_git_commit_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert machine.git_commit(tmp_path / "lecture.py") is None
+    assert machine.git_commit(tmp_path / "missing" / "lecture.py") is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.git_commit(Path(__file__)) is None
+
+
+def test_conditions_here() -> None:
+    for note in machine.conditions():
+        assert "\n" not in note
+        assert len(note) < 120

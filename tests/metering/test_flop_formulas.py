@@ -1,0 +1,248 @@
+"""The oracles: torch's own counter where it counts, formulas by hand, the same mathematics in separate operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode, flop_registry, register_flop_formula
+
+from trace_tools.metering.meters import Meter
+
+
+def counted(f: Callable[[], Any]) -> Meter:
+    with Meter() as meter:
+        f()
+    return meter
+
+
+def counted_by_torch(f: Callable[[], Any]) -> dict[str, int]:
+    with FlopCounterMode(display=False) as counter:
+        f()
+    return {str(operator): flops for operator, flops in counter.get_flop_counts().get("Global", {}).items()}
+
+
+def backward(y: torch.Tensor) -> None:
+    y.sum().backward()
+
+
+def input_of(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, requires_grad=True)
+
+
+CASES: dict[str, Callable[[], Any]] = {
+    "mm": lambda: backward(input_of(3, 4) @ input_of(4, 5)),
+    "bmm": lambda: backward(input_of(2, 3, 4) @ input_of(2, 4, 5)),
+    "broadcast matmul": lambda: backward(input_of(2, 1, 3, 4) @ input_of(6, 4, 5)),
+    "linear": lambda: backward(nn.Linear(4, 5)(input_of(2, 3, 4))),
+    "addmm": lambda: torch.addmm(torch.randn(5), torch.randn(3, 4), torch.randn(4, 5)),
+    "baddbmm": lambda: torch.baddbmm(torch.randn(5), torch.randn(2, 3, 4), torch.randn(2, 4, 5)),
+    "einsum": lambda: backward(torch.einsum("bqhd,bkhd->bhqk", input_of(2, 3, 4, 5), input_of(2, 6, 4, 5))),
+    "conv1d": lambda: backward(nn.Conv1d(3, 8, 3, stride=2, padding=1)(input_of(2, 3, 9))),
+    "conv2d": lambda: backward(nn.Conv2d(3, 8, 3, dilation=2)(input_of(2, 3, 9, 8))),
+    "conv2d, no gradient of the input": lambda: backward(nn.Conv2d(3, 8, 3)(torch.randn(2, 3, 9, 8))),
+    "conv3d": lambda: backward(nn.Conv3d(2, 3, 2)(input_of(1, 2, 4, 4, 4))),
+    "transposed": lambda: backward(nn.ConvTranspose2d(3, 8, 3, stride=2)(input_of(2, 3, 5, 5))),
+    "GRU": lambda: backward(nn.GRU(6, 4)(input_of(5, 2, 6))[0]),
+    "transformer": lambda: backward(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)(input_of(2, 5, 16))),
+    "meta": lambda: torch.randn(8192, 28672, device="meta") @ torch.randn(28672, 8192, device="meta"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_torch_where_torch_counts(name: str) -> None:
+    theirs = counted_by_torch(CASES[name])
+    ours = counted(CASES[name])
+    assert theirs
+    assert {operator: ours.flops_by_operator[operator] for operator in theirs} == theirs
+    assert not ours.uncounted
+
+
+def test_grouped_convolution_counts_each_group_once() -> None:
+    x, conv = input_of(2, 4, 8, 8), nn.Conv2d(4, 6, 3, groups=2, bias=False)
+    forward = 2 * (2 * 6 * 6 * 6) * (2 * 3 * 3)  # each element of the result: 2 channels of 3 × 3, multiply and add
+    meter = counted(lambda: backward(conv(x)))
+    assert meter.flops_by_operator["aten.convolution"] == forward
+    assert meter.flops_by_operator["aten.convolution_backward"] == 2 * forward  # torch 2.13 says 3 × here
+
+
+def test_products_with_vectors() -> None:
+    matrix, vector = torch.randn(3, 4), torch.randn(4)
+    assert counted(lambda: matrix @ vector).flops == 2 * 3 * 4
+    assert counted(lambda: vector @ vector).flops == 2 * 4
+    assert counted(lambda: torch.addmv(torch.randn(3), matrix, vector)).flops == 2 * 3 * 4
+    assert counted(lambda: torch.outer(vector, vector)).flops == 4 * 4
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_on_a_cpu_is_the_matrix_products_it_is_made_of(causal: bool) -> None:
+    q, k, v = input_of(2, 4, 5, 8), input_of(2, 4, 7, 8), input_of(2, 4, 7, 8)
+    with sdpa_kernel(SDPBackend.MATH):
+        products = counted_by_torch(lambda: backward(F.scaled_dot_product_attention(q, k, v)))
+    meter = counted(lambda: backward(F.scaled_dot_product_attention(q, k, v, is_causal=causal)))
+    attention = {name: flops for name, flops in meter.flops_by_operator.items() if "attention" in name}
+    scores_again = 2 * 2 * 4 * 5 * 7 * 8  # what a fused backward pass recomputes
+    assert sum(attention.values()) == products["aten.bmm"] + scores_again
+    assert len(attention) == 2
+
+
+def test_attention_with_grouped_heads_and_other_value_width() -> None:
+    q, k, v = torch.randn(1, 6, 5, 8), torch.randn(1, 2, 7, 8), torch.randn(1, 2, 7, 8)
+    meter = counted(lambda: F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+    assert sum(n for name, n in meter.flops_by_operator.items() if "attention" in name or name == "aten.bmm") == (
+        2 * 6 * 5 * 7 * (8 + 8)
+    )
+
+
+def test_lstm_kernel_is_its_products_and_gates() -> None:
+    steps, batch, width, hidden = 5, 2, 6, 4
+    lstm = nn.LSTM(width, hidden)
+    meter = counted(lambda: lstm(torch.randn(steps, batch, width)))
+    products = 2 * steps * batch * 4 * hidden * (width + hidden)
+    gates = 4 + 3 * 11 + 12 + 3 + 12 + 1
+    assert meter.flops == products + gates * steps * batch * hidden
+    # float64 has no such kernel: it runs as separate operators
+    assert counted(lambda: lstm.double()(torch.randn(steps, batch, width, dtype=torch.float64))).flops == meter.flops
+
+
+X = torch.rand(4, 1024) + 0.5
+ROOT = math.sqrt(2 / math.pi)
+SAME: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {  # fused, and written out
+    "gelu tanh": (
+        lambda: F.gelu(X, approximate="tanh"),
+        lambda: 0.5 * X * (1 + torch.tanh(ROOT * (X + 0.044715 * X * X * X))),
+    ),
+    "gelu erf": (lambda: F.gelu(X), lambda: 0.5 * X * (1 + torch.erf(X * 0.7071))),
+    "tanh": (lambda: X.tanh(), lambda: ((e := (2 * X).exp()) - 1) / (e + 1)),
+    "sigmoid": (lambda: X.sigmoid(), lambda: (1 + (-X).exp()).reciprocal()),
+    "silu": (lambda: F.silu(X), lambda: X * X.sigmoid()),
+    "softplus": (lambda: F.softplus(X), lambda: (1 + X.exp()).log()),
+    "rsqrt": (lambda: X.rsqrt(), lambda: X.sqrt().reciprocal()),
+    "cube": (lambda: X**3, lambda: X * X * X),
+    "reciprocal square": (lambda: X**-2, lambda: (X * X).reciprocal()),
+    "power": (lambda: X**0.3, lambda: (0.3 * X.log()).exp()),
+    "lerp": (lambda: X.lerp(X, 0.3), lambda: X + 0.3 * (X - X)),
+    "addcmul": (lambda: torch.addcmul(X, X, X, value=0.3), lambda: X + 0.3 * (X * X)),
+    "addcdiv": (lambda: torch.addcdiv(X, X, X), lambda: X + X / X),
+    "scaled add": (lambda: X.add(X, alpha=0.3), lambda: X + 0.3 * X),
+    "clamp": (lambda: X.clamp(0, 1), lambda: X.clamp_min(0).clamp_max(1)),
+    "mse": (lambda: F.mse_loss(X, X + 0, reduction="none"), lambda: torch.square((X + 0) - X)),
+    "mean of squares": (lambda: F.mse_loss(X, X), lambda: torch.square(X - X).sum()),
+    "norm": (lambda: torch.linalg.vector_norm(X, dim=1), lambda: (X * X).sum(1)),
+    "variance": (lambda: X.var(1), lambda: torch.square(X - X.mean(1, keepdim=True)).sum(1)),
+    "softmax": (
+        lambda: X.softmax(1),
+        lambda: (e := (X - X.amax(1, keepdim=True)).exp()) / e.sum(1, keepdim=True),
+    ),
+    "log softmax": (
+        lambda: X.log_softmax(1),
+        lambda: (d := X - X.amax(1, keepdim=True)) - d.exp().sum(1, keepdim=True).log(),
+    ),
+    "layer norm": (
+        lambda: F.layer_norm(X, (1024,), X[0], X[1]),
+        lambda: (d := X - X.mean(1, keepdim=True)) * torch.rsqrt(d.square().mean(1, keepdim=True)) * X[0] + X[1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_fusing_changes_no_flops(name: str) -> None:
+    fused, separate = SAME[name]
+    per_row = 16 * X.shape[0]  # terms that grow with rows only are dropped from fused operators
+    flops = counted(fused).flops
+    assert flops <= counted(separate).flops <= flops + per_row
+    assert flops >= X.numel()
+
+
+def test_gelu_is_20_per_element_by_tanh_and_12_by_erf() -> None:
+    assert counted(SAME["gelu tanh"][0]).flops == 20 * X.numel()
+    assert counted(SAME["gelu erf"][0]).flops == 12 * X.numel()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        (torch.optim.SGD, {}),
+        (torch.optim.SGD, {"momentum": 0.9, "dampening": 0.1}),
+        (torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        (torch.optim.Adam, {"weight_decay": 0.1, "amsgrad": True}),
+        (torch.optim.AdamW, {}),
+        (torch.optim.Adagrad, {"weight_decay": 0.1}),
+    ],
+)
+def test_optimizers_count_the_same_however_they_are_implemented(optimizer: Any, options: dict[str, Any]) -> None:
+    parameters = [nn.Parameter(torch.randn(n, 3)) for n in (2, 5, 7)]
+    for parameter in parameters:
+        parameter.grad = torch.randn_like(parameter)
+    flops = []
+    for how in ({"foreach": False}, {"foreach": True}, {"fused": True}):
+        made = optimizer(parameters, lr=0.1, **options, **how)
+        made.step()
+        flops.append(counted(made.step).flops)
+    assert flops[0] == flops[1] == flops[2]
+
+
+def test_adamw_is_14_per_parameter() -> None:
+    parameter = nn.Parameter(torch.randn(100, 10))
+    parameter.grad = torch.randn_like(parameter)
+    optimizer = torch.optim.AdamW([parameter])
+    optimizer.step()
+    assert counted(optimizer.step).flops == 14 * 1000 + 1  # and one step counted
+
+
+def test_integers_are_not_floating_point() -> None:
+    tokens = torch.arange(100)
+    assert counted(lambda: ((tokens + 1) * 2 == 4).sum()).flops == 0
+    assert counted(lambda: torch.rand(100) > 0.5).flops == 100  # a comparison of floats is
+    assert counted(lambda: tokens.sort()).uncounted == {}
+
+
+def test_moving_choosing_and_drawing_are_no_arithmetic() -> None:
+    x = torch.rand(8, 8)
+    meter = counted(
+        lambda: (
+            torch.where(x > 2, x.t().contiguous(), torch.cat([x[:4], x[[4, 5, 6, 7]]])),
+            torch.randn(3).bfloat16(),
+            x.clone().fill_(0).tril(),
+            torch.empty(9).uniform_(),
+        )
+    )
+    assert meter.flops == 64  # the comparison
+    assert not meter.uncounted
+
+
+def test_an_operator_without_formula_is_listed() -> None:
+    meter = counted(lambda: (torch.linalg.inv(torch.eye(3)), torch.rand(8).sort(), torch.rand(8) * 2))
+    assert set(meter.uncounted) == {"aten.linalg_inv_ex", "aten.sort"}
+    assert meter.flops == 8
+
+
+def test_a_custom_operator_is_uncounted_until_it_has_a_formula() -> None:
+    @torch.library.custom_op("meter_tests::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    x = torch.rand(8)
+    meter = counted(lambda: twice(x))
+    assert meter.uncounted == {"meter_tests.twice": 1}
+    assert (meter.bytes_read, meter.bytes_written) == (32, 32)
+    packet = torch.ops.meter_tests.twice
+    try:
+        register_flop_formula(packet)(lambda shape, out_shape=None, **_: shape[0])
+        assert counted(lambda: twice(x)).flops == 8
+    finally:
+        flop_registry.pop(packet, None)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+def test_sparse_products_count_stored_elements() -> None:
+    dense = torch.rand(16, 4)
+    for sparse in (torch.eye(16).to_sparse(), torch.eye(16).to_sparse_csr()):
+        assert counted(lambda s=sparse: s @ dense).flops == 2 * 16 * 4
+    assert counted(lambda: torch.eye(16).to_sparse() * 2).flops == 16

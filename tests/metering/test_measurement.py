@@ -1,0 +1,197 @@
+"""The oracles: sleeps of known length, call counters, a stand-in for CUDA's clock, FLOPs and bytes by hand."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+from trace_tools.metering import measurement
+from trace_tools.metering.measurement import Count, Measurement, count, measure, single_calls
+from trace_tools.metering.meters import Meter
+
+X, W = torch.rand(8, 16), torch.rand(16, 4)
+
+
+def test_importing_it_loads_no_torch() -> None:
+    code = "import sys; from trace_tools.metering.measurement import measure\n"
+    code += "measure(lambda: 0); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_count_of_a_matrix_product() -> None:
+    assert count(lambda: X @ W) == Count(
+        flops=2 * 8 * 16 * 4,
+        bytes_read=4 * (8 * 16 + 16 * 4),
+        bytes_written=4 * 8 * 4,
+        peak_bytes=4 * (8 * 16 + 16 * 4 + 8 * 4),
+        flops_by_operator={"aten.mm": 1024},
+        bytes_by_operator={"aten.mm": 896},
+        operators={"aten.mm": 1},
+        uncounted=(),
+    )
+    assert count(torch.mm, X, W).bytes_moved == 896
+    assert count(torch.mm, X, mat2=W).intensity == 1024 / 896
+
+
+def test_a_count_by_operator_has_the_largest_first() -> None:
+    product = count(lambda: (X @ W).relu().sort().values * 2)
+    assert list(product.flops_by_operator.items()) == [("aten.mm", 1024), ("aten.mul", 32), ("aten.relu", 32)]
+    assert next(iter(product.bytes_by_operator)) == "aten.mm"
+    assert product.uncounted == ("aten.sort",)
+
+
+def test_counting_inside_a_meter_counts_for_both() -> None:
+    with Meter() as meter:
+        inner = count(lambda: X @ W)
+        X @ W
+    assert inner.flops == 1024
+    assert meter.flops == 2048
+
+
+def test_nothing_counted_has_no_intensity() -> None:
+    nothing = count(lambda: X.T)
+    assert (nothing.flops, nothing.bytes_moved, nothing.intensity) == (0, 0, None)
+
+
+def test_compiled_code_has_no_bytes() -> None:
+    compiled = torch.compile(lambda x: x.relu() * 2, backend="eager")
+    counted = count(compiled, X)
+    torch._dynamo.reset()
+    assert counted.flops == 2 * X.numel()
+    assert (counted.bytes_moved, counted.intensity, counted.bytes_by_operator) == (None, None, {})
+
+
+def test_a_count_holds_no_result_and_passes_on_exceptions() -> None:
+    results: list[weakref.ref[torch.Tensor]] = []
+
+    def f() -> torch.Tensor:
+        y = X @ W
+        results.append(weakref.ref(y))
+        return y
+
+    count(f)
+    assert results[0]() is None
+    with pytest.raises(ZeroDivisionError):
+        count(lambda: 1 / 0)
+
+
+def test_a_measurement_of_a_sleep() -> None:
+    slept = measure(lambda: time.sleep(0.002), min_seconds=0.05, repeats=5)
+    assert 0.002 <= slept.seconds < 0.2
+    assert len(slept.samples_s) == 5
+    assert slept.low_s is not None and slept.high_s is not None
+    assert min(slept.samples_s) <= slept.low_s <= slept.seconds <= slept.high_s <= max(slept.samples_s)
+    assert slept.device == "cpu" or slept.device.startswith("cuda:")
+
+
+def test_a_short_function_is_called_many_times_a_sample() -> None:
+    calls = 0
+
+    def f() -> None:
+        nonlocal calls
+        calls += 1
+
+    short = measure(f, repeats=4, min_seconds=0.04)
+    assert short.calls_per_sample > 1000
+    assert calls > 4 * short.calls_per_sample
+    assert short.seconds < 1e-4
+
+
+def test_a_long_function_is_called_few_times() -> None:
+    calls = 0
+
+    def f() -> None:
+        nonlocal calls
+        calls += 1
+        time.sleep(0.05)
+
+    assert len(measure(f, max_seconds=0.01).samples_s) == 1
+    assert calls == 2  # one to warm up
+    assert len(measure(f, max_seconds=0.21).samples_s) <= 4  # of 20
+
+
+def test_summaries_of_samples() -> None:
+    measured = Measurement((1.0, 2.0, 3.0, 4.0, 10.0), 7, "cpu")
+    assert (measured.seconds, measured.low_s, measured.high_s) == (3.0, 2.0, 4.0)
+    assert measured.spread == 2 / 3
+    single = Measurement((1.0,), 1, "cpu")
+    assert (single.seconds, single.low_s, single.high_s, single.spread) == (1.0, None, None, None)
+
+
+def test_no_garbage_is_collected_while_samples_are_taken() -> None:
+    enabled = []
+    assert gc.isenabled()
+    measure(lambda: enabled.append(gc.isenabled()), min_seconds=0, warmup=2, repeats=3)
+    assert enabled == [True, True, False, False, False]
+    assert gc.isenabled()
+    calls = iter(range(4))
+    with pytest.raises(StopIteration):
+        measure(lambda: next(calls), min_seconds=0.01)
+    assert gc.isenabled()
+
+
+def test_measuring_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"measure: repeats is 0; expected at least 1"):
+        measure(lambda: None, repeats=0)
+
+
+def test_where_calls_are_counted_each_measurement_makes_one() -> None:
+    with Meter() as meter, single_calls():
+        measured = measure(lambda: X @ W)
+        with single_calls():
+            measure(lambda: X @ W)
+        measure(lambda: X @ W)
+    assert meter.operators == {"aten.mm": 3}
+    assert len(measured.samples_s) == measured.calls_per_sample == 1
+    assert len(measure(lambda: X @ W, repeats=2, min_seconds=0).samples_s) == 2
+
+
+class FakeCuda:
+    """Stands in for `torch.cuda`: a kernel takes 3 ms of its clock, launching it nothing."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self.log: list[str] = []
+
+    def kernel(self) -> None:
+        self.log.append("kernel")
+        self.now_ms += 3.0
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+
+    def current_device(self) -> int:
+        return 1
+
+    def Event(self, *, enable_timing: bool) -> Any:
+        assert enable_timing
+        cuda = self
+
+        class Event:
+            def record(self) -> None:
+                cuda.log.append("record")
+                self.at = cuda.now_ms
+
+            def elapsed_time(self, end: Event) -> float:
+                return end.at - self.at
+
+        return Event()
+
+
+def test_on_cuda_the_devices_clock_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = FakeCuda()
+    monkeypatch.setattr(measurement, "_cuda_in_use", lambda: cuda)
+    measured = measure(cuda.kernel, repeats=10, min_seconds=0.2)
+    assert measured.device == "cuda:1"
+    assert measured.seconds == pytest.approx(0.003)
+    assert measured.calls_per_sample * 0.003 >= 0.2 / 10
+    assert len(measured.samples_s) == 10
+    batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "synchronize"]
+    assert cuda.log[-len(batch) :] == batch

@@ -1,0 +1,340 @@
+"""The oracles: the same code without a meter, bit for bit; formulas by hand; torch's own counter."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+from trace_tools.metering.meters import Meter
+from trace_tools.schema import Meters
+
+
+class Block(nn.Module):
+    def __init__(self, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32)
+        self.mlp = nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+        self.dropout = dropout
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (t.unflatten(-1, (4, 8)).transpose(1, 2) for t in self.qkv(self.norm(x)).chunk(3, -1))
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.dropout)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        return x + self.mlp(x)
+
+
+def trained(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses = []
+    for _ in range(2):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return [*losses, *model.parameters()]
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * 3 * x * x
+
+
+def inference() -> Any:
+    with torch.inference_mode():
+        return Block()(torch.rand(2, 5, 32)), nn.LSTM(6, 4)(torch.rand(5, 2, 6))[0]
+
+
+def autocast() -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return trained(Block(), torch.rand(2, 5, 32))
+
+
+def checkpointed(*, reentrant: bool) -> Any:
+    block, x = Block(), torch.rand(2, 5, 32, requires_grad=True)
+    checkpoint(block, x, use_reentrant=reentrant).sum().backward()
+    return x.grad
+
+
+def custom_function() -> Any:
+    x = torch.rand(9, requires_grad=True)
+    Cube.apply(x).sum().backward()
+    return x.grad
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "transformer block": lambda: trained(Block(), torch.rand(2, 5, 32)),
+    "with dropout": lambda: trained(Block(dropout=0.5), torch.rand(2, 5, 32)),
+    "torch's own block": lambda: trained(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), torch.rand(2, 5, 32)),
+    "that block's fast path": lambda: nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()(
+        torch.rand(2, 5, 32)
+    ),
+    "convolution": lambda: trained(
+        nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()), torch.rand(2, 3, 9, 9)
+    ),
+    "LSTM": lambda: nn.LSTM(6, 4, num_layers=2)(torch.rand(5, 2, 6))[0],
+    "inference mode": inference,
+    "autocast": autocast,
+    "checkpoint": lambda: checkpointed(reentrant=False),
+    "reentrant checkpoint": lambda: checkpointed(reentrant=True),
+    "custom function": custom_function,
+    "vmap": lambda: torch.func.vmap(lambda a, b: (a @ b).softmax(0))(torch.rand(3, 4, 5), torch.rand(3, 5)),
+    "jacobian": lambda: torch.func.jacrev(lambda a: a.sin() @ a)(torch.rand(5)),
+    "copied parameters": lambda: copy.deepcopy(Block())(torch.rand(2, 5, 32)) + nn.Parameter(torch.ones(32)).data,
+    "compiled": lambda: torch.compile(lambda a: (a @ a).relu(), backend="eager", fullgraph=True)(torch.rand(4, 4)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_are_those_of_an_unmetered_run(name: str) -> None:
+    torch.manual_seed(1)
+    plain = PROGRAMS[name]()
+    torch.manual_seed(1)
+    with Meter() as meter:
+        metered = PROGRAMS[name]()
+    pairs = zip(plain, metered, strict=True) if isinstance(plain, (list, tuple)) else [(plain, metered)]
+    assert all(torch.equal(a, b) and a.stride() == b.stride() for a, b in pairs)
+    assert meter.flops > 0
+    assert not meter.uncounted
+
+
+def test_gradients_of_a_two_layer_linear_model() -> None:
+    batch, width, outputs = 8, 16, 4
+    x, w1, w2 = (
+        torch.rand(batch, width),
+        nn.Parameter(torch.rand(width, width)),
+        nn.Parameter(torch.rand(width, outputs)),
+    )
+    with Meter() as forward:
+        h2 = (x @ w1) @ w2
+    assert forward.flops == 2 * batch * width * width + 2 * batch * width * outputs
+    with Meter() as backward:
+        torch.autograd.grad(h2, (w1, w2), torch.ones_like(h2))
+    assert backward.flops == 4 * batch * width * outputs + 2 * batch * width * width
+    x.requires_grad_()
+    h2 = (x @ w1) @ w2
+    grad = torch.ones_like(h2)
+    with Meter() as backward:
+        torch.autograd.grad(h2, (x, w1, w2), grad)
+    assert backward.flops == 4 * batch * width * outputs + 4 * batch * width * width
+
+
+def test_training_flops_of_a_deep_linear_model() -> None:
+    batch, width, layers = 2, 4, 2
+    weights = [nn.Parameter(torch.rand(width, width)) for _ in range(layers)]
+    head, x = nn.Parameter(torch.rand(width, 1)), torch.rand(batch, width)
+    parameters = layers * width * width + width
+    with Meter() as meter:
+        h = x
+        for w in weights:
+            h = h @ w
+        (h @ head).sum().backward()
+    assert meter.flops_by_operator["aten.mm"] == 6 * batch * parameters - 2 * batch * width * width == 368
+
+
+def test_composite_operators_count_the_same_in_inference_mode() -> None:
+    block, x = Block(), torch.rand(2, 5, 32)
+    with torch.no_grad(), Meter() as outside:
+        block(x)
+    with torch.inference_mode(), Meter() as inside:
+        block(x)
+    assert inside.reading().plain()["operators"] == outside.reading().plain()["operators"]
+    assert (inside.flops, inside.bytes_read, inside.bytes_written) == (
+        outside.flops,
+        outside.bytes_read,
+        outside.bytes_written,
+    )
+
+
+def test_checkpoint_computes_the_forward_pass_again() -> None:
+    net = nn.Sequential(*[m for _ in range(4) for m in (nn.Linear(8, 8, bias=False), nn.GELU())])
+    x = torch.rand(2, 8, requires_grad=True)
+    with Meter() as plain:
+        net(x).sum().backward()
+    with Meter() as again:
+        checkpoint(net, x, use_reentrant=False).sum().backward()
+    forward = 4 * 2 * 2 * 8 * 8
+    assert again.flops_by_operator["aten.mm"] - plain.flops_by_operator["aten.mm"] == forward
+
+
+def test_a_reading_fills_the_schemas_meters() -> None:
+    x = torch.rand(10, 10)
+    with Meter() as meter:
+        x @ x
+        before = meter.reading()
+        y = (x + x).sort().values
+        meters = Meters(**(meter.reading() - before).plain(), peak_bytes=meter.take_peak())
+    assert meters.flops == 100
+    assert meters.bytes_written == 400 + 400 + 800
+    assert meters.operators == [("aten.add", 1), ("aten.sort", 1)]
+    assert meters.uncounted == ["aten.sort"]
+    assert meters.live_bytes == x.nbytes + y.nbytes
+    assert meters.why is None
+
+
+def test_paused_and_outside_nothing_is_counted() -> None:
+    x = torch.rand(10)
+    with Meter() as meter:
+        x + x
+        with meter.paused(), meter.paused():
+            x + x
+            x.sum().item()
+        x + x
+    x + x
+    assert meter.operators == {"aten.add": 2}
+
+
+def test_pausing_stops_every_mode_around() -> None:
+    x = torch.rand(10, 10)
+    with FlopCounterMode(display=False) as lecture, Meter() as outer, Meter() as inner, outer.paused():
+        x @ x
+    assert outer.flops == inner.flops == lecture.get_total_flops() == 0
+
+
+def test_meters_nest_with_each_other_and_with_torchs_counter() -> None:
+    x = torch.rand(10, 10)
+    with Meter() as outer:
+        x @ x
+        with FlopCounterMode(display=False) as theirs, Meter() as inner:
+            x @ x
+        with FlopCounterMode(display=False) as inside:
+            x @ x
+    assert (outer.flops, inner.flops) == (3 * 2000, 2000)
+    assert theirs.get_total_flops() == inside.get_total_flops() == 2000
+
+
+def test_an_operator_that_raises_counts_nothing() -> None:
+    x = torch.rand(3)
+    with Meter() as meter:
+        with pytest.raises(RuntimeError, match="size"):
+            x + torch.rand(4)
+        with pytest.raises(RuntimeError):
+            torch.empty(1 << 60)
+        x + x
+    assert meter.flops == 3
+    with pytest.raises(ZeroDivisionError), Meter():
+        1 / 0  # noqa: B018
+    with FlopCounterMode(display=False) as counter:  # and no mode was left behind
+        torch.rand(2, 2) @ torch.rand(2, 2)
+    assert counter.get_total_flops() == 16
+    assert meter.flops == 3
+
+
+def test_other_threads_are_not_metered() -> None:
+    x = torch.rand(3)
+    with Meter() as meter:
+        thread = threading.Thread(target=lambda: x + x)
+        thread.start()
+        thread.join()
+    assert not meter.operators
+
+
+def test_meta_and_fake_tensors_have_flops_but_no_bytes() -> None:
+    with Meter() as meta:
+        torch.rand(10, 10, device="meta") @ torch.rand(10, 10, device="meta")
+    with Meter() as fake, FakeTensorMode():
+        torch.rand(10, 10) @ torch.rand(10, 10)
+    for meter in (meta, fake):
+        assert (meter.flops, meter.bytes_read, meter.bytes_written, meter.take_peak()) == (2000, 0, 0, 0)
+
+
+class Wrapper(torch.Tensor):
+    """A tensor that is two tensors."""
+
+    @staticmethod
+    def __new__(cls, a: torch.Tensor, b: torch.Tensor) -> Wrapper:
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)  # type: ignore[attr-defined]
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor) -> None:
+        self.parts = (a, b)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        a, b = (func(*(x.parts[i] if isinstance(x, Wrapper) else x for x in args), **(kwargs or {})) for i in (0, 1))
+        return Wrapper(a, b)
+
+
+def test_a_tensor_subclass_counts_as_the_tensors_it_is_made_of() -> None:
+    both = Wrapper(torch.rand(10, 10), torch.rand(10, 10))
+    with Meter() as meter:
+        both @ both
+    assert meter.operators == {"aten.mm": 2}
+    assert (meter.flops, meter.bytes_read) == (2 * 2000, 2 * 400)
+    ragged = torch.nested.nested_tensor([torch.rand(2, 3), torch.rand(4, 3)], layout=torch.jagged)
+    with Meter() as meter:
+        F.linear(ragged, torch.rand(5, 3))
+    assert meter.flops == 2 * 6 * 3 * 5
+
+
+@pytest.fixture
+def compilations() -> Iterator[list[Any]]:
+    graphs: list[Any] = []
+    torch._dynamo.reset()
+    yield graphs
+    torch._dynamo.reset()
+
+
+def test_compiled_functions_run_as_operators_whose_bytes_are_not_known(compilations: list[Any]) -> None:
+    def backend(graph: Any, example: Any) -> Any:
+        compilations.append(graph)
+        return graph.forward
+
+    compiled, x = torch.compile(lambda a: (a @ a).relu() * 3, backend=backend, fullgraph=True), torch.rand(4, 4)
+    for already in (0, 1):
+        with Meter() as meter:
+            compiled(x)
+            inside = meter.reading()
+            x + x
+            after = meter.reading() - inside
+        assert meter.flops == 128 + 16 + 16 + 16
+        assert inside.plain()["bytes_read"] is inside.plain()["bytes_written"] is None
+        assert inside.plain()["why"] == "fused"
+        assert (after.plain()["bytes_read"], after.plain()["why"]) == (64, None)
+        assert len(compilations) == already  # nothing was compiled, and nothing keeps it from being compiled later
+        compiled(x)
+        assert len(compilations) == 1
+
+
+def test_higher_order_operators() -> None:
+    x = torch.rand(4, 4)
+    with Meter() as meter:
+        torch.cond(torch.tensor(True), lambda a: a @ a, lambda a: a + 1, (x,))
+    assert meter.flops == 128
+
+
+def test_what_an_operator_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    x = torch.rand(8, 8)
+
+    def per_call(f: Callable[[], Any], calls: int = 2000) -> float:
+        f()
+        started = time.perf_counter()
+        for _ in range(calls):
+            f()
+        return (time.perf_counter() - started) / calls
+
+    operators: dict[str, Callable[[], Any]] = {"view": lambda: x.view(64), "add": lambda: x + x, "mm": lambda: x @ x}
+    for name, f in operators.items():
+        plain = per_call(f)
+        with Meter():
+            extra = per_call(f) - plain
+        with capsys.disabled():
+            print(f"\n  a metered {name}: {extra * 1e6:.0f} µs more than {plain * 1e6:.1f} µs", end="")
+        assert extra < 1e-3  # about 10 µs on an idle machine

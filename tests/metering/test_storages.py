@@ -1,0 +1,156 @@
+"""The oracles: numel × element size of tensors whose lives are known, and torch's memory profiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from trace_tools.metering.meters import Meter
+
+
+def test_a_tensor_counts_while_it_lives() -> None:
+    with Meter() as meter:
+        x = torch.empty(1000)
+        assert meter.live_bytes == 4000
+        y = x * 2
+        assert meter.live_bytes == 8000
+        del x
+        assert meter.live_bytes == 4000
+        del y
+        assert meter.live_bytes == 0
+        assert meter.take_peak() == 8000
+        assert meter.take_peak() == 0
+
+
+def test_views_share_and_keep_their_storage() -> None:
+    with Meter() as meter:
+        x = torch.empty(1000)
+        views = [x[10:], x.view(10, 100).T, x.detach(), x.expand(3, 1000)]
+        assert meter.live_bytes == 4000
+        del x
+        assert meter.live_bytes == 4000
+        views.clear()
+        assert meter.live_bytes == 0
+
+
+def test_working_in_place_allocates_nothing() -> None:
+    with Meter() as meter:
+        x = torch.ones(1000)
+        x.mul_(2).add_(1)
+        torch.add(x, x, out=x)
+        assert meter.take_peak() == 4000
+
+
+def test_resizing() -> None:
+    with Meter() as meter:
+        x = torch.empty(10)
+        x.resize_(1000)
+        assert meter.live_bytes == 4000
+
+
+def test_what_was_there_before_counts_once_it_is_used() -> None:
+    x = torch.ones(1000)
+    with Meter() as meter:
+        assert meter.live_bytes == 0
+        x.sum()
+        assert meter.live_bytes == 4000
+        del x
+        assert meter.live_bytes == 0
+
+
+def test_literals_and_parameters() -> None:
+    with Meter() as meter:
+        literal = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        assert meter.live_bytes == 16
+        linear = nn.Linear(10, 5)
+        assert meter.live_bytes == 16 + 4 * 55
+        del linear
+        assert meter.live_bytes == literal.nbytes
+
+
+def test_borrowed_memory_is_not_tensor_memory(tmp_path: Path) -> None:
+    tokens = np.memmap(tmp_path / "tokens", dtype=np.int64, mode="w+", shape=(10_000,))
+    with Meter() as meter:
+        torch.from_numpy(tokens)[5:9].sum()
+        torch.from_numpy(np.ones(1000)).sum()
+        assert meter.take_peak() == 8  # one sum at a time
+        copied = torch.from_numpy(np.ones(1000)).clone()
+        assert meter.live_bytes == copied.nbytes
+
+
+def test_sparse_tensors_hold_indices_and_values() -> None:
+    with Meter() as meter:
+        sparse = torch.eye(16).to_sparse()
+        assert meter.live_bytes == 16 * (2 * 8 + 4)
+        assert sparse._nnz() == 16
+
+
+def test_one_type_of_device() -> None:
+    with Meter(device="cuda") as meter:
+        x = torch.ones(1000)
+        assert (x + 1).sum() == 2000
+        assert meter.live_bytes == meter.take_peak() == 0
+    with Meter() as meter:
+        on_meta = torch.empty(10**12, device="meta") + 1
+        assert meter.live_bytes == 0
+        assert on_meta.is_meta
+
+
+def test_autograd_keeps_what_backward_needs() -> None:
+    x, w = torch.rand(32, 64), nn.Parameter(torch.rand(64, 64))
+    held = []
+    with Meter() as meter, torch.autograd.graph.saved_tensors_hooks(lambda t: held.append(t.nbytes) or t, lambda t: t):
+        y = torch.exp(x @ w).sum()
+        assert sum(held) == x.nbytes + 32 * 64 * 4  # for w's gradient, and exp's own result
+        assert meter.live_bytes == x.nbytes + w.nbytes + 32 * 64 * 4 + 4
+        y.backward()
+        assert meter.live_bytes == x.nbytes + 2 * w.nbytes + 4  # the gradient came, what was saved went
+
+
+def profiled(f: Callable[[], object]) -> int:
+    """Return the most bytes that torch's CPU allocator had handed out at once during `f`."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        f()
+    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
+    live = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return peak
+
+
+@pytest.mark.parametrize("optimizer", [None, torch.optim.SGD, torch.optim.AdamW])
+@pytest.mark.parametrize("layer", [nn.ReLU, nn.GELU])
+def test_peak_of_training_is_the_profilers(
+    optimizer: type[torch.optim.Optimizer] | None, layer: type[nn.Module]
+) -> None:
+    def train() -> None:
+        layers = [m for _ in range(6) for m in (nn.Linear(64, 64, bias=False), layer())]
+        model, x = nn.Sequential(*layers), torch.rand(32, 64)
+        update = optimizer(model.parameters(), lr=0.1) if optimizer else None
+        for _ in range(2):
+            model(x).sum().backward()
+            if update:
+                update.step()
+                update.zero_grad()
+
+    train()  # what torch allocates once
+    with Meter() as meter:
+        train()
+    inside_operators = 16  # a number on its way into an operator is a tensor for a moment
+    assert 0 <= profiled(train) - meter.take_peak() <= inside_operators
+
+
+def test_peak_without_gradients_is_two_activations() -> None:
+    model = nn.Sequential(*[nn.Linear(64, 64, bias=False) for _ in range(6)])
+    x = torch.rand(32, 64)
+    weights = sum(p.nbytes for p in model.parameters())
+    with torch.no_grad(), Meter() as meter:
+        model(x)
+    assert meter.take_peak() == weights + 3 * x.nbytes  # the input stays, one layer's input and result besides

@@ -1,0 +1,84 @@
+"""A trace whose every text tries to get out: of its fence, of its tag, of its line.
+
+`PWNED` is what a script of its would do; a page where `window.pwned` is set has let one through.
+"""
+
+from __future__ import annotations
+
+from tests.rendering.recording import Recording, matrix
+from trace_tools.schema import Claim, Machine, Meters, Narrative, Peak, Raised, Run, Series, Trace, Value
+
+PWNED = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
+FENCE = "```\n</code></pre></details></div></svg></style>" + PWNED + "\n~~~\n`"
+TRICKY = [
+    PWNED,
+    FENCE,
+    '" onmouseover="window.pwned=1" x="',
+    "' autofocus onfocus='window.pwned=1",
+    "javascript:window.pwned=1",
+    "{{ 7 * 7 }} {% raw %} {# x #}",
+    "a\u202egnp.exe\u2066\u0000\x1b[31m\u2028\ufeff",
+    "</script><script>window.pwned=1</script>",
+    "]]><script>window.pwned=1</script>",
+    "x" * 1_000_000,
+]
+
+LECTURE = '''\
+"""<script>window.pwned=1</script>"""
+
+
+def main():
+    evil()
+
+
+def evil():
+    """<img src=x onerror=window.pwned=1> [x](javascript:window.pwned=1) ``` | $x$
+
+    <script>window.pwned=1</script>
+    """
+    a = "</code><script>window.pwned=1</script>"  # </pre><script>window.pwned=1</script>
+    b = """
+```
+<script>window.pwned=1</script>
+"""
+    c = "\u202egnp"
+    assert a == b
+'''
+
+
+def hostile_trace() -> Trace:
+    """Return a trace that holds every trick wherever a text can stand."""
+    made = Recording(LECTURE)
+    evil = made.call(made.frame("main"), "evil()", "evil")
+    values = [(trick[:2000], Value("str", trick, length=len(trick))) for trick in TRICKY]
+    values += [(f"o{n}", Value(trick[:2000], text=trick, note=trick[:500])) for n, trick in enumerate(TRICKY)]
+    values.append(("error", Value("error", text=FENCE)))
+    values.append(("list", Value("list", length=10, items=[Value("str", trick) for trick in TRICKY])))
+    values.append(("unit", Value("float", 1.0, unit=PWNED)))
+    values.append(("tensor", matrix(2, 2, storage=PWNED)))
+    meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], why=FENCE)
+    said = [_said(kind, trick) for trick in TRICKY for kind in ("text", "note", "link", "image", "table", "plot")]
+    made.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=said)
+    raised = Raised(PWNED, FENCE)
+    made.step(evil, "b = ", stdout=FENCE + TRICKY[6] + TRICKY[-1], warnings=TRICKY)
+    made.step(evil, "c = ", raised=raised)
+    sides = [(PWNED, Value("str", FENCE)), ("b", Value("str", TRICKY[-1]))]
+    made.step(evil, "assert", claim=Claim(FENCE, False, sides, message=FENCE, failed_runs=[PWNED]))
+    machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=TRICKY[2], peaks=[Peak(PWNED, 1.0, FENCE)])
+    run = Run("lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE])
+    return made.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
+
+
+def _said(kind: str, trick: str) -> Narrative:
+    if kind in ("text", "note"):
+        return Narrative(kind, text=trick)
+    if kind == "link":
+        return Narrative("link", url=trick, title=trick, authors=trick, date=trick, text=trick)
+    if kind == "image":
+        return Narrative("image", url=trick, title=trick, width=10)
+    if kind == "table":
+        return Narrative("table", title=trick, columns=[trick], rows=[[trick], [None]])
+    drawn = f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=1"><text>{trick}</text></svg>'
+    short = trick[:2000]
+    series = [Series(short, [short], [1.0], "bars")]
+    return Narrative("plot", title=trick, x_label=short, series=series, svg=drawn if len(trick) % 2 else None)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import math
+import random
+import re
+
+import pytest
+
+from trace_tools.rendering.formats import byte_size, duration, number, percent, quantity, spread, visible
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (6.3e24, "FLOP", "6.3e24 FLOP"),
+        (4.377e22, "FLOP", "4.377e22 FLOP"),
+        (989.5e12, "FLOP/s", "989.5 TFLOP/s"),
+        (1979e12, "FLOP/s", "1.979 PFLOP/s"),
+        (3.35e12, "B/s", "3.35 TB/s"),
+        (2_415_919_104, "B", "2.25 GiB"),
+        (8192, "B", "8 KiB"),
+        (80e9, "B", "80 GB"),  # said exactly by an SI prefix only
+        (123_456_789, "B", "117.7 MiB"),
+        (64, "B", "64 B"),
+        (0, "B", "0 B"),
+        (143.9262, "days", "143.9 days"),
+        (12_435_224, "s", "143.9 days"),
+        (0.0112, "s", "11.2 ms"),
+        (70_000_000_000, "parameters", "70,000,000,000 parameters"),
+        (0.25, "FLOP/B", "0.25 FLOP/B"),
+        (math.inf, "FLOP", "inf FLOP"),
+        (10**400, "B", "1e400 B"),
+        (-1536, "B", "-1.5 KiB"),
+    ],
+)
+def test_quantities_have_units_and_sensible_digits(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (6.0, "6.0"),
+        (1e-8, "1e-8"),
+        (143.92617, "143.926"),
+        (0.1 + 0.2, "0.3"),
+        (49152, "49,152"),
+        (1536, "1536"),
+        (True, "True"),
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+        (2**70, "1.18059e21"),
+        (-(10**20), "-1e20"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_a_printed_size_is_the_size() -> None:
+    factors = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+    numbers = random.Random(0)
+    for _ in range(2_000):
+        size = int(10 ** numbers.uniform(0, 12))
+        digits, unit = byte_size(size).split()
+        assert float(digits) * factors[unit] == pytest.approx(size, rel=6e-4)
+        assert float(digits) < 1024
+
+
+def test_a_printed_duration_is_the_duration() -> None:
+    factors = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "days": 86400e9}
+    numbers = random.Random(0)
+    for _ in range(2_000):
+        nanoseconds = 10 ** numbers.uniform(0, 17)
+        digits, unit = duration(nanoseconds).split()
+        assert float(digits) * factors[unit] == pytest.approx(nanoseconds, rel=6e-3)
+        assert re.fullmatch(r"[\d.]+(e\d)?", digits)
+
+
+def test_spread_is_the_median_and_half_the_range() -> None:
+    assert spread([11_200_000, 11_290_000, 11_200_000]) == "11.2 ms ± 0.4%"
+    assert spread([5]) == "5 ns"
+    assert spread([0, 0]) == "0 ns"
+    assert [percent(share) for share in (0, 0.0001, 0.004, 0.123, 2.3)] == ["0%", "< 0.1%", "0.4%", "12%", "230%"]
+
+
+def test_what_reorders_or_hides_text_is_shown_as_an_escape() -> None:
+    assert visible("a\u202eb\x00c\u2066\ufeff\x1b[31m") == "a\\u202eb\\u0000c\\u2066\\ufeff\\u001b[31m"
+    assert visible("é 漢字 👩‍💻\n\tλ") == "é 漢字 👩‍💻\n\tλ"

@@ -1,0 +1,202 @@
+"""The pages as a browser shows them: what it loads, where it puts things, what the keys do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rendering.hostile import hostile_trace
+from tests.rendering.test_document import failing, lecture
+from trace_tools.rendering.site import Rendered, render_site
+from trace_tools.schema import Narrative, Run, Step
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+WIDE, NARROW = (1280, 900), (390, 844)
+
+
+def _options() -> Any:
+    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if binary is None:
+        pytest.skip("no Chromium or Chrome is installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return options
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    options = _options()
+    driver = shutil.which("chromedriver")
+    os.environ.setdefault("SE_OFFLINE", "true")  # never fetch a driver
+    try:
+        opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver) if driver else None)
+    except Exception as error:  # whatever a browser that can't start raises
+        pytest.skip(f"the browser does not start: {str(error).splitlines()[0]}")
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Render a plain, a failing and a hostile lecture."""
+    out = tmp_path_factory.mktemp("site")
+    plain = lecture()
+    said = [
+        Narrative("text", text="# A heading\n\nMath: $\\frac{1}{2}$. " + "long" * 200),
+        Narrative("note", text="N."),
+    ]
+    frame = next(event.frame for event in plain.events if isinstance(event, Step) and event.line == 20)
+    plain.step(frame, "secret", narrative=said)
+    run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 61")
+    traces = [("plain", plain.trace()), ("failing", failing().trace(run=run)), ("hostile", hostile_trace())]
+    render_site([Rendered(trace, name) for name, trace in traces], out)
+    return out
+
+
+PAGES = ["index", "plain/index", "plain/00-first", "failing/01-second", "hostile/index", "hostile/00-evil"]
+
+
+def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "light") -> None:
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    browser.get("about:blank")
+    browser.get_log("browser"), browser.get_log("performance")
+    browser.get(page.as_uri())
+
+
+def ask(browser: Any, script: str, *arguments: Any) -> Any:
+    return browser.execute_script(f"return {script}", *arguments)
+
+
+def press(browser: Any, keys: str) -> None:
+    browser.find_element("tag name", "body").send_keys(keys)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_loads_nothing_but_itself_and_runs_nothing_but_its_script(browser: Any, site: Path, page: str) -> None:
+    show(browser, site / f"{page}.html")
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith("data:")] == [(site / f"{page}.html").as_uri()]
+    assert browser.get_log("browser") == []
+    assert ask(browser, "window.pwned") is None
+    assert ask(browser, "document.scripts.length") == 1
+    assert ask(browser, "getComputedStyle(document.querySelector('.bar')).position") == "sticky"  # the style applies
+
+
+def test_a_script_that_got_in_would_not_run(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    browser.execute_script(
+        "const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s);"
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.pwned = 1\">');"
+    )
+    assert ask(browser, "window.pwned") is None
+    assert "Content Security Policy" in browser.get_log("browser")[0]["message"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_narrow_page_does_not_scroll_sideways(browser: Any, site: Path, page: str) -> None:
+    show(browser, site / f"{page}.html", NARROW)
+    assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
+
+
+def boxes(browser: Any, row: str) -> tuple[dict[str, float], dict[str, float]]:
+    found = "const r = document.getElementById(arguments[0]);"
+    script = (
+        f"(() => {{ {found} return [r.children[0], r.children[1]].map(c => c.getBoundingClientRect().toJSON()) }})()"
+    )
+    code, beside = browser.execute_script(f"return {script.replace('arguments[0]', repr(row))}")
+    return code, beside
+
+
+def test_observations_stand_beside_their_line_and_fold_under_it_when_narrow(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    row = ask(browser, "document.querySelector('.row:has(.value)').id")
+    code, beside = boxes(browser, row)
+    assert beside["left"] >= code["right"] - 1 and abs(beside["top"] - code["top"]) < 1
+    show(browser, site / "plain" / "00-first.html", NARROW)
+    code, beside = boxes(browser, row)
+    assert beside["top"] >= code["bottom"] - 1 and beside["width"] > 300
+
+
+def test_dark_mode_follows_the_system_and_the_button(browser: Any, site: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    show(browser, site / "plain" / "00-first.html", scheme="dark")
+    dark = ask(browser, ground)
+    show(browser, site / "plain" / "00-first.html")
+    light = ask(browser, ground)
+    assert light != dark
+    browser.find_element("id", "theme").click()
+    assert ask(browser, ground) == dark
+    browser.find_element("id", "theme").click()
+    assert ask(browser, ground) == light
+    browser.execute_script("localStorage.clear()")
+
+
+def test_keys_move_the_current_line_and_the_address_follows(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    rows = ask(browser, "[...document.querySelectorAll('.row')].map(r => r.id)")
+    press(browser, "jjjk")
+    assert ask(browser, "document.querySelector('.row.current').id") == rows[1]
+    assert browser.current_url.endswith(f"#{rows[1]}")
+    press(browser, "j" * (len(rows) + 5))
+    assert ask(browser, "document.querySelectorAll('.row.current').length") == 1
+    assert ask(browser, "document.querySelector('.row.current').id") == rows[-1]
+
+
+def test_an_address_opens_what_it_points_into(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    inner = ask(browser, "document.querySelector('details.called .row').id")
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = false)")
+    browser.execute_script(f"location.hash = '#{inner}'")
+    browser.implicitly_wait(1)
+    assert browser.find_element("css selector", f"#{inner}.current").is_displayed()
+    browser.implicitly_wait(0)
+
+
+def test_a_value_opens_its_details_from_the_keyboard(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    summary = browser.find_element("css selector", "details.value > summary")
+    assert not browser.find_element("css selector", "details.value .facts").is_displayed()
+    summary.send_keys("\n")
+    assert browser.find_element("css selector", "details.value .facts").is_displayed()
+
+
+def test_math_is_set(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    box = ask(browser, "document.querySelector('mfrac').getBoundingClientRect().toJSON()")
+    assert box["height"] > 15 and ask(browser, "document.querySelector('mfrac').namespaceURI").endswith("MathML")
+
+
+def test_a_failure_is_in_sight(browser: Any, site: Path) -> None:
+    show(browser, site / "failing" / "01-second.html")
+    notice = browser.find_element("css selector", ".notice.failed")
+    assert notice.is_displayed() and "ended in this section with ValueError" in notice.text
+    notice.find_element("tag name", "a").click()
+    assert browser.find_element("css selector", ".row.current + .under .failure").is_displayed()
+
+
+def test_print_shows_the_text_without_the_chrome(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html", (720, 1000))  # about a sheet of A4
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    for selector in (".bar", ".contents"):
+        assert not browser.find_element("css selector", selector).is_displayed()
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert ask(browser, "[...document.querySelectorAll('details.called')].every(d => d.open)")
+    row = ask(browser, "document.querySelector('.row:has(.value)').id")
+    code, beside = boxes(browser, row)
+    assert beside["left"] >= code["right"] - 1  # notes stay in the margin on paper
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trace_tools.rendering.pictures import read_picture
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    inside = tmp_path / "lecture"
+    (inside / "images").mkdir(parents=True)
+    (inside / "images" / "Loss curve.png").write_bytes(PNG)
+    (inside / "drawing.svg").write_text("<?xml version='1.0'?>\n<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (inside / "notes.txt").write_text("secret")
+    (tmp_path / "outside.png").write_bytes(PNG)
+    (inside / "link.png").symlink_to(tmp_path / "outside.png")
+    (inside / "big.png").write_bytes(PNG + bytes(200_000))
+    return inside
+
+
+def test_an_image_beside_the_lecture_is_read(folder: Path) -> None:
+    picture = read_picture(folder, "images/Loss%20curve.png")
+    assert picture is not None and picture.content == PNG
+    assert picture.name.startswith("loss-curve-") and picture.name.endswith(".png")
+    assert picture.inline is not None and picture.inline.startswith("data:image/png;base64,")
+    drawing = read_picture(folder, "drawing.svg")
+    assert drawing is not None and drawing.media == "image/svg+xml"
+
+
+def test_a_large_image_is_a_file_of_its_own(folder: Path) -> None:
+    picture = read_picture(folder, "big.png")
+    assert picture is not None and picture.inline is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "../outside.png",
+        "images/../../outside.png",
+        "..%2Foutside.png",
+        "link.png",
+        "notes.txt",
+        "missing.png",
+        "images",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "https://example.org/a.png",
+        "//example.org/a.png",
+        "javascript:alert(1)",
+        "a\x00.png",
+        "..\\outside.png",
+        "",
+        "x" * 5_000,
+    ],
+)
+def test_everything_else_is_refused(folder: Path, address: str) -> None:
+    assert read_picture(folder, address) is None
+
+
+def test_without_a_folder_there_are_no_images() -> None:
+    assert read_picture(None, "a.png") is None

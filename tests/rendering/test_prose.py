@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+from trace_tools.rendering.markdown_text import code_span, escape, fenced, to_markdown
+from trace_tools.rendering.prose import headings, math, safe_url, to_html
+
+RICH = """
+    A *tensor* is a **window**; $C = 6ND$, `x|y`, ~~no~~, [ZeRO](https://arxiv.org/abs/1910.02054).
+    Costs $3 and $4.
+
+    # A *heading*
+
+    1. one
+       - nested `a`
+
+         and more
+    2. two
+
+    > quoted
+    >
+    > - inside
+
+    ```python
+    x = "```"
+    ```
+
+    | a | b |
+    |---|--:|
+    | 1 | `c` |
+
+    $$
+    \\frac{a}{b} < 1
+    $$
+"""
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](data:text/html,<script>alert(1)</script>)",
+    "[x](vbscript:x)",
+    "![x](javascript:alert(1))",
+    "![x](https://example.org/a.png)",
+    '<https://a.b/"onmouseover=alert(1)>',
+    "[x](https://a.b '\"><script>alert(1)</script>')",
+    "$\\text{<script>alert(1)</script>}$",
+    "$\\href{javascript:alert(1)}{x}$",
+    "$$\\style{background:url(https://a.b)}{x}$$",
+    "$\\class{k}{x}$",
+    "```html\n</code></pre><script>alert(1)</script>\n```",
+    '``` "><script>\nx\n```',
+    "    <script>alert(1)</script>",
+    "| <b>a</b> |\n|---|\n| <script>alert(1)</script> |",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;script&#62;alert(1)",
+    "</details></div><style>*{display:none}</style>",
+    "a\u202egpj.exe\u2028<script>",
+    "[ref]: javascript:alert(1)\n\n[ref]",
+    "<svg onload=alert(1)>",
+    "<!-- --><script>alert(1)</script>",
+    "x" * 3000 + "<script>",
+    "*" * 5000,
+    "[" * 3000,
+    "> " * 200 + "deep",
+]
+
+HARMLESS = set(
+    re.findall(
+        r"\w+",
+        "a p em strong code pre ul ol li blockquote table thead tbody tr th td hr br s h2 h3 h4 h5 h6 img div "
+        "math mrow mi mn mo mtext msup msub mfrac mtable mtr mtd mspace mstyle",
+    )
+)
+
+
+class Tags(HTMLParser):
+    """Collects what a browser's parser would make of a text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_in_prose_becomes_live_html(text: str) -> None:
+    for tag, attributes in Tags(to_html(text)).tags:
+        assert tag in HARMLESS
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+        for name in ("href", "src"):
+            assert (attributes.get(name) or "").split(":")[0] in ("", "https", "http")
+        assert tag != "img"  # no image is beside a lecture that isn't there
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_in_prose_becomes_html_in_markdown(text: str) -> None:
+    permissive = MarkdownIt("commonmark", {"html": True}).enable("table").use(dollarmath_plugin)
+    tokens = permissive.parse(to_markdown(text))
+    inner = [child for token in tokens for child in token.children or []]
+    assert not [token for token in (*tokens, *inner) if token.type.startswith("html")]
+    links = [str(t.attrs.get("href", t.attrs.get("src", ""))) for t in inner if t.type in ("link_open", "image")]
+    assert all(link.startswith(("https:", "http:")) for link in links)
+
+
+def test_markdown_says_the_same_as_the_html() -> None:
+    assert to_html(to_markdown(RICH)).split() == loose(to_html(RICH)).split()
+
+
+def loose(html: str) -> str:
+    """A list written back has blank lines between its items: each holds a paragraph."""
+    return html.replace("<li>one<ul>", "<li><p>one</p>\n<ul>").replace("<li>two</li>", "<li><p>two</p>\n</li>")
+
+
+def test_indentation_of_a_docstring_does_not_count() -> None:
+    assert "<pre>" not in to_html("First.\n\n        Second.\n        Third.")
+
+
+def test_headings_are_below_the_pages_own() -> None:
+    assert headings(RICH) == [(1, "A heading")]
+    assert '<h2 id="here">A <em>heading</em></h2>' in to_html(RICH, ["here"])
+    assert "\n## A *heading*\n" in to_markdown(RICH)
+
+
+def test_math_is_mathml_or_its_tex() -> None:
+    assert "<mfrac>" in math(r"\frac{a}{b}") and 'display="block"' in math("a", display=True)
+    assert math(r"a < b & c").count("<mo>&lt;</mo>") == 1
+    for bad in (r"\unknown{x}", r"\href{x}{y}", "x" * 10_000):
+        assert math(bad).startswith('<code class="tex">')
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://a.b/c?d=e#f", "http://a.b", "mailto:a@b.c", "page.html", "../x/y.png", "#place", "a/b:c"],
+)
+def test_safe_links(url: str) -> None:
+    assert safe_url(url) == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "JAVASCRIPT:x",
+        " javascript:x",
+        "java\tscript:x",
+        "\x01javascript:x",
+        "data:text/html,x",
+        "vbscript:x",
+        "file:///etc/passwd",
+        "//evil.example",
+        "\\\\evil",
+        "https:evil",
+        "a:b",
+        "https://a b",
+        "https://[bad",
+        "https://a\u202eb",
+    ],
+)
+def test_links_that_are_refused(url: str) -> None:
+    assert safe_url(url) is None
+
+
+def test_no_text_ends_a_fence_or_a_code_span() -> None:
+    for text in ("```", "````\nx", "`", "a ``b`` c", "~~~", "", "`` ` ``"):
+        [token] = [t for t in MarkdownIt().parse(fenced(text)) if t.type == "fence"]
+        assert token.content.rstrip("\n") == text.rstrip("\n")
+        if text.strip() and "\n" not in text:
+            [inline] = [t for t in MarkdownIt().parse("a " + code_span(text)) if t.type == "inline"]
+            assert [c.content for c in inline.children or [] if c.type == "code_inline"] == [text]
+
+
+def test_escaped_text_means_itself() -> None:
+    for text in ("*a* _b_ `c` [d](e) <f> $g$ | ~~h~~ \\ &amp; &lt;", "a\\*b", "![x](y)"):
+        [inline] = [t for t in MarkdownIt().enable("table").parse("x " + escape(text)) if t.type == "inline"]
+        assert [c.type for c in inline.children or [] if c.type not in ("text", "text_special")] == []
+        assert "".join(c.content for c in inline.children or []) == "x " + text

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.rendering.recording import Recording
+from tests.rendering.test_document import LECTURE, failing, lecture
+from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.file_format import trace_file
+from trace_tools.rendering.site import Rendered, render_files, render_folder, render_site
+from trace_tools.schema import Machine, Narrative, Run
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: Path) -> None:
+    changed = render_site([Rendered(lecture().trace(), "cpu", LECTURE)], tmp_path)
+    pages = {"index.html", "index.md", "cpu/index.html", "cpu/index.md", "cpu/00-first.html", "cpu/00-first.md"}
+    assert names(tmp_path) == pages | {".pages", "cpu/.pages"}
+    assert {str(path.relative_to(tmp_path)) for path in changed} == pages
+
+
+def test_rendering_again_changes_nothing(tmp_path: Path) -> None:
+    site = [Rendered(lecture().trace(), "cpu"), Rendered(failing().trace(), "h200")]
+    render_site(site, tmp_path)
+    before = {name: (tmp_path / name).stat().st_mtime_ns for name in names(tmp_path)}
+    assert render_site(site, tmp_path) == []
+    assert {name: (tmp_path / name).stat().st_mtime_ns for name in names(tmp_path)} == before
+
+
+def test_pages_of_sections_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    render_site([Rendered(failing().trace(), "cpu")], tmp_path)
+    (tmp_path / "cpu" / "trace.yaml").write_text("kept")
+    (tmp_path / "cpu" / "02-my-own.html").write_text("kept")
+    (tmp_path / "kept.md").write_text("kept")
+    with (tmp_path / "cpu" / ".pages").open("a") as manifest:
+        manifest.write("../kept.md\n/etc/passwd\ntrace.yaml\nfigures/../trace.yaml\n")
+    render_site([Rendered(lecture().trace(), "cpu")], tmp_path)
+    left = names(tmp_path)
+    assert "cpu/01-second.html" not in left and "cpu/01-second.md" not in left
+    assert {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md", "cpu/00-first.html"} <= left
+
+
+def test_a_partial_trace_has_its_own_pages_and_a_line_on_the_complete_ones(tmp_path: Path) -> None:
+    run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="killed by SIGKILL")
+    partial = failing().trace(run=run)
+    render_site([Rendered(lecture().trace(), "cpu"), Rendered(partial, "cpu", partial=True)], tmp_path)
+    assert 'href="partial/index.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
+    for page in ("00-first", "01-second", "index"):
+        text = (tmp_path / "cpu" / "partial" / f"{page}.html").read_text()
+        assert "This trace is partial: killed by SIGKILL" in text
+        assert 'href="../../index.html"' in text
+    assert "cpu/partial/index.html" in (tmp_path / "index.html").read_text()
+
+
+def test_each_page_links_to_the_same_section_on_other_machines(tmp_path: Path) -> None:
+    other = replace(failing().trace(), machine=Machine("NVIDIA H200", "nvidia-h200", "cuda"))
+    render_site([Rendered(lecture().trace(), "cpu"), Rendered(other, "nvidia-h200")], tmp_path)
+    assert 'href="../nvidia-h200/00-first.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
+    assert 'href="../cpu/index.html"' in (tmp_path / "nvidia-h200" / "01-second.html").read_text()
+    listed = (tmp_path / "index.md").read_text()
+    assert "[A processor](cpu/index.md)" in listed and "[NVIDIA H200](nvidia-h200/01-second.md)" in listed
+
+
+def test_links_between_pages_lead_somewhere(tmp_path: Path) -> None:
+    import re
+
+    made = [Rendered(failing().trace(), "cpu"), Rendered(lecture().trace(), "h200")]
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "trace.yaml").write_text("")
+    render_site(made, tmp_path)
+    for name in names(tmp_path):
+        text = (tmp_path / name).read_text()
+        pattern = r'href="([^"#]+)' if name.endswith(".html") else r"\]\(([^)#]+)"
+        for link in re.findall(pattern, text) if name.endswith((".html", ".md")) else ():
+            if not link.startswith(("http", "data:")):
+                assert (tmp_path / name).parent.joinpath(link).exists(), (name, link)
+
+
+def test_images_beside_the_lecture_are_copied_and_inlined(tmp_path: Path) -> None:
+    (tmp_path / "lecture").mkdir()
+    (tmp_path / "lecture" / "loss.png").write_bytes(PNG)
+    made = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
+    narrative = [Narrative("image", url=name, title=name) for name in ("loss.png", "../secret.png")]
+    made.step(made.call(made.frame("main"), "f()", "f"), "g()", narrative=narrative)
+    out = tmp_path / "out"
+    render_site([Rendered(made.trace(), "cpu", lecture_folder=tmp_path / "lecture")], out)
+    [copied] = [name for name in names(out) if name.startswith("cpu/figures/")]
+    assert (out / copied).read_bytes() == PNG
+    assert f"]({copied.removeprefix('cpu/')})" in (out / "cpu" / "00-f.md").read_text()
+    assert 'src="data:image/png;base64,' in (out / "cpu" / "00-f.html").read_text()
+
+
+@pytest.mark.parametrize("slug", ["", "..", "a/b", "/tmp/x", ".hidden", "a\\b"])
+def test_a_folder_name_that_climbs_is_refused(tmp_path: Path, slug: str) -> None:
+    with pytest.raises(UsageError, match="can't be a folder's name"):
+        render_site([Rendered(lecture().trace(), slug)], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_can_not_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "cpu").write_text("a file in the way")
+    with pytest.raises(UsageError, match="can't be written"):
+        render_site([Rendered(lecture().trace(), "cpu")], tmp_path)
+
+
+def test_a_folder_of_traces_is_rendered_with_the_lecture_beside_it(tmp_path: Path) -> None:
+    out = tmp_path / "rendered"
+    for slug in ("cpu", "h200", "h200/partial"):
+        (out / slug).mkdir(parents=True)
+        trace_file.write(lecture().trace(), out / slug / "trace.yaml")
+    (tmp_path / "lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
+    assert render_folder(out) == out / "index.html"
+    assert "Good day." in (out / "cpu" / "00-first.html").read_text()
+    assert (out / "h200" / "partial" / "00-first.html").exists()
+    assert "partial/index.html" in (out / "h200" / "index.html").read_text()
+
+
+def test_files_are_rendered_where_they_lie_or_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "rendered" / "mine" / "trace.yaml"
+    path.parent.mkdir(parents=True)
+    trace_file.write(lecture().trace(), path)
+    assert list(render_files([path], None)) == [str(tmp_path / "rendered" / "index.html")]
+    assert (path.parent / "00-first.html").exists()
+    assert list(render_files([path], tmp_path / "out")) == [str(tmp_path / "out" / "index.html")]
+    assert (tmp_path / "out" / "cpu" / "00-first.html").exists()
+    bad = tmp_path / "rendered" / "bad.yaml"
+    bad.write_text("- [")
+    with pytest.raises(TraceFileError):
+        list(render_files([bad], None))

@@ -1,0 +1,246 @@
+"""Clocks that only the lecture moves, loops whose counts are known and `sys.settrace` say what steps there were."""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.probed import Probed
+from tests.test_instrument import programs
+from trace_tools import frames, recorder
+from trace_tools.recorder import Instruments
+
+UNLIMITED = 10**9
+
+
+class Clock:
+    """A clock in ns that only `work` moves."""
+
+    def __init__(self) -> None:
+        self.now = 1
+
+    def __call__(self) -> int:
+        return self.now
+
+    def work(self, ns: int) -> int:
+        self.now += ns
+        return ns
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(frames, "clock", clock)
+    monkeypatch.setattr(recorder, "clock", clock)
+    return clock
+
+
+@pytest.fixture
+def trace(tmp_path: Path, clock: Clock) -> Callable[..., Probed]:
+    """Run a source's `main` with probes; `work(ns)` in it is all that takes time."""
+    journals = iter(range(100))
+
+    def run(text: str, **settings: Any) -> Probed:
+        given = {"work": clock.work, **settings.pop("given", {})}
+        return Probed(text, "lecture.py", tmp_path / f"{next(journals)}.journal", given=given, **settings).main()
+
+    return run
+
+
+Trace = Callable[..., Probed]
+
+
+# ------------------------------------------------------------------------------ steps
+
+SCENES = """
+def main():
+    x = work(1)
+    for i in range(3):
+        if i == 1:
+            continue
+        x += work(10)
+    n = 2
+    while n > 0:
+        n -= 1
+    with Manager() as m:
+        work(100)
+    try:
+        helper(-1)
+    except ValueError:
+        work(1000)
+    else:
+        work(1)
+    finally:
+        work(5)
+    return helper(2) + work(7)
+
+class Manager:
+    def __enter__(self): work(20); return self
+    def __exit__(self, *args): work(30)
+
+def helper(x):
+    work(3)
+    if x < 0:
+        raise ValueError("negative")
+    return work(x)
+"""
+
+
+def test_every_execution_is_a_step(trace: Trace) -> None:
+    lecture = trace(SCENES)
+    executed = Counter({"x = work(1)": 1, "for i": 4, "if i == 1": 3, "continue": 1, "x += work(10)": 2, "n = 2": 1,
+                        "while n": 3, "n -= 1": 2, "with Manager": 1, "work(100)": 1, "helper(-1)": 1,
+                        "work(1000)": 1, "work(5)": 1, "return helper": 1, "work(3)": 2, "if x < 0": 2,
+                        "raise": 1, "return work(x)": 1})  # fmt: skip
+    assert {code: len(lecture.steps(code)) for code in executed} == executed
+    assert [step.execution for step in lecture.steps("for i")] == [1, 2, 3, 4]
+    assert [step.execution for step in lecture.steps("work(3)")] == [1, 1]  # in two frames
+    main = lecture.frames("main")[0].id
+    in_order = sorted((s for s in lecture.run.steps.values() if s.frame == main), key=lambda step: step.seq)
+    assert [lecture.source.statements[s.statement].line for s in in_order][:9] == [3, 4, 5, 7, 4, 5, 6, 4, 5]
+
+
+def test_steps_have_the_time_of_what_they_did(trace: Trace) -> None:
+    lecture = trace(SCENES)
+    times = {code: [step.ns for step in lecture.steps(code)] for code in
+             ("x = work(1)", "x += work(10)", "with Manager", "work(100)", "helper(-1)", "work(1000)", "work(5)",
+              "return helper", "work(3)", "raise", "return work(x)", "while n")}  # fmt: skip
+    assert times == {
+        "x = work(1)": [1], "x += work(10)": [10, 10], "with Manager": [50], "work(100)": [100], "helper(-1)": [3],
+        "work(1000)": [1000], "work(5)": [5], "return helper": [12], "work(3)": [3, 3], "raise": [0],
+        "return work(x)": [2], "while n": [0, 0, 0],
+    }  # fmt: skip
+
+
+def test_recording_is_in_no_step(trace: Trace, clock: Clock) -> None:
+    """Whether describing a value takes no time or a second, steps last as long; so do inspected expressions."""
+    text = """
+def main():
+    whole()  # @inspect work(4)
+
+def whole():
+    for i in range(120):  # @inspect i, part(work(50))
+        x = part(i)  # @inspect x, i
+        assert part(1) < 3 and x == x, "never"
+    with Manager():  # @inspect i, work(60)
+        if x: raise KeyError(x)  # @inspect work(70)
+    y: int = 3  # @inspect y
+    assert Manager() is not None
+    return part(5)  # @inspect work(80)
+
+def part(n):  # @inspect n, work(90)
+    work(10)  # @inspect n, work(90)
+    return n
+
+class Manager:
+    def __enter__(self): return work(7)
+    def __exit__(self, *args): return bool(work(8))
+"""
+
+    def slow(seconds: int) -> Any:
+        def describe(value: object) -> Any:
+            clock.work(seconds * 10**9)
+            return {"type": "int", "value": 1}
+
+        def error(error: BaseException) -> Any:
+            clock.work(seconds * 10**9)
+            return {"type": "error", "text": ""}
+
+        return Instruments(types.SimpleNamespace(describe=describe, error=error))
+
+    fast, slowed = (trace(text, instruments=slow(seconds), limit=UNLIMITED) for seconds in (0, 1))
+    assert [(s.statement, s.ns) for s in slowed.run.steps.values()] == [
+        (s.statement, s.ns) for s in fast.run.steps.values()
+    ]
+    [whole] = slowed.steps("whole()")
+    assert whole.ns == 120 * (10 + 10) + 7 + 8 + 10
+    assert {step.ns for step in slowed.steps("x = part(i)")} == {10}
+    assert len(slowed.steps("work(10)")) == 120 * 2 + 1
+
+
+def test_recording_takes_little_time(tmp_path: Path) -> None:
+    """On the real clock: a step with many calls below it lasts about as long as it does plainly."""
+    text = """
+import time
+def main():
+    for i in range(3):
+        many()
+def many():
+    for i in range(3000): one(i)
+def one(i):
+    x = i  # @inspect x
+    return sum(range(20))
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
+    started = time.perf_counter_ns()
+    lecture.main()
+    took = time.perf_counter_ns() - started
+    module = types.ModuleType("plain")
+    exec(text, vars(module))
+    plainly = min(timed(module.many) for _ in range(5))
+    many = min(step.ns or 0 for step in lecture.steps("many()"))
+    assert plainly < many * 2
+    assert many < plainly + took / 3 / 2, "less than half of what recording takes is in the step"
+
+
+def timed(call: Callable[[], object]) -> int:
+    started = time.perf_counter_ns()
+    call()
+    return time.perf_counter_ns() - started
+
+
+def test_lines_are_those_that_settrace_sees(tmp_path: Path) -> None:
+    check_against_settrace(SCENES.replace("work", "int"), tmp_path)
+
+
+@given(programs())
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_random_programs_have_the_steps_that_settrace_sees(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    check_against_settrace(text, tmp_path_factory.mktemp("steps"))
+
+
+def check_against_settrace(text: str, folder: Path) -> None:
+    """Compare, by line and function, how often the statements that begin a line were executed."""
+    lecture = Probed(text, "lecture.py", folder / "x.journal", (), limit=UNLIMITED, frames=UNLIMITED).main()
+    first_on_line = {s.line: s.number for s in reversed(lecture.source.statements)}
+    counted = {s.number: s.line for s in lecture.source.statements if is_compared(s, first_on_line)}
+    found = Counter(counted[step.statement] for step in lecture.run.steps.values() if step.statement in counted)
+    seen = lines_seen(text)
+    assert found == Counter({line: seen[line] for line in counted.values() if seen[line]})
+
+
+def is_compared(statement: Any, first_on_line: dict[int, int]) -> bool:
+    """`with` lines are seen again at the exit, those of classes and the module at times of their own."""
+    kind = type(statement.node).__name__
+    is_first = first_on_line[statement.line] == statement.number
+    return is_first and kind not in ("With", "Try", "ClassDef", "FunctionDef") and statement.function != "<module>"
+
+
+def lines_seen(text: str) -> Counter[int]:
+    seen: Counter[int] = Counter()
+    module = types.ModuleType("plain")
+    exec(compile(text, "settrace.py", "exec", dont_inherit=True), vars(module))
+
+    def local(frame: types.FrameType, event: str, arg: object) -> Any:
+        if event == "line":
+            seen[frame.f_lineno] += 1
+        return local
+
+    def called(frame: types.FrameType, event: str, arg: object) -> Any:
+        return local if frame.f_code.co_filename == "settrace.py" else None
+
+    before = sys.gettrace()
+    sys.settrace(called)
+    try:
+        module.main()
+    finally:
+        sys.settrace(before)
+    return seen

@@ -1,0 +1,232 @@
+"""What differs between two traces, as one value: `compare` makes it, every report reads it.
+
+    Difference
+      settings   what was set, installed or built in differently
+      functions  which function of A is which of B, renamed or moved ones among them
+      frames     calls, matched as a tree
+      rows       executions of statements, in the order of the lecture
+        findings   what is not the same about values, claims, memory, FLOPs, steps, output
+        time       how the durations compare
+
+A side that has no counterpart is `None`. Steps and frames are the traces' own. "A" is what is compared
+with (the base), "B" what is looked at: ratios are B / A, so more than 1 is slower.
+
+    difference.rows[12].findings[0]
+    # Finding("values", "changed", "y.stride()", a="(4, 1)", b="(1, 4)", detail="item 0: 4 → 1", matters=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from trace_tools.schema import Frame, Step, Trace
+
+Aspect = Literal["claims", "values", "time", "memory", "flops", "steps", "output"]
+ASPECTS: tuple[Aspect, ...] = ("claims", "values", "time", "memory", "flops", "steps", "output")
+
+Verdict = Literal[
+    "same",
+    "varies",  # between the passes of A or of B
+    "random",  # it follows from a device's generator in A or B
+    "rounding",  # within the tolerance for its dtype
+    "changed",
+    "faster",
+    "slower",
+    "no difference detected",  # which is not "same"
+    "not judged",  # and `why` says why
+    "ratio",  # of times on different machines: everything differs
+    "claim flipped",
+    "only in A",
+    "only in B",
+]
+VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two traces: how it was named, and what its file no longer had of it."""
+
+    name: str  # the file's path, or REV:path
+    trace: Trace
+    notes: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """A short name: the machine's folder."""
+        return self.trace.machine.slug
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Something that was not the same before the lecture began."""
+
+    group: Literal["setting", "version", "machine", "source"]
+    name: str  # "seed", "torch", "threads", "lecture.py"
+    a: str | None  # None: there is none on that side
+    b: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing about one execution that is not the same on both sides."""
+
+    aspect: Aspect
+    verdict: Verdict
+    name: str  # the expression, the claim's source, "peak bytes", "FLOPs", "executions", "printed"
+    a: str | None = None  # what it was, one line
+    b: str | None = None
+    detail: str | None = None  # what exactly differs, or by how much
+    matters: bool = False  # it makes the exit code 1, where nothing else was asked for
+    size: float = 0.0  # of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
+    cause: int | None = None  # the row that explains this one: where a leak began, the statement inside a call
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFinding:
+    """How the durations of one execution compare; medians over processes, ratios B / A."""
+
+    verdict: Verdict  # "faster", "slower", "no difference detected", "not judged", "ratio"
+    clock: Literal["device", "host", "launch"]
+    a_ns: float
+    b_ns: float
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None  # of the ratio, 95%
+    p: float | None = None  # of no difference
+    adjusted_p: float | None = None  # after Benjamini–Hochberg
+    detectable: float | None = None  # the smallest ratio (above 1) that would probably have been called
+    a_share: float | None = None  # of its own machine's roof, compute or memory, whichever it came nearer to
+    b_share: float | None = None
+    roof: str | None = None  # which: "memory", "bfloat16"; "A: …, B: …" where they differ
+    why: str | None = None  # it was not judged
+    cause: int | None = None  # the row, inside this one's call, where most of the difference is
+
+    @property
+    def matters(self) -> bool:
+        """Whether it makes the exit code 1: a verdict on one machine."""
+        return self.verdict in ("faster", "slower")
+
+    @property
+    def change_ns(self) -> float:
+        """How much longer B took (ns); negative when it was faster."""
+        return self.b_ns - self.a_ns
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionMatch:
+    """Which function of A is which of B."""
+
+    a: str | None  # qualified names; "<module>" for the module itself
+    b: str | None
+    a_source: int = 0  # numbers of the traces' sources
+    b_source: int = 0
+    how: Literal["same", "edited", "renamed", "moved", "only in A", "only in B"] = "same"
+    similarity: float = 1.0  # share of their statements that are alike
+    variables: tuple[tuple[str, str], ...] = ()  # renamed: (in A, in B)
+
+
+@dataclass(frozen=True, slots=True)
+class FramePair:
+    """One call, in A, in B or in both; `parent` is the row that made it (None: nothing traced did)."""
+
+    a: Frame | None
+    b: Frame | None
+    parent: int | None
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One execution of one statement, in A, in B or in both; `frame` is its place in `Difference.frames`."""
+
+    number: int  # its place in `Difference.rows`
+    frame: int
+    a: Step | None
+    b: Step | None
+    edited: bool = False  # the statement's code is not the same
+    findings: tuple[Finding, ...] = ()  # without what is the same
+    time: TimeFinding | None = None
+
+    @property
+    def step(self) -> Step:
+        """The step of B, or of A where B has none."""
+        step = self.b or self.a
+        assert step is not None
+        return step
+
+    @property
+    def matters(self) -> bool:
+        """Whether anything here makes the exit code 1."""
+        return any(f.matters for f in self.findings) or (self.time is not None and self.time.matters)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStatistics:
+    """How times were judged, and how finely they could have been."""
+
+    judged: int  # steps with a verdict
+    different: int  # of them faster or slower
+    not_judged: tuple[tuple[str, int], ...]  # (why, how many steps)
+    a_processes: int  # the most a step has
+    b_processes: int
+    noise: float | None = None  # pooled standard deviation of log medians between processes; 0.03 is about 3%
+    degrees_of_freedom: float | None = None  # of the prior that each step's variance is shrunk towards
+    detectable: float | None = None  # the smallest ratio that half of the judged steps would have shown
+    passes_for_20_percent: int | None = None  # processes a side that would find a 20% change in half of them
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Within which two numbers of a dtype count as equal: |b − a| ≤ absolute + relative · |a|."""
+
+    dtype: str
+    relative: float
+    absolute: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Everything that differs between two traces."""
+
+    a: Side
+    b: Side
+    same_machine: bool
+    same_source: bool
+    settings: tuple[Setting, ...]
+    functions: tuple[FunctionMatch, ...]
+    frames: tuple[FramePair, ...]
+    rows: tuple[Row, ...]
+    times: TimeStatistics
+    counts: tuple[tuple[Aspect, Verdict, int], ...]  # how often each verdict was given, "same" included
+    tolerances: tuple[Tolerance, ...]  # those that were used
+    notes: tuple[str, ...] = ()  # a partial trace, what was not compared and why
+    ignored: tuple[str, ...] = ()  # what --only and --ignore left out
+
+    @property
+    def matters(self) -> bool:
+        """Whether anything differs that matters: exit code 1."""
+        return any(row.matters for row in self.rows)
+
+    def findings(self, aspect: Aspect) -> Iterator[tuple[Row, Finding]]:
+        """Yield every finding of one aspect with its row, in the order of the lecture."""
+        for row in self.rows:
+            for finding in row.findings:
+                if finding.aspect == aspect:
+                    yield row, finding
+
+    def function_of(self, row: Row) -> str:
+        """Return the qualified name of the function a row ran in, as B calls it if it has it."""
+        pair = self.frames[row.frame]
+        frame = pair.b or pair.a
+        assert frame is not None
+        return frame.function
+
+    def source_line(self, row: Row) -> str:
+        """Return the text of a row's line, stripped, as B has it if it does."""
+        pair, on_b = self.frames[row.frame], row.b is not None
+        frame, side = (pair.b, self.b) if on_b else (pair.a, self.a)
+        assert frame is not None
+        lines = side.trace.sources[frame.source].text.splitlines()
+        line = row.step.line
+        return lines[line - 1].strip() if line <= len(lines) else ""

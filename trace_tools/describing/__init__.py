@@ -1,0 +1,1 @@
+"""Objects → plain data, without changing anything in the lecture."""

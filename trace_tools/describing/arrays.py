@@ -1,0 +1,147 @@
+"""NumPy array → the file form of its `Value`.
+
+describe_array(numpy.eye(2), StorageLabels(), Limits(), Budget(Limits()))
+# ({"type": "ndarray", "tensor": {"dtype": "float64", "shape": [2, 2], "device": "cpu", "bytes": 32,
+#   "strides": [2, 1], "offset": 0, …, "storage": "s1", "storage_bytes": 32, "elements": [1.0, …]}}, [])
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from trace_tools.describing.element_statistics import Reading, corner_shape, summarize
+from trace_tools.describing.limits import Budget, Limits
+from trace_tools.describing.safe_repr import class_name
+from trace_tools.describing.storage_labels import StorageLabels
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+BLOCK = 2**18  # elements: temporaries of 6 MiB, which fits a cache
+
+
+def describe_array(a: Array, labels: StorageLabels, limits: Limits, budget: Budget) -> tuple[dict[str, Any], list[Any]]:
+    """Return the value of `a`, and its first elements where they are objects to be described in turn."""
+    kind = type(a)
+    name = "ndarray" if kind is np.ndarray else class_name(kind)
+    notes = ["without its mask"] if issubclass(kind, np.ma.MaskedArray) else []
+    a = np.ndarray.view(a, np.ndarray)  # leaves the subclass behind
+    tensor = _metadata(a, labels)
+    members: list[Any] = []
+    with np.errstate(all="ignore"):
+        if a.dtype.kind in "OV":
+            members = [a.flat[i] for i in range(min(a.size, limits.items))]
+        elif a.size <= limits.elements:
+            tensor["elements"] = _elements(a)
+        else:
+            _sample(a, tensor, budget, notes)
+    budget.size -= len(tensor.get("elements", tensor.get("corner", ())))
+    value: dict[str, Any] = {"type": name, "tensor": tensor}
+    if notes:
+        value["note"] = "; ".join(notes)
+    return value, members
+
+
+def describe_scalar(scalar: np.generic) -> dict[str, Any]:
+    """Return the value of a NumPy scalar: its text, and its number or string where Python has an equal one."""
+    kind = type(scalar)
+    value: dict[str, Any] = {"type": "bool_" if kind is np.bool_ else class_name(kind)}  # NumPy 2 calls it bool
+    item = scalar.item()
+    if type(item) in (bool, int, float):
+        value["value"] = item
+    value["text"] = str(scalar)
+    return value
+
+
+def _metadata(a: Array, labels: StorageLabels) -> dict[str, Any]:
+    tensor: dict[str, Any] = {
+        "dtype": a.dtype.name if a.dtype.isnative and a.dtype.kind != "V" else str(a.dtype),
+        "shape": list(a.shape),
+        "device": "cpu",
+        "bytes": a.nbytes,
+        "contiguous": bool(a.flags.c_contiguous),
+    }
+    if a.itemsize and not any(stride % a.itemsize for stride in a.strides):  # else a field of a record
+        tensor["strides"] = [stride // a.itemsize for stride in a.strides]
+    _locate(a, tensor, labels)
+    return tensor
+
+
+def _locate(a: Array, tensor: dict[str, Any], labels: StorageLabels) -> None:
+    """Add the storage label of the memory under `a`, and where in it `a` begins."""
+    owner: Array = a
+    base: Any = a.base
+    while issubclass(type(base), np.ndarray):
+        owner, base = base, base.base
+    start = _address(owner)
+    torch = sys.modules.get("torch")
+    if torch is not None and issubclass(type(base), getattr(torch, "Tensor", ())):
+        from trace_tools.describing.tensors import storage_place
+
+        tensor["storage"], start, tensor["storage_bytes"] = storage_place(base, labels)
+    elif owner.size:
+        tensor["storage"], tensor["storage_bytes"] = _label(owner, start, labels), owner.nbytes
+    else:
+        return
+    if a.itemsize and (_address(a) - start) % a.itemsize == 0:
+        tensor["offset"] = (_address(a) - start) // a.itemsize
+
+
+def _label(owner: Array, start: int, labels: StorageLabels) -> str:
+    label = labels.find(id(owner))
+    if label is None:
+        watch = weakref.ref(owner)
+        low = start + sum(min(0, (size - 1) * stride) for size, stride in zip(owner.shape, owner.strides, strict=True))
+        high = start + sum(max(0, (size - 1) * stride) for size, stride in zip(owner.shape, owner.strides, strict=True))
+        label = labels.add(id(owner), dead=lambda: watch() is None, span=(low, high + owner.itemsize))
+    return label
+
+
+def _address(a: Array) -> int:
+    return int(a.__array_interface__["data"][0])
+
+
+def _elements(a: Array) -> list[Any]:
+    """Return the elements in row-major order, complex ones as [real, imaginary], those that are no numbers as text."""
+    if a.dtype.kind == "c":
+        return [[element.real, element.imag] for element in a.astype(np.complex128).ravel().tolist()]
+    if a.dtype.kind == "f":
+        return a.astype(np.float64).ravel().tolist()
+    if a.dtype.kind in "biu":
+        return a.ravel().tolist()
+    return [str(element) for element in a.flat]
+
+
+def _sample(a: Array, tensor: dict[str, Any], budget: Budget, notes: list[str]) -> None:
+    """Add a corner and, where the elements are numbers, statistics."""
+    shape = corner_shape(a.shape)
+    tensor["corner"] = _elements(a[tuple(slice(size) for size in shape)])
+    tensor["corner_shape"] = shape
+    reading = _reading(a.dtype)
+    if reading is None:
+        notes.append("no statistics of such elements")
+        return
+    if budget.statistics <= 0:
+        notes.append("no statistics: the value is too large")
+        return
+    if a.dtype.kind == "c":
+        notes.append("statistics of the magnitudes")
+    found = summarize(a, a.strides, reading, chunk=BLOCK, limit=budget.statistics)
+    tensor["statistics"] = found.fields
+    budget.statistics -= found.read
+    notes += found.notes
+
+
+def _reading(dtype: np.dtype[Any]) -> Reading | None:
+    if dtype.kind == "c":
+        return Reading(lambda block: np.abs(block.astype(np.complex128)))
+    if dtype.kind == "f":
+        return Reading(lambda block: block.astype(np.float64))
+    if dtype.kind in "iu":
+        return Reading(lambda block: block.astype(np.float64), lambda block: block)
+    if dtype.kind == "b":
+        return Reading(lambda block: block.astype(np.float64), lambda block: block.astype(np.uint8))
+    return None

@@ -1,0 +1,364 @@
+"""object → the file form of a `schema.Value`: a plain dict of the fields that are not at their default.
+
+It runs in the lecture's process at every `@inspect`, on whatever is found there, so it trusts nothing
+but `type(obj)`: no method that a class could override is called, except `repr` under a watch, and
+nothing of the object is kept.
+
+    describe = Describer().describe
+    describe(3)           # {"type": "int", "value": 3}
+    describe([1.5, "a"])  # {"type": "list", "length": 2, "items": [{"type": "float", "value": 1.5}, …]}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import math
+import sys
+import time
+import types
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from trace_tools.describing.limits import Budget, Limits
+from trace_tools.describing.safe_repr import attempt, class_name, describe_exception, plain_repr
+from trace_tools.describing.storage_labels import StorageLabels
+
+__all__ = ["Describer", "Limits"]
+
+Plain = dict[str, Any]
+
+_SMALL = 2**63  # integers below it are written as they are, without a look at how many digits they have
+_MOST_DIGITS = 4_300  # Python's own limit for an integer's text, unless it is set lower
+_BITS_PER_DIGIT = math.log2(10)
+_MARGIN = 4_096  # characters beyond a cut that are searched for secrets, which the cut could halve
+_CHARACTERS = 16  # of text that cost as much as one node
+_NOTE = 300  # characters of a note
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+class Describer:
+    """Describes the values of one run; storage labels are common to all of them."""
+
+    def __init__(self, *, limits: Limits | None = None, redact: Callable[[str], str] = _unchanged) -> None:
+        self.limits = limits or Limits()
+        self.redact = redact
+        self.labels = StorageLabels()
+
+    def describe(self, obj: object) -> Plain:
+        """Return `obj` as plain data: never raises but KeyboardInterrupt, never changes anything."""
+        kind = type(obj)
+        if kind is float or kind is bool:
+            return {"type": "float" if kind is float else "bool", "value": obj}
+        if kind is int and -_SMALL < obj < _SMALL:  # type: ignore[operator]
+            return {"type": "int", "value": obj}
+        if kind is str and len(obj) <= self.limits.text:  # type: ignore[arg-type]
+            return {"type": "str", "value": self.clean(obj)}  # type: ignore[arg-type]
+        return _Walk(self).value(obj)
+
+    def error(self, error: BaseException) -> Plain:
+        """Return what stands for an expression that raised `error`."""
+        return {"type": "error", "text": self.clean(describe_exception(error, self.limits.repr_seconds))}
+
+    def clean(self, text: str, limit: int | None = None) -> str:
+        """Return `text` redacted, cut, and free of surrogates, which no file can hold."""
+        limit = limit or self.limits.text
+        text = self.redact(text if len(text) <= limit else text[: limit + _MARGIN])
+        if not text.isascii():
+            text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+        return text[:limit]
+
+
+class _Walk:
+    """One value being described: what is left of its limits, and the containers it is inside of."""
+
+    __slots__ = ("budget", "describer", "inside", "limits")
+
+    def __init__(self, describer: Describer) -> None:
+        self.describer = describer
+        self.limits = describer.limits
+        self.budget = Budget(describer.limits)
+        self.inside: list[int] = []  # ids of containers
+
+    def value(self, obj: Any) -> Plain:
+        """Return the description of `obj`, whatever it is."""
+        kind = type(obj)
+        self.budget.size -= 1
+        if self.budget.size < 0:
+            return {"type": class_name(kind), "note": "not described: the value it is in is too large"}
+        try:
+            return self._known(kind)(self, obj)
+        except Exception as error:  # nothing that is inspected may stop the trace
+            return {
+                "type": class_name(kind),
+                "note": self._note(f"could not be described: {describe_exception(error)}"),
+            }
+
+    def _known(self, kind: type) -> Callable[[_Walk, Any], Plain]:
+        """Return the function that describes objects of this class."""
+        try:
+            exact = _EXACT.get(kind)
+        except Exception:  # a metaclass can make classes unhashable
+            exact = None
+        return exact or next((describe for base, describe in _bases() if issubclass(kind, base)), _Walk._unknown)
+
+    # ------------------------------------------------------------ scalars and text
+
+    def _number(self, obj: float) -> Plain:
+        return {"type": class_name(type(obj)), "value": obj}
+
+    def _int(self, obj: int) -> Plain:
+        digits = obj.bit_length() / _BITS_PER_DIGIT
+        if digits < min(_MOST_DIGITS, sys.get_int_max_str_digits() or _MOST_DIGITS) - 1:
+            return {"type": "int", "value": obj}
+        top = abs(obj) >> (obj.bit_length() - 64) // 4 * 4  # its first hexadecimal digits
+        text = f"{'-' if obj < 0 else ''}0x{top:x}… ({obj.bit_length()} bits)"
+        return {"type": "int", "text": text, "note": "too long to write out"}
+
+    def _none(self, obj: None) -> Plain:
+        return {"type": "none"}
+
+    def _str(self, obj: str) -> Plain:
+        value: Plain = {"type": "str", "value": self._text(obj)}
+        return value | {"length": len(obj)} if len(obj) > self.limits.text else value
+
+    def _bytes(self, obj: bytes | bytearray) -> Plain:
+        value: Plain = {"type": class_name(type(obj)), "text": self._text(repr(obj[: self.limits.text]))}
+        return value | {"length": len(obj)} if len(obj) > self.limits.text else value
+
+    def _text(self, text: str) -> str:
+        text = self.describer.clean(text)
+        self.budget.size -= len(text) // _CHARACTERS
+        return text
+
+    def _note(self, text: str) -> str:
+        return self.describer.clean(text, _NOTE)
+
+    # ------------------------------------------------------------ containers
+
+    def _list(self, obj: list[Any]) -> Plain:
+        return self._members(obj, list.__len__(obj), list.__iter__(obj))
+
+    def _tuple(self, obj: tuple[Any, ...]) -> Plain:
+        kind = type(obj)
+        names = () if kind is tuple else getattr(kind, "__match_args__", ())  # of named tuples, torch.return_types too
+        if names and len(names) == tuple.__len__(obj):
+            return self._entries(obj, zip(names, tuple.__iter__(obj), strict=True))
+        return self._members(obj, tuple.__len__(obj), tuple.__iter__(obj))
+
+    def _deque(self, obj: deque[Any]) -> Plain:
+        return self._members(obj, deque.__len__(obj), deque.__iter__(obj))
+
+    def _set(self, obj: set[Any] | frozenset[Any]) -> Plain:
+        base: Any = set if issubclass(type(obj), set) else frozenset
+        length: int = base.__len__(obj)
+        if length > self.limits.sorted_members:
+            return {"note": "the first ones, in no order"} | self._members(obj, length, base.__iter__(obj))
+        members = list(base.__iter__(obj))
+        kinds = {id(type(member)) for member in members}
+        if len(kinds) == 1 and type(members[0]) in (int, str, float, bytes):
+            members.sort(key=lambda member: (member != member, member))  # nan, which has no place, at the end
+            return self._members(obj, length, members)
+        value = self._members(obj, length, members)
+        if "items" in value:
+            value["items"].sort(key=repr)
+        return value if length <= self.limits.items else {"note": "some of them, in no order"} | value
+
+    def _dict(self, obj: dict[Any, Any]) -> Plain:
+        return self._entries(obj, dict.items(obj), dict.__len__(obj))
+
+    def _ordered_dict(self, obj: OrderedDict[Any, Any]) -> Plain:
+        pairs = ((key, dict.__getitem__(obj, key)) for key in OrderedDict.__iter__(obj))  # has an order of its own
+        return self._entries(obj, pairs, dict.__len__(obj))
+
+    def _members(self, obj: object, length: int, members: Iterable[Any]) -> Plain:
+        value: Plain = {"type": class_name(type(obj)), "length": length}
+        return self._nested(obj, value, lambda: {"items": self._first(members, self.value)})
+
+    def _entries(self, obj: object, pairs: Iterable[tuple[Any, Any]], length: int | None = None) -> Plain:
+        value: Plain = {"type": class_name(type(obj))}
+        if length is not None:
+            value["length"] = length
+        return self._nested(obj, value, lambda: {"entries": self._first(pairs, self._entry)})
+
+    def _entry(self, pair: tuple[Any, Any]) -> list[Plain]:
+        return [self.value(pair[0]), self.value(pair[1])]
+
+    def _first(self, members: Iterable[Any], describe: Callable[[Any], Any]) -> list[Any]:
+        """Describe the first members, as many as the limits leave room for."""
+        described = []
+        for member in list(islice(members, self.limits.items)):  # a list: describing may run code that changes it
+            if self.budget.size <= 0:
+                break
+            described.append(describe(member))
+        return described
+
+    def _nested(self, obj: object, value: Plain, inner: Callable[[], Plain]) -> Plain:
+        """Add what is inside `obj`, unless that is too deep or has no end."""
+        if id(obj) in self.inside:
+            return {"type": "cycle"}
+        if len(self.inside) >= self.limits.depth:
+            return value | {"note": "nested too deep"}
+        self.inside.append(id(obj))
+        try:
+            return value | inner()
+        finally:
+            self.inside.pop()
+
+    # ------------------------------------------------------------ tensors and modules
+
+    def _tensor(self, obj: Any) -> Plain:
+        from trace_tools.describing.tensors import describe_tensor, inner_tensors, is_wrapper
+
+        value, parts = describe_tensor(obj, self.describer.labels, self.limits, self.budget)
+        if is_wrapper(obj):
+            inner, why = self._attempt(lambda: inner_tensors(obj), "__tensor_flatten__")
+            parts = inner or []
+            value["note"] = "; ".join(filter(None, (value["note"], why)))
+        if "note" in value:
+            value["note"] = self._note(value["note"])
+        if parts and parts[0][0] is None:
+            return self._nested(obj, value, lambda: {"items": self._first((part for _, part in parts), self.value)})
+        if parts:
+            return self._nested(obj, value, lambda: {"entries": self._first(parts, self._entry)})
+        return value
+
+    def _array(self, obj: Any) -> Plain:
+        from trace_tools.describing.arrays import describe_array
+
+        value, members = describe_array(obj, self.describer.labels, self.limits, self.budget)
+        tensor = value["tensor"]
+        for field in {"elements", "corner"} & tensor.keys():
+            tensor[field] = [self._text(e) if type(e) is str else e for e in tensor[field]]
+        return self._nested(obj, value, lambda: {"items": self._first(members, self.value)}) if members else value
+
+    def _numpy_scalar(self, obj: Any) -> Plain:
+        from trace_tools.describing.arrays import describe_scalar
+
+        value = describe_scalar(obj)
+        return value | {"text": self._text(value["text"])}
+
+    def _neural(self, obj: Any) -> Plain:
+        from trace_tools.describing.tensors import parameter_count
+
+        count, why = self._attempt(lambda: parameter_count(obj), "parameters()")
+        value = self._unknown(obj)
+        if count is not None:
+            value["entries"] = [[{"type": "str", "value": "parameters"}, {"type": "int", "value": count}]]
+        else:
+            value.setdefault("note", self._note(why))
+        return value
+
+    # ------------------------------------------------------------ other objects
+
+    def _class(self, obj: type) -> Plain:
+        return {"type": class_name(type(obj)), "text": self._text(type.__repr__(obj))}
+
+    def _module(self, obj: types.ModuleType) -> Plain:
+        name = types.ModuleType.__getattribute__(obj, "__name__")
+        return {"type": class_name(type(obj)), "text": self._text(f"<module {name!r}>")}  # its file differs by machine
+
+    def _plainly(self, obj: object) -> Plain:
+        """Describe an object of a class whose repr is known to be quick and to run no other code."""
+        return {"type": class_name(type(obj)), "text": self._text(plain_repr(obj))}
+
+    def _method(self, obj: types.MethodType) -> Plain:
+        name = getattr(obj.__func__, "__qualname__", "?")
+        return {"type": "method", "text": self._text(f"<bound method {name}>")}  # its object may print for pages
+
+    def _unknown(self, obj: Any) -> Plain:
+        """Describe a dataclass by its fields, anything else by its repr."""
+        if hasattr(type(obj), "__dataclass_fields__"):
+            places = [(obj, field.name) for field in dataclasses.fields(type(obj)) if field.repr]
+            value: Plain = {"type": class_name(type(obj))}
+            return self._nested(obj, value, lambda: {"entries": self._first(places, self._field)})
+        return self._repr(obj)
+
+    def _field(self, place: tuple[object, str]) -> list[Plain]:
+        """Describe one field: from the instance itself, unless its class makes it up."""
+        obj, name = place
+        found, why = self._attempt(lambda: (object.__getattribute__(obj, name),), name)
+        return [self.value(name), self.value(found[0]) if found else {"type": "error", "text": self._note(why)}]
+
+    def _repr(self, obj: object) -> Plain:
+        text, why = self._attempt(lambda: plain_repr(obj), "repr")
+        if text is None:
+            return {"type": class_name(type(obj)), "note": self._note(why)}
+        value = {"type": class_name(type(obj)), "text": self._text(text)}
+        return value | {"length": len(text)} if len(text) > self.limits.text else value
+
+    def _attempt(self, call: Callable[[], Any], name: str) -> tuple[Any, str]:
+        """Call code of the lecture within the time that is left for this value."""
+        if self.budget.repr_seconds <= 0:
+            return None, f"{name} not called: this value already took too long"
+        started = time.perf_counter()
+        try:
+            with _modes_suspended():
+                result, why = attempt(call, name, self.budget.repr_seconds)
+            return result, why or ""
+        finally:
+            self.budget.repr_seconds -= time.perf_counter() - started
+
+
+def _modes_suspended() -> contextlib.AbstractContextManager[None]:
+    if "torch" not in sys.modules:
+        return contextlib.nullcontext()
+    from trace_tools.describing.tensors import modes_suspended
+
+    return modes_suspended()
+
+
+_EXACT: dict[type, Callable[[_Walk, Any], Plain]] = {
+    bool: _Walk._number,
+    float: _Walk._number,
+    int: _Walk._int,
+    type(None): _Walk._none,
+    str: _Walk._str,
+    bytes: _Walk._bytes,
+    bytearray: _Walk._bytes,
+    complex: _Walk._plainly,
+    types.FunctionType: _Walk._plainly,
+    types.BuiltinFunctionType: _Walk._plainly,
+    list: _Walk._list,
+    tuple: _Walk._tuple,
+    dict: _Walk._dict,
+    set: _Walk._set,
+    frozenset: _Walk._set,
+}
+_SUBCLASSES: tuple[tuple[type, Callable[[_Walk, Any], Plain]], ...] = (
+    (enum.Enum, _Walk._repr),
+    (tuple, _Walk._tuple),
+    (OrderedDict, _Walk._ordered_dict),
+    (dict, _Walk._dict),
+    (list, _Walk._list),
+    (set, _Walk._set),
+    (frozenset, _Walk._set),
+    (deque, _Walk._deque),
+    (type, _Walk._class),
+    (types.ModuleType, _Walk._module),
+    (types.MethodType, _Walk._method),
+)
+
+
+def _bases() -> Iterator[tuple[Any, Callable[[_Walk, Any], Plain]]]:
+    """Yield base classes, the most special first, with what describes their instances.
+
+    torch and NumPy are looked at only where the lecture has imported them.
+    """
+    for module, name, describe in (
+        ("torch", "Tensor", _Walk._tensor),
+        ("torch", "Size", _Walk._plainly),
+        ("torch", "dtype", _Walk._plainly),
+        ("torch", "device", _Walk._plainly),
+        ("torch.nn", "Module", _Walk._neural),
+        ("numpy", "ndarray", _Walk._array),
+        ("numpy", "generic", _Walk._numpy_scalar),
+    ):
+        yield getattr(sys.modules.get(module), name, ()), describe
+    yield from _SUBCLASSES

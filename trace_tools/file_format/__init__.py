@@ -1,0 +1,1 @@
+"""The trace file: plain data, its validation, and the YAML that holds it."""

@@ -1,0 +1,347 @@
+"""What a trace must satisfy beyond its types: references that lead somewhere, sizes that agree.
+
+    validate(trace, Path("trace.yaml"))  # TraceFileError: trace.yaml: steps[3].line: found 900; expected 1 to 120
+
+Events stand in the order in which they started: a step comes before the frames of the calls made
+inside it, a frame before its steps.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote
+
+from trace_tools.file_format.structure import Mismatch
+from trace_tools.schema import (
+    Claim,
+    Event,
+    Frame,
+    Machine,
+    Narrative,
+    Omitted,
+    Process,
+    Run,
+    Series,
+    SourceFile,
+    Statistics,
+    Step,
+    Tensor,
+    Trace,
+    Value,
+)
+
+DEEPEST_VALUE = 50  # values inside values
+
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ON_THE_WEB = re.compile(r"https?://", re.IGNORECASE)
+_OUTSIDE = re.compile(r"[/~]|[A-Za-z][A-Za-z0-9+.-]*:")  # how a path begins that is not relative, or a URL
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_SCALARS: dict[str, tuple[type, ...]] = {  # None: too long to show, and the note says so
+    "bool": (bool, type(None)),
+    "int": (int, type(None)),
+    "float": (int, float, type(None)),
+    "str": (str, type(None)),
+}
+_NARRATIVE_NEEDS = {
+    "text": ("text",),
+    "note": ("text",),
+    "link": ("url",),
+    "image": ("url",),
+    "table": ("columns", "rows"),
+    "plot": ("series",),
+}
+
+
+def validate(trace: Trace, path: Path) -> None:
+    """Raise `TraceFileError`, naming the file `path` and the place in it, at the first thing that can't be."""
+    try:
+        with _inside(".run"):
+            _check_run(trace.run)
+        with _inside(".machine"):
+            _check_machine(trace.machine)
+        for number, source in enumerate(trace.sources):
+            with _inside(f".sources[{number}]"):
+                _check_source(source)
+        with _inside(".steps"):
+            _Events(trace.sources).check(trace.steps)
+    except Mismatch as mismatch:
+        raise mismatch.at(path) from None
+
+
+def why_not_inside(path: str) -> str | None:
+    """Say why a relative path could lead out of the folder it starts from; None when it can't."""
+    plain = unquote(path).strip()  # as a browser reads it
+    if not plain or _CONTROL.search(plain):
+        return f"found {path[:80]!r}; expected a file's path"
+    if _OUTSIDE.match(plain):
+        return f"found {path[:80]!r}; expected a relative path"
+    if "\\" in plain or ".." in plain.split("/"):
+        return f"found {path[:80]!r}; expected a path that stays in the folder, with forward slashes"
+    return None
+
+
+def is_slug(name: str) -> bool:
+    """Say whether `name` can be a machine's folder: letters, digits, dots, dashes and underscores."""
+    return _SLUG.fullmatch(name) is not None
+
+
+@contextmanager
+def _inside(*parts: str) -> Iterator[None]:
+    """Add `parts`, innermost first, to the place of what is found wrong in the `with` block."""
+    try:
+        yield
+    except Mismatch as mismatch:
+        mismatch.parts.extend(parts)
+        raise
+
+
+def _not_negative(record: object, *names: str) -> None:
+    for name in names:
+        found = getattr(record, name)
+        if found is None:
+            continue
+        if isinstance(found, list):
+            found = min(found, default=0)
+        if not found >= 0:
+            raise Mismatch(f"found {found}; expected 0 or more", f".{name}")
+
+
+def _at_least_one(record: object, *names: str) -> None:
+    for name in names:
+        found = getattr(record, name)
+        if found is not None and found < 1:
+            raise Mismatch(f"found {found}; expected 1 or more", f".{name}")
+
+
+def _one_of(found: str | None, choices: tuple[str, ...], part: str) -> None:
+    if found is not None and found not in choices:
+        raise Mismatch(f"found {found[:40]!r}; expected one of {', '.join(choices)}", part)
+
+
+# --- the head -------------------------------------------------------------------------------------
+
+
+def _check_run(run: Run) -> None:
+    _stays_inside(run.lecture, ".lecture")
+    _at_least_one(run, "passes", "limit")
+    for number, process in enumerate(run.processes):
+        with _inside(f"[{number}]", ".processes"):
+            _check_process(process)
+
+
+def _check_process(process: Process) -> None:
+    _not_negative(process, "cold_ns", "warm_ns")
+
+
+def _check_machine(machine: Machine) -> None:
+    if not is_slug(machine.slug):
+        raise Mismatch(f"found {machine.slug[:80]!r}; expected a plain folder name like 'nvidia-h200'", ".slug")
+    _not_negative(machine, "memory_bytes", "l2_bytes", "ram_bytes")
+    _at_least_one(machine, "multiprocessors", "cores", "threads")
+    for number, peak in enumerate(machine.peaks):
+        if peak.per_second is not None and not 0 < peak.per_second < math.inf:
+            raise Mismatch(f"found {peak.per_second}; expected a rate", ".per_second", f"[{number}]", ".peaks")
+
+
+def _check_source(source: SourceFile) -> None:
+    _stays_inside(source.path, ".path")
+
+
+def _stays_inside(path: str, part: str) -> None:
+    problem = why_not_inside(path)
+    if problem:
+        raise Mismatch(problem, part)
+
+
+# --- the events -----------------------------------------------------------------------------------
+
+
+class _Events:
+    """Checks events in their order, knowing the frames and steps that came before."""
+
+    def __init__(self, sources: list[SourceFile]) -> None:
+        self._bounds = [_bounds(source.text) for source in sources]
+        self._last_line = max((lines for lines, _ in self._bounds), default=1)
+        self._frames: dict[int, tuple[int, int]] = {}  # → lines and statements there can be in its source
+        self._steps: set[int] = set()
+
+    def check(self, events: list[Event]) -> None:
+        for number, event in enumerate(events):
+            try:
+                if isinstance(event, Step):
+                    self._check_step(event)
+                elif isinstance(event, Frame):
+                    self._check_frame(event)
+                else:
+                    self._check_omitted(event)
+            except Mismatch as mismatch:
+                mismatch.parts.append(f"[{number}]")
+                raise
+
+    def _check_frame(self, frame: Frame) -> None:
+        if frame.frame in self._frames or frame.frame < 0:
+            raise Mismatch(f"found {frame.frame}; expected a number that no frame before has", ".frame")
+        if frame.of is not None and frame.of not in self._steps:
+            raise Mismatch(f"found {frame.of}; expected a step that comes before", ".of")
+        if not 0 <= frame.source < len(self._bounds):
+            raise Mismatch(f"found {frame.source}; expected less than {len(self._bounds)}, the sources", ".source")
+        self._frames[frame.frame] = self._bounds[frame.source]
+        _check_named(frame.arguments or [], ".arguments")
+
+    def _check_step(self, step: Step) -> None:
+        if step.id in self._steps or step.id < 0:
+            raise Mismatch(f"found {step.id}; expected a number that no step before has", ".id")
+        self._check_place(step)
+        _at_least_one(step, "execution")
+        _not_negative(step, "host_ns", "cold_ns", "device_ns", "allocated_bytes")
+        self._steps.add(step.id)
+        if step.values:
+            _check_named(step.values, ".values")
+        if step.claim or step.narrative or step.meters or step.raised:
+            self._check_rarities(step)
+
+    def _check_rarities(self, step: Step) -> None:
+        if step.claim:
+            _check_claim(step.claim)
+        for number, narrative in enumerate(step.narrative or []):
+            with _inside(f"[{number}]", ".narrative"):
+                _check_narrative(narrative)
+        if step.meters:
+            with _inside(".meters"):
+                _not_negative(step.meters, "flops", "bytes_read", "bytes_written", "live_bytes", "peak_bytes")
+                if any(count < 0 for _, count in step.meters.operators or []):
+                    raise Mismatch("found a negative count", ".operators")
+        if step.raised and step.raised.origin_line is not None:
+            _check_range(step.raised.origin_line, 1, self._last_line, ".raised.origin_line")
+
+    def _check_omitted(self, omitted: Omitted) -> None:
+        self._check_place(omitted)
+        _at_least_one(omitted, "omitted")
+        _not_negative(omitted, "host_ns")
+
+    def _check_place(self, event: Step | Omitted) -> None:
+        bounds = self._frames.get(event.frame)
+        if bounds is None:
+            raise Mismatch(f"found {event.frame}; expected a frame that comes before", ".frame")
+        lines, statements = bounds
+        if not 1 <= event.line <= lines:
+            _check_range(event.line, 1, lines, ".line")
+        if not 0 <= event.statement < statements:
+            _check_range(event.statement, 0, statements - 1, ".statement")
+
+
+def _bounds(source: str) -> tuple[int, int]:
+    """Return how many lines a source has, and how many statements there could be in it.
+
+    Statements are not counted: that takes a parser of the Python that ran. Each takes a character and
+    what divides it from the next.
+    """
+    text = source.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    return text.count("\n") + 1, len(text) // 2 + 1
+
+
+def _check_range(found: int, low: int, high: int, part: str) -> None:
+    if not low <= found <= high:
+        raise Mismatch(f"found {found}; expected {low} to {high}", part)
+
+
+def _check_claim(claim: Claim) -> None:
+    with _inside(".claim"):
+        _check_named(claim.sides, ".sides")
+
+
+def _check_narrative(narrative: Narrative) -> None:
+    _one_of(narrative.kind, tuple(_NARRATIVE_NEEDS), ".kind")
+    for name in _NARRATIVE_NEEDS[narrative.kind]:
+        if getattr(narrative, name) is None:
+            raise Mismatch(f"the key {name!r} is missing from a {narrative.kind}")
+    if narrative.kind == "image" and narrative.url and not _ON_THE_WEB.match(narrative.url):
+        _stays_inside(narrative.url, ".url")
+    _at_least_one(narrative, "width")
+    _one_of(narrative.x_scale, ("linear", "log"), ".x_scale")
+    _one_of(narrative.y_scale, ("linear", "log"), ".y_scale")
+    for number, row in enumerate(narrative.rows or []):
+        if len(row) != len(narrative.columns or []):
+            raise Mismatch(f"found {len(row)} cells; expected {len(narrative.columns or [])}", f"[{number}]", ".rows")
+    for number, series in enumerate(narrative.series or []):
+        with _inside(f"[{number}]", ".series"):
+            _check_series(series)
+
+
+def _check_series(series: Series) -> None:
+    _one_of(series.style, ("line", "points", "bars", "steps"), ".style")
+    if len(series.x) != len(series.y):
+        raise Mismatch(f"found {len(series.y)} values; expected {len(series.x)}, as many as x has", ".y")
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _check_named(values: list[tuple[str, Value]], part: str) -> None:
+    for number, (_, value) in enumerate(values):
+        try:
+            _check_value(value, 1)
+        except Mismatch as mismatch:
+            mismatch.parts.extend(("[1]", f"[{number}]", part))
+            raise
+
+
+def _check_value(value: Value, depth: int) -> None:
+    expected = _SCALARS.get(value.type)
+    if expected and type(value.value) not in expected:
+        raise Mismatch(f"found {type(value.value).__name__}; expected {value.type}", ".value")
+    if value.tensor:
+        with _inside(".tensor"):
+            _check_tensor(value.tensor)
+    if value.items or value.entries or value.length is not None:
+        _check_container(value, depth)
+
+
+def _check_container(value: Value, depth: int) -> None:
+    if depth > DEEPEST_VALUE:
+        raise Mismatch(f"nested more than {DEEPEST_VALUE} values deep")
+    _not_negative(value, "length")
+    if value.items and value.length is not None and value.length < len(value.items):
+        raise Mismatch(f"found {value.length}; expected {len(value.items)} or more, the items shown", ".length")
+    for number, item in enumerate(value.items or []):
+        with _inside(f"[{number}]", ".items"):
+            _check_value(item, depth + 1)
+    for number, pair in enumerate(value.entries or []):
+        for side, part in enumerate(pair):
+            with _inside(f"[{side}]", f"[{number}]", ".entries"):
+                _check_value(part, depth + 1)
+
+
+def _check_tensor(tensor: Tensor) -> None:
+    _not_negative(tensor, "shape", "bytes", "offset", "storage_bytes")
+    _has_length(tensor.strides, len(tensor.shape), ".strides")
+    _has_length(tensor.elements, math.prod(tensor.shape), ".elements")
+    if tensor.corner is not None or tensor.corner_shape is not None:
+        _check_corner(tensor)
+    if tensor.statistics:
+        _check_statistics(tensor.statistics)
+
+
+def _check_corner(tensor: Tensor) -> None:
+    if tensor.corner is None or tensor.corner_shape is None:
+        raise Mismatch("found one of corner and corner_shape; expected both or neither")
+    _has_length(tensor.corner_shape, len(tensor.shape), ".corner_shape")
+    for number, (size, whole) in enumerate(zip(tensor.corner_shape, tensor.shape, strict=True)):
+        _check_range(size, 0, whole, f".corner_shape[{number}]")
+    _has_length(tensor.corner, math.prod(tensor.corner_shape), ".corner")
+
+
+def _check_statistics(statistics: Statistics) -> None:
+    with _inside(".statistics"):
+        _not_negative(statistics, "nan", "inf", "zero", "histogram")
+
+
+def _has_length(
+    found: list[int] | list[bool | int | float | str | list[float] | None] | None, length: int, part: str
+) -> None:
+    if found is not None and len(found) != length:
+        raise Mismatch(f"found {len(found)} entries; expected {length}, as the shape says", part)

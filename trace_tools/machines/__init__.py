@@ -1,0 +1,1 @@
+"""What a machine is, and the rates it can't exceed."""

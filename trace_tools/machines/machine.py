@@ -1,0 +1,243 @@
+"""This machine: what the lecture runs on, and the rates it can't exceed.
+
+Nothing goes in but the device; a `schema.Machine` comes out. A GPU's peaks are the table's, with what
+was measured beside them; a CPU has no datasheet, so its roof is measured and says so.
+
+    >>> this_machine("cpu").slug
+    'cpu'
+    >>> peak_flops("bfloat16")  # FLOP/s of the machine at hand, None where nobody knows
+    989500000000000.0
+
+The tracer measures once and hands the result to its other processes: it writes `to_json(machine)` to a
+file whose path it puts in the environment as TRACE_TOOLS_MACHINE. No serial number, host or user name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+from dataclasses import asdict
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from trace_tools.errors import UsageError
+from trace_tools.machines import host, nvidia_smi
+from trace_tools.machines.known_machines import known_machine, table_peaks
+from trace_tools.machines.roof import measured_peaks
+from trace_tools.schema import Machine, Peak
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "STORED",
+    "conditions",
+    "from_json",
+    "git_commit",
+    "measured_peaks",
+    "peak_bandwidth",
+    "peak_flops",
+    "slug",
+    "this_machine",
+    "to_json",
+    "versions",
+]
+
+STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measured earlier
+
+
+def this_machine(device: str | None = None) -> Machine:
+    """Describe this machine with its peaks; `device` is "cpu", "cuda", or None for the best there is.
+
+    Measuring takes about a second, once per process. Raises UsageError for a device that is not there
+    and for a stored machine that can't be read.
+    """
+    if device not in (None, "cpu", "cuda"):
+        raise UsageError(f"device {device!r}; expected 'cpu' or 'cuda'")
+    path = os.environ.get(STORED)
+    if path:
+        stored = _stored(path)
+        if device in (None, stored.device):
+            return stored
+    return _gpu() if (device or _best_device()) == "cuda" else _cpu()
+
+
+def peak_flops(dtype: torch.dtype | str) -> float | None:
+    """Give this machine's dense matmul peak in FLOP/s, or None where none is known.
+
+    From the table on a GPU, measured on a CPU. `dtype` is a `torch.dtype` or a name, among them "tf32",
+    "float8" and "float4"; float32 means without tf32, float64 the tensor cores' rate where there is one.
+    """
+    name = re.sub(r"^(float[48])_.*", r"\1", str(dtype).removeprefix("torch."))
+    if name == "float64":
+        return _peak("float64_tensor") or _peak("float64")
+    return _peak(name)
+
+
+def peak_bandwidth() -> float | None:
+    """Give this machine's memory bandwidth in bytes/s: from the table on a GPU, measured on a CPU."""
+    return _peak("memory")
+
+
+def slug(name: str) -> str:
+    """Turn a device's name into a folder's: "NVIDIA H200" → "nvidia-h200"; only a-z, 0-9 and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80].rstrip("-") or "machine"
+
+
+def to_json(machine: Machine) -> str:
+    """Write a machine as JSON, for `from_json`."""
+    return json.dumps(asdict(machine))
+
+
+def from_json(text: str) -> Machine:
+    """Read what `to_json` wrote. Raises ValueError, TypeError or KeyError for anything else."""
+    fields = json.loads(text)
+    return Machine(**{**fields, "peaks": [Peak(**peak) for peak in fields["peaks"]]})
+
+
+def conditions(device: str | None = None) -> list[str]:
+    """Note what may have slowed this pass, one short line each: clocks, heat, throttling, other users.
+
+    `device` as in `this_machine`. What can't be read on this machine is left out.
+    """
+    gpu = nvidia_smi.notes() if (device or this_machine().device) == "cuda" else []
+    return [*gpu, *host.notes()]
+
+
+def versions() -> list[tuple[str, str]]:
+    """List the versions a trace depends on, of what is installed: ("torch", "2.13.0+cpu")."""
+    import torch  # only it knows what it was built with
+
+    cuda, cudnn = torch.version.cuda, cast(Any, torch.backends.cudnn)
+    found = [
+        ("python", platform.python_version()),
+        ("torch", torch.__version__),
+        ("cuda", cuda),
+        ("cudnn", _cudnn_version(cudnn.version()) if cuda else None),
+        *((name, _version(name)) for name in ("numpy", "einops", "jaxtyping", "triton")),
+    ]
+    return [(name, str(version)) for name, version in found if version]
+
+
+def git_commit(path: str | Path) -> str | None:
+    """Name the commit that `path` is at: "abc1234", or "abc1234 + uncommitted changes".
+
+    None outside a repository, before its first commit, and without git. Traces under `rendered/` are no
+    change to what ran, and neither are untracked files other than `path` itself.
+    """
+    path = Path(path).resolve()
+    folder = path if path.is_dir() else path.parent
+    commit = _git(folder, "rev-parse", "--short=7", "HEAD")
+    if not commit:
+        return None
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)rendered")
+    untracked = "" if path.is_dir() else _git(folder, "ls-files", "--others", "--", path.name)
+    return f"{commit} + uncommitted changes" if changed or untracked else commit
+
+
+def _peak(name: str) -> float | None:
+    machine = this_machine()
+    measured = machine.device == "cpu"
+    return next((p.per_second for p in machine.peaks if p.name == name and p.measured == measured), None)
+
+
+@cache
+def _stored(path: str) -> Machine:
+    try:
+        return from_json(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"{STORED}: {path}: {error}; expected a file that to_json wrote") from error
+
+
+def _best_device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@cache
+def _cpu() -> Machine:
+    import torch
+
+    name, ram_bytes = host.cpu_name(), host.ram_bytes()
+    return Machine(
+        name=name,
+        slug="cpu",
+        device="cpu",
+        memory_bytes=ram_bytes,
+        tf32=_tf32_setting(),
+        cpu=name,
+        cores=host.usable_cores(),
+        threads=torch.get_num_threads(),
+        ram_bytes=ram_bytes,
+        os=host.operating_system(),
+        peaks=measured_peaks("cpu"),
+    )
+
+
+@cache
+def _gpu() -> Machine:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UsageError("device 'cuda': PyTorch finds no CUDA device on this machine; expected one, or 'cpu'")
+    found = torch.cuda.get_device_properties(torch.cuda.current_device())
+    hip = torch.version.hip
+    return Machine(
+        name=found.name,
+        slug=slug(found.name),
+        device="cuda",
+        memory_bytes=found.total_memory,
+        multiprocessors=found.multi_processor_count,
+        compute_capability=found.gcnArchName.split(":")[0] if hip else f"{found.major}.{found.minor}",
+        driver=nvidia_smi.driver_version(),
+        cuda=f"ROCm {hip}" if hip else torch.version.cuda,
+        l2_bytes=getattr(found, "L2_cache_size", None),
+        tf32=_tf32_setting(),
+        cpu=host.cpu_name(),
+        cores=host.usable_cores(),
+        threads=torch.get_num_threads(),
+        ram_bytes=host.ram_bytes(),
+        os=host.operating_system(),
+        peaks=[*table_peaks(known_machine(found.name, found.multi_processor_count)), *measured_peaks("cuda")],
+    )
+
+
+def _tf32_setting() -> str | None:
+    import torch
+
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # set through the newer interface, which the older getter refuses to read
+        return str(torch.backends.cuda.matmul.fp32_precision)
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cudnn_version(number: int | None) -> str | None:
+    """Spell cuDNN's number out: 8902 → 8.9.2, 91002 → 9.10.2 (the scheme changed with version 9)."""
+    if number is None:
+        return None
+    major, rest = divmod(number, 10_000 if number >= 90_000 else 1_000)
+    return f"{major}.{rest // 100}.{rest % 100}"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Give git's answer without the newline at its end, empty when it has none."""
+    command = ["git", "-C", str(folder), *arguments]
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # only look: `status` would refresh the index
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=10, env=environment, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""

@@ -1,0 +1,172 @@
+"""Measuring a roof: the best matmul per dtype and the best copy.
+
+A device goes in, `Peak`s that say they were measured come out. Sizes grow until one call would take too
+long, because no fixed size fits all: a CPU that did 2048³ in bfloat16 in 18 ms took 63 s in float16.
+
+    >>> measured_peaks("cpu")[0]
+    Peak(name='float32', per_second=203000000000.0, source='measured: best of 12 1024³ matmuls', measured=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from trace_tools.machines import host
+from trace_tools.schema import Peak
+
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = {"cpu": ("float32", "float64", "bfloat16", "float16"), "cuda": ("float32", "tf32", "bfloat16", "float16")}
+FLOAT32_PRECISION = {"float32": "highest", "tf32": "high"}  # for torch.set_float32_matmul_precision
+LARGEST_SIDE = {"cpu": 4096, "cuda": 8192}
+COPIED_BYTES = {"cpu": 256 << 20, "cuda": 2048 << 20}  # far more than a last-level cache
+MATMUL_BUDGET_S = 0.2  # per dtype: all of a CPU's peaks stay under 1.5 s on two cores
+COPY_BUDGET_S = 0.15
+LONGEST_CALL_S = 0.06
+PROBE_S = 0.005  # at each size on the way up: long enough that one preempted call doesn't end the climb
+
+
+def measured_peaks(device: str) -> list[Peak]:
+    """Measure the best matmul per dtype (FLOP/s) and the best copy (bytes/s) on "cpu" or "cuda".
+
+    Takes 1 to 2 s. Draws from a generator of its own, and leaves torch's settings as they were.
+    """
+    import torch
+
+    peaks = [_matmul_peak(device, name) for name in DTYPES[device] if name != "tf32" or _has_tf32()]
+    peaks.append(_copy_peak(device))
+    if device == "cuda":
+        torch.cuda.empty_cache()  # the lecture reads the allocator's figures
+    return peaks
+
+
+def _matmul_peak(device: str, name: str) -> Peak:
+    import torch
+
+    dtype = torch.float32 if name == "tf32" else getattr(torch, name)
+    try:
+        with _float32_precision(FLOAT32_PRECISION.get(name)):
+            rate, size, calls = _best_matmul(device, dtype)
+    except RuntimeError as error:  # not implemented for this dtype here, or out of memory
+        return _not_measured(name, error)
+    return Peak(name, rate, f"measured: best of {calls} {size}³ matmuls", measured=True)
+
+
+def _best_matmul(device: str, dtype: torch.dtype) -> tuple[float, int, int]:
+    """Give the best FLOP/s (an n×n matmul is 2n³), the n that gave it, and the calls timed there."""
+    deadline = perf_counter() + MATMUL_BUDGET_S
+    largest, size, best, before = _largest_side(device), 128, (0.0, 0, 0), None
+    while True:
+        matmul = _matmul(device, dtype, size)
+        seconds, calls = _best_seconds(device, matmul, perf_counter() + PROBE_S)
+        # What the next size costs follows from how this one grew, not from n³: on a busy CPU small
+        # matmuls take as long as large ones, since their threads wait for each other.
+        growth = 1.0 if before is None else max(seconds / before, 1.0)
+        if size >= largest or growth * seconds > LONGEST_CALL_S or perf_counter() > deadline:
+            break
+        best, before = max(best, (2 * size**3 / seconds, size, calls)), seconds
+        size *= 2
+    if perf_counter() < deadline:
+        again, more = _best_seconds(device, matmul, deadline)
+        seconds, calls = min(seconds, again), calls + more
+    return max(best, (2 * size**3 / seconds, size, calls))
+
+
+def _matmul(device: str, dtype: torch.dtype, size: int) -> Callable[[], object]:
+    """Prepare one call on random numbers: on zeros a GPU draws less power and runs faster than it can."""
+    import torch
+
+    generator = torch.Generator(device=device).manual_seed(0)
+    drawn = torch.randn(2, size, size, generator=generator, dtype=torch.float32, device=device)
+    a, b = drawn.to(dtype)
+    out = torch.empty_like(a)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _copy_peak(device: str) -> Peak:
+    import torch
+
+    copied = min(COPIED_BYTES[device], _free_bytes(device) // 8)
+    try:
+        generator = torch.Generator(device=device).manual_seed(0)
+        mebibyte = torch.rand(1 << 18, generator=generator, dtype=torch.float32, device=device)
+        source = mebibyte.repeat(max(copied >> 20, 1))
+        target = source.clone()  # its pages are there before the clock runs
+        seconds, calls = _best_seconds(device, lambda: target.copy_(source), perf_counter() + COPY_BUDGET_S)
+    except RuntimeError as error:  # out of memory
+        return _not_measured("memory", error)
+    size = source.numel() * source.element_size()
+    how = f"measured: best of {calls} copies of {size >> 20} MiB, bytes read and written"
+    return Peak("memory", 2 * size / seconds, how, measured=True)
+
+
+def _best_seconds(device: str, run: Callable[[], object], deadline: float) -> tuple[float, int]:
+    """Warm up, then time `run` until the deadline, twice at least: the shortest, and how many were timed."""
+    run()  # the first call at a size chooses or loads a kernel
+    samples = [_seconds(device, run), _seconds(device, run)]
+    while perf_counter() < deadline:
+        samples.append(_seconds(device, run))
+    return min(samples), len(samples)
+
+
+def _seconds(device: str, run: Callable[[], object]) -> float:
+    import torch
+
+    if device == "cpu":
+        start = perf_counter()
+        run()
+        return perf_counter() - start
+    event: Any = torch.cuda.Event
+    first, last = event(enable_timing=True), event(enable_timing=True)
+    first.record()
+    run()
+    last.record()
+    last.synchronize()
+    return float(first.elapsed_time(last)) / 1e3  # it counts milliseconds
+
+
+@contextmanager
+def _float32_precision(setting: str | None) -> Iterator[None]:
+    """Set how float32 matmuls may round, where it matters, and put it back."""
+    import torch
+
+    if setting is None:
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(setting)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _largest_side(device: str) -> int:
+    """Halve the side until seven float32 matrices (drawn, converted, product) fit with room to spare."""
+    side, free_bytes = LARGEST_SIDE[device], _free_bytes(device)
+    while side > 256 and 7 * 4 * side**2 > free_bytes // 4:
+        side //= 2
+    return side
+
+
+def _free_bytes(device: str) -> int:
+    import torch
+
+    if device == "cuda":
+        return int(torch.cuda.mem_get_info()[0])
+    return host.ram_bytes() or 1 << 30
+
+
+def _has_tf32() -> bool:
+    import torch
+
+    return torch.version.hip is None and torch.cuda.get_device_capability() >= (8, 0)
+
+
+def _not_measured(name: str, error: RuntimeError) -> Peak:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return Peak(name, None, f"not measured: {reason}", measured=True)

@@ -1,0 +1,218 @@
+"""`measure` and `count`: how long a call takes, and what it does, as numbers a lecture can reason with.
+
+A function goes in, its calls happen, a frozen record of plain numbers comes out; the function's results
+are dropped. Both work in a plain `python lecture.py` as in a trace.
+
+    matmul = lambda: x @ w
+    count(matmul).flops / measure(matmul).seconds  # FLOP/s
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+Batch = Callable[[int], float]  # how many calls → the seconds they took together
+
+_SINGLE = ContextVar("single_calls", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Seconds per call, in several samples; each sample is the average over `calls_per_sample` calls."""
+
+    samples_s: tuple[float, ...]
+    calls_per_sample: int
+    device: str  # whose clock it was: "cpu" or "cuda:0"
+
+    @property
+    def seconds(self) -> float:
+        """Median of the samples, in seconds per call."""
+        return statistics.median(self.samples_s)
+
+    @property
+    def low_s(self) -> float | None:
+        """First quartile, in seconds per call; None for a single sample."""
+        return self._quartile(0)
+
+    @property
+    def high_s(self) -> float | None:
+        """Third quartile, in seconds per call; None for a single sample."""
+        return self._quartile(2)
+
+    @property
+    def spread(self) -> float | None:
+        """Distance between the quartiles over the median (0.02 is 2%); None for a single sample."""
+        low, high = self.low_s, self.high_s
+        return None if low is None or high is None else (high - low) / self.seconds
+
+    def _quartile(self, which: int) -> float | None:
+        if len(self.samples_s) < 2:
+            return None
+        return statistics.quantiles(self.samples_s, n=4, method="inclusive")[which]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What the operators of one call did.
+
+    FLOPs follow the convention in `flop_weights`, and are a lower bound when `uncounted` names operators.
+    Bytes are the least an operator must move (`traffic`); None when compiled code ran, which fuses operators.
+    """
+
+    flops: int
+    bytes_read: int | None
+    bytes_written: int | None
+    peak_bytes: int  # most tensor bytes alive at once, those of the inputs from when they are first used
+    flops_by_operator: dict[str, int]  # most first
+    bytes_by_operator: dict[str, int]  # read and written; most first
+    operators: dict[str, int]  # how often each ran
+    uncounted: tuple[str, ...]  # operators without a FLOP formula
+
+    @property
+    def bytes_moved(self) -> int | None:
+        """Bytes read and written together."""
+        if self.bytes_read is None or self.bytes_written is None:
+            return None
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOPs per byte moved; None where no byte was."""
+        return self.flops / self.bytes_moved if self.bytes_moved else None
+
+
+def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
+    """Call `f(*args, **kwargs)` once and count what its operators do.
+
+    Operators in other threads than this one are not seen, but for autograd's own.
+    """
+    from trace_tools.metering.meters import Meter
+
+    with Meter() as meter:
+        f(*args, **kwargs)
+    return Count(
+        flops=meter.flops,
+        bytes_read=None if meter.fused else meter.bytes_read,
+        bytes_written=None if meter.fused else meter.bytes_written,
+        peak_bytes=meter.take_peak(),
+        flops_by_operator=_most_first(meter.flops_by_operator),
+        bytes_by_operator={} if meter.fused else _most_first(meter.bytes_by_operator),
+        operators=_most_first(meter.operators),
+        uncounted=tuple(sorted(meter.uncounted)),
+    )
+
+
+def measure(
+    f: Callable[[], Any], *, warmup: int = 2, repeats: int = 20, min_seconds: float = 0.2, max_seconds: float = 2.0
+) -> Measurement:
+    """Call `f()` many times and return how long one call takes.
+
+    First at least `warmup` calls, then `repeats` samples that last `min_seconds` together: a short function is
+    called many times a sample. After `max_seconds` no other call begins but for the first sample's, so a long
+    function makes fewer samples. Python's garbage collector is off meanwhile. Caches stay as the calls before
+    left them; the loop itself costs about 20 ns a call.
+
+    Once CUDA is in use, the clock is the device's: events around each batch of calls on the current stream, after
+    synchronising, so a sample lasts until its kernels are done (work on other streams counts as far as the
+    current one waits for it). Kernels shorter than their launch are measured at the rate they can be launched.
+
+    Raises ValueError when `repeats` is less than 1. Under `single_calls` it calls `f` once.
+    """
+    if repeats < 1:
+        raise ValueError(f"measure: repeats is {repeats}; expected at least 1")
+    if _SINGLE.get():
+        return Measurement((_batch(f)(1),), 1, _device())
+    started = time.perf_counter()
+    for call in itertools.count(1):
+        _batch(f)(1)
+        elapsed = time.perf_counter() - started
+        if elapsed > max_seconds / 2 or (call >= warmup and elapsed > min_seconds / 10):
+            break
+    batch = _batch(f)  # by now f has put CUDA to use if it ever will
+    with _no_garbage_collection():
+        calls, seconds = _calls_lasting(min_seconds / repeats, batch)
+        samples = [seconds / calls]
+        while len(samples) < repeats and time.perf_counter() - started < max_seconds:
+            samples.append(batch(calls) / calls)
+    return Measurement(tuple(samples), calls, _device())
+
+
+@contextmanager
+def single_calls() -> Iterator[None]:
+    """Make `measure` call its function exactly once, as its only sample, inside the `with` block.
+
+    For a process that counts operators: there a call is a call, and its time means nothing.
+    """
+    token = _SINGLE.set(True)
+    try:
+        yield
+    finally:
+        _SINGLE.reset(token)
+
+
+def _calls_lasting(seconds: float, batch: Batch) -> tuple[int, float]:
+    """Return how many calls last at least `seconds` together, and how long they did."""
+    calls = 1
+    while (took := batch(calls)) < seconds:
+        calls = math.ceil(calls * min(100.0, max(2.0, 1.2 * seconds / max(took, 1e-9))))
+    return calls, took
+
+
+def _batch(f: Callable[[], Any]) -> Batch:
+    """Return what calls `f` a number of times and says how many seconds that took on the device in use."""
+    cuda = _cuda_in_use()
+
+    def on_host(calls: int) -> float:
+        started = time.perf_counter()
+        for _ in itertools.repeat(None, calls):
+            f()
+        return time.perf_counter() - started
+
+    def on_device(calls: int) -> float:
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda.synchronize()
+        start.record()
+        for _ in itertools.repeat(None, calls):
+            f()
+        end.record()
+        cuda.synchronize()
+        return float(start.elapsed_time(end)) / 1e3  # it gives milliseconds
+
+    return on_host if cuda is None else on_device
+
+
+def _cuda_in_use() -> Any:
+    """Return `torch.cuda` when this process has used it, else None; loads nothing."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+
+
+def _device() -> str:
+    cuda = _cuda_in_use()
+    return "cpu" if cuda is None else f"cuda:{cuda.current_device()}"
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,269 @@
+"""What operators did: FLOPs, bytes read and written, tensor bytes alive, and which operators they were.
+
+A meter sees every operator that runs in its thread while it is on, in autograd's backward pass too, by
+torch's dispatch mode. It changes no result: composite operators are taken apart as they would have been.
+Other threads are not metered. An operator costs about 10 µs.
+
+    with Meter() as meter:
+        y = x @ w
+    meter.flops  # 2·m·k·n; bytes_read, bytes_written, live_bytes, operators likewise
+
+What each figure means is said where it is computed: `flop_weights` (the convention), `traffic`, `storages`.
+
+- An operator without a formula is in `uncounted`, and adds nothing to `flops`: they are a lower bound then.
+- Tensor subclasses and sparse tensors are followed to the plain tensors they are made of. Meta and fake
+  tensors count FLOPs but no bytes.
+- Compiled functions run as the operators they were compiled from, since a mode can't look into a kernel;
+  while metering, torch's compiler is told to stand aside (`torch.compiler.set_stance("force_eager")`). FLOPs
+  hold, bytes would be those of the unfused code: `fused` counts such operators, and the bytes of a reading
+  with any are None. (A backward pass of compiled code can't be told from another.)
+- Meters nest, and with `torch.utils.flop_counter.FlopCounterMode`; each counts all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from trace_tools.metering.flop_formulas import Formula, formula
+from trace_tools.metering.flop_weights import Arguments, Keywords
+from trace_tools.metering.operators import floating, memory_of, tensors_in
+from trace_tools.metering.storages import Storages
+from trace_tools.metering.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A meter's running totals at one moment, or the difference of two."""
+
+    flops: int
+    bytes_read: int
+    bytes_written: int
+    live_bytes: int
+    fused: int  # operators that ran inside compiled functions
+    operators: Counter[str]
+    uncounted: Counter[str]
+
+    def __sub__(self, earlier: Reading) -> Reading:
+        """Return what happened between `earlier` and this reading; live bytes are this one's."""
+        return Reading(
+            flops=self.flops - earlier.flops,
+            bytes_read=self.bytes_read - earlier.bytes_read,
+            bytes_written=self.bytes_written - earlier.bytes_written,
+            live_bytes=self.live_bytes,
+            fused=self.fused - earlier.fused,
+            operators=self.operators - earlier.operators,
+            uncounted=self.uncounted - earlier.uncounted,
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields of `schema.Meters`, but for the peak."""
+        return {
+            "flops": self.flops,
+            "bytes_read": None if self.fused else self.bytes_read,
+            "bytes_written": None if self.fused else self.bytes_written,
+            "live_bytes": self.live_bytes,
+            "operators": sorted(self.operators.items()),
+            "uncounted": sorted(self.uncounted),
+            "why": "fused" if self.fused else None,
+        }
+
+
+class Meter:
+    """Counts what operators do inside its `with` block.
+
+    `device` ("cpu", "cuda") restricts live and peak bytes to one type of device; other figures cover all.
+    """
+
+    def __init__(self, device: str | None = None) -> None:
+        self.flops = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.fused = 0
+        self.operators: Counter[str] = Counter()
+        self.uncounted: Counter[str] = Counter()
+        self.flops_by_operator: Counter[str] = Counter()
+        self.bytes_by_operator: Counter[str] = Counter()
+        self._storages = Storages(device)
+        self._mode = _Mode(self)
+        self._stance: Any = None
+
+    def __enter__(self) -> Meter:
+        self._stance = torch.compiler.set_stance("force_eager")
+        self._stance.__enter__()
+        self._mode.__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._mode.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+        self._stance.__exit__(kind, error, traceback)
+        self._storages.forget()
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes of the storages alive, as far as operators have shown them."""
+        return self._storages.live_bytes
+
+    def take_peak(self) -> int:
+        """Return the most live bytes at once since this was last asked (or the start)."""
+        return self._storages.take_peak()
+
+    def reading(self) -> Reading:
+        """Return the totals so far; `(later - earlier).plain()` is what happened in between."""
+        return Reading(
+            self.flops,
+            self.bytes_read,
+            self.bytes_written,
+            self.live_bytes,
+            self.fused,
+            self.operators.copy(),
+            self.uncounted.copy(),
+        )
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Run the tracer's own operators unseen, by this meter and any other mode in this thread."""
+        with _disable_current_modes():
+            yield
+
+    def _count(self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any) -> None:
+        name = operator.name
+        self.operators[name] += 1
+        flops = operator.flops(args, kwargs, out)
+        if flops:
+            self.flops += flops
+            self.flops_by_operator[name] += flops
+        elif flops is None:
+            self.uncounted[name] += 1
+
+    def _move(self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any) -> None:
+        uses, results = operator.traffic.uses(args, kwargs), memory_of(out)
+        read, written = operator.traffic.moved(uses, results, args)
+        if read or written:
+            self.bytes_read += read
+            self.bytes_written += written
+            self.bytes_by_operator[operator.name] += read + written
+        for _, tensor in uses:
+            self._storages.see_argument(tensor)
+        for tensor in results:
+            self._storages.see_result(tensor)
+
+
+class _Operator:
+    """What the meter knows of one operator before it is called."""
+
+    __slots__ = ("composite", "formula", "name", "traffic")
+
+    def __init__(self, operator: Any) -> None:
+        schema = getattr(operator, "_schema", None)
+        self.name: str = schema.name.replace("::", ".") if schema else f"higher_order.{operator.name()}"
+        self.formula: Formula | None = formula(operator)
+        self.traffic = Traffic(operator)
+        self.composite = schema is not None and _is_composite(operator)
+
+    def flops(self, args: Arguments, kwargs: Keywords, out: Any) -> int | None:
+        """Return the FLOPs of one call, or None where nobody knows."""
+        if self.formula is None:
+            arithmetic = any(map(floating, tensors_in([*args, *kwargs.values(), out])))
+            return None if arithmetic else 0
+        try:
+            return self.formula(args, kwargs, out)
+        except Exception:  # a formula that does not know this form of the operator must not stop the lecture
+            return None
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hands each operator to the meter after running it."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, meter: Meter) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        _let_higher_order_operators_through()
+        self._meter = meter
+        self._known: dict[Any, _Operator] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Arguments = (), kwargs: Keywords | None = None) -> Any:
+        keywords = kwargs or {}
+        fake = False
+        for kind in types:
+            if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+                if not hasattr(kind, "_mode_key"):  # a subclass takes itself apart; its parts come by here
+                    return NotImplemented
+                fake = True
+        operator = self._known.get(func)
+        if operator is None:
+            if getattr(func, "namespace", None) in ("profiler", "prim"):
+                return func(*args, **keywords)
+            operator = self._known[func] = _Operator(func)
+        if operator.composite:
+            with self:
+                return func.decompose(*args, **keywords)
+        if func is _COND and not fake:
+            with self:
+                return _branch(*args)
+        out = func(*args, **keywords)
+        self._meter._count(operator, args, keywords, out)
+        if not fake and not _is_fake(out):
+            self._meter._move(operator, args, keywords, out)
+        if not hasattr(func, "_schema") or _in_compiled_function():
+            self._meter.fused += 1
+        return out
+
+
+def _let_higher_order_operators_through() -> None:
+    """Before `supports_higher_order_operators` (torch 2.6), each wants to be told how to run under a mode."""
+    if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        return
+    for operator in torch._ops._higher_order_ops.values():
+        if _Mode not in operator.python_key_table:
+            operator.py_impl(_Mode)(
+                lambda mode, *args, _operator=operator, **kwargs: mode.__torch_dispatch__(_operator, (), args, kwargs)
+            )
+
+
+def _is_fake(out: Any) -> bool:
+    return type(out) is not torch.Tensor and any(hasattr(type(tensor), "_mode_key") for tensor in tensors_in(out))
+
+
+_COND = getattr(torch.ops.higher_order, "cond", None)
+
+
+def _branch(chosen: Any, if_true: Any, if_false: Any, operands: Any = ()) -> Any:
+    """Run the branch that `torch.cond` runs, as the operators it is made of."""
+    return (if_true if chosen else if_false)(*operands)
+
+
+def _is_composite(operator: Any) -> bool:
+    """Return whether the operator is only made of others (seen whole in inference mode, for one)."""
+    name, has_kernel = operator.name(), torch._C._dispatch_has_kernel_for_dispatch_key
+    return bool(has_kernel(name, "CompositeImplicitAutograd")) and not any(has_kernel(name, k) for k in ("CPU", "CUDA"))
+
+
+def _in_compiled_function() -> bool:
+    """Return whether a function that `torch.compile` made is being called."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")
+    compiled = getattr(compiler, "always_optimize_code_objects", None)
+    if compiler is None or not getattr(compiled, "values", True):
+        return False  # nothing was ever compiled
+    frame = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.endswith(_EVAL_FRAME) and code.co_qualname.startswith("_TorchDynamoContext.__call__"):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+_EVAL_FRAME = os.path.join("torch", "_dynamo", "eval_frame.py")

@@ -1,0 +1,1 @@
+"""Traces → pages: one document model, two writers."""

@@ -1,0 +1,49 @@
+"""Source lines → highlighted HTML, at build time.
+
+highlighted(("x = 1", "y = '''a", "b'''"))     one string of HTML per line, multi-line strings coloured right
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from itertools import groupby
+
+from pygments.lexers.python import PythonLexer
+from pygments.token import STANDARD_TYPES, Token
+
+from trace_tools.rendering import formats
+
+# Of Pygments' classes, those that page.css gives a colour; the rest is plain ink.
+COLOURED = frozenset({"k", "kc", "kd", "kn", "kr", "ow", "s", "sa", "sd", "se", "si", "c", "m", "nd", "nf", "nc", "nb"})
+
+
+def highlighted(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the HTML of each line of a Python source."""
+    parts: list[list[tuple[str, str]]] = [[]]
+    lexer = PythonLexer(stripnl=False, ensurenl=False)
+    for kind, text in lexer.get_tokens("\n".join(line.replace("\r", "␍") for line in lines)):
+        first, *rest = text.split("\n")
+        style = _style(kind)
+        parts[-1].append((style, first))
+        parts += [[(style, line)] for line in rest]
+    return tuple(_line(line) for line in parts)
+
+
+def _line(parts: Sequence[tuple[str, str]]) -> str:
+    """Write one line; neighbours of the same class share a tag."""
+    out = ""
+    for style, group in groupby(parts, key=lambda part: part[0]):
+        shown = html.escape(formats.visible("".join(text for _, text in group)), quote=False)
+        out += f'<span class="{style}">{shown}</span>' if style and shown else shown
+    return out
+
+
+def _style(kind: object) -> str:
+    """Return the class of a token, or of the nearest of its ancestors that has a colour."""
+    while kind is not Token and kind is not None:
+        name = STANDARD_TYPES.get(kind, "")  # type: ignore[call-overload]
+        if name in COLOURED:
+            return str(name)
+        kind = getattr(kind, "parent", None)
+    return ""

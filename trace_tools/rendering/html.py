@@ -1,0 +1,243 @@
+"""A document → HTML pages that need nothing but themselves.
+
+    writer = HtmlWriter(document, place)
+    writer.section(document.sections[0]), writer.index()        two pages as text
+
+Each page carries its style, its script and its figures, and a security policy that allows only these, by
+their hashes. Templates escape everything; what is Markup here was made by `prose`, `svg` or `highlight`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from trace_tools.rendering import figures, folding, formats, overview, prose, summaries
+from trace_tools.rendering.document import Call, CodeLine, Document, Listing, Notice, Said, Section, SourceText
+from trace_tools.rendering.highlight import highlighted
+from trace_tools.rendering.pictures import Picture
+from trace_tools.rendering.remarks import below, remarks
+from trace_tools.schema import Narrative, Scalar, Value
+
+HERE = Path(__file__).parent
+DOTS = 6  # colours of storages
+SMALL_SIDE = 8  # rows and columns of a matrix whose elements stand beside the line at once
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLink:
+    """One entry of the machine switcher."""
+
+    name: str
+    link: str
+    current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a document's pages need to know about where they will lie."""
+
+    machines: Callable[[Section | None], Sequence[MachineLink]]
+    picture: Callable[[str], Picture | None]
+    home: str = "index.html"  # of the whole site
+    has_trace: bool = True  # trace.yaml lies beside the pages
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """The stylesheet, the script, and the policy that allows them and nothing else."""
+
+    css: Markup
+    js: Markup
+    policy: str
+
+
+@lru_cache(maxsize=1)
+def assets() -> Assets:
+    """Read the pages' style and script."""
+    css = (HERE / "static" / "page.css").read_text(encoding="utf-8")
+    js = (HERE / "static" / "page.js").read_text(encoding="utf-8")
+    allowed = f"script-src '{_hash(js)}'; style-src '{_hash(css)}'; img-src 'self' data:"
+    return Assets(Markup(css), Markup(js), f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "line": formats.one_line,
+        "plain": prose.plain_text,
+        "inline": lambda text: Markup(prose.inline_html(text)),
+        "prose": lambda text: Markup(prose.to_html(text)),
+        "cell": _cell,
+        "remarks": remarks,
+        "below": below,
+        "time": overview.section_time,
+        "plural": formats.plural,
+    }
+    environment.tests |= {
+        "listing": lambda block: isinstance(block, Listing),
+        "call": lambda block: isinstance(block, Call),
+        "failing": lambda row: any(e.troubled for e in row.executions),
+    }
+    return environment
+
+
+def _cell(cell: Scalar) -> str | Markup:
+    if cell is None:
+        return "–"
+    return Markup(prose.inline_html(cell)) if isinstance(cell, str) else formats.number(cell)
+
+
+@lru_cache(maxsize=32)
+def _highlighted(source: SourceText) -> tuple[str, ...]:
+    return highlighted(source.lines)
+
+
+class HtmlWriter:
+    """Writes the pages of one document."""
+
+    def __init__(self, document: Document, place: Place) -> None:
+        self._document = document
+        self._place = place
+
+    def section(self, section: Section) -> str:
+        """Return the page of one section."""
+        sections = self._document.sections
+        at = sections.index(section)
+        page = self._page(section, section.shared, overview.section_notices(section))
+        page.previous = sections[at - 1] if at else None
+        page.next = sections[at + 1] if at + 1 < len(sections) else None
+        return self._render("section.html.j2", page, section=section)
+
+    def index(self) -> str:
+        """Return the machine's own index."""
+        document = self._document
+        shared = folding.shared_storages((*document.opening, *document.setup))
+        page = self._page(None, shared, overview.document_notices(document))
+        return self._render("index.html.j2", page, overview=overview.machine_overview(document))
+
+    def _page(self, section: Section | None, shared: Sequence[str], notices: Iterable[Notice]) -> _Page:
+        shown = (*self._document.notices, *self._place.notices, *notices)
+        return _Page(self._document, self._place, section, shared, shown)
+
+    def _render(self, template: str, page: _Page, **more: Any) -> str:
+        found = _environment().get_template(template)
+        return found.render(document=self._document, page=page, assets=assets(), **more)
+
+
+def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
+    """Return the page that lists every machine and section."""
+    template = _environment().get_template("site.html.j2")
+    return template.render(title=title, machines=machines, sections=sections, assets=assets())
+
+
+@dataclass
+class _Page:
+    """What the templates ask about one page."""
+
+    document: Document
+    place: Place
+    section: Section | None
+    shared: Sequence[str]
+    notices: tuple[Notice, ...]
+    previous: Section | None = None
+    next: Section | None = None
+
+    @property
+    def machines(self) -> Sequence[MachineLink]:
+        return self.place.machines(self.section)
+
+    @property
+    def home(self) -> str:
+        return self.place.home
+
+    def meta(self, section: Section | None = None) -> Markup:
+        """Return the line under a page's title."""
+        parts = [escape(part) for part in overview.meta(self.document, section)]
+        if self.place.has_trace:
+            parts.append(Markup('<a href="trace.yaml">trace.yaml</a>'))
+        return Markup(" · ").join(parts)
+
+    def code(self, line: CodeLine) -> Markup:
+        """Return a source line, highlighted as part of its whole source, without its margin."""
+        text = _highlighted(self.document.sources[line.source])[line.number - 1]
+        return Markup(_without_margin(text, line.indent))
+
+    def prose(self, said: Said) -> Markup:
+        anchors = [heading.anchor for heading in said.headings]
+        return Markup(prose.to_html(said.narrative.text or "", anchors, self.image))
+
+    def reference(self, link: Narrative) -> Markup:
+        """Return a link's title, as a link when its address is safe to follow."""
+        title = formats.one_line(link.title or link.url or "a reference", 300)
+        url = prose.safe_url(link.url or "")
+        return Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, title) if url else escape(title)
+
+    def image(self, address: str) -> str | None:
+        picture = self.place.picture(address)
+        return None if picture is None else picture.inline or f"figures/{picture.name}"
+
+    def figure(self, said: Said) -> Markup | None:
+        drawn = figures.figure(said.narrative, f"fig{said.number}")
+        return None if drawn is None else Markup(drawn)
+
+    def is_numeric(self, table: Narrative, column: int) -> bool:
+        """Whether a table's column holds numbers, which are set to the right."""
+        cells = [row[column] for row in table.rows or [] if column < len(row)]
+        return bool(cells) and all(isinstance(cell, (int, float)) for cell in cells)
+
+    def dot(self, value: Value | None) -> Markup:
+        """Return the coloured dot of a storage that several expressions share."""
+        place = self._storage_place(value)
+        return Markup("") if place is None else Markup('<span class="dot s{}"></span>').format(place % DOTS + 1)
+
+    def storage(self, value: Value | None) -> Markup:
+        """Return the label of such a storage: colour alone says nothing to some."""
+        place = self._storage_place(value)
+        if place is None or value is None or value.tensor is None:
+            return Markup("")
+        label = formats.one_line(value.tensor.storage or "", 20)
+        return Markup(' <span class="storage s{}">storage {}</span>').format(place % DOTS + 1, label)
+
+    def _storage_place(self, value: Value | None) -> int | None:
+        storage = value.tensor.storage if value is not None and value.tensor is not None else None
+        return self.shared.index(storage) if storage is not None and storage in self.shared else None
+
+    def grids(self, value: Value | None) -> list[tuple[str, list[list[str]]]]:
+        if value is None or value.tensor is None or not value.tensor.shape:
+            return []
+        alone = len(value.tensor.shape) == 1 and len(value.tensor.elements or ()) <= summaries.INLINE_ELEMENTS
+        return [] if alone and value.tensor.elements is not None else summaries.grids(value.tensor)
+
+    def is_small(self, value: Value | None) -> bool:
+        """Whether a tensor's elements stand beside the line without being asked for."""
+        tensor = value.tensor if value is not None else None
+        if tensor is None or tensor.elements is None or len(tensor.shape) != 2:
+            return False
+        return 0 < tensor.shape[0] <= SMALL_SIDE and 0 < tensor.shape[1] <= SMALL_SIDE
+
+
+def _without_margin(text: str, margin: int) -> str:
+    """Remove leading blanks from a highlighted line; in a string of several lines they stand inside its tag."""
+    return re.sub(rf"^(<[^>]*>)?[ \t]{{0,{margin}}}", r"\1", text)

@@ -1,0 +1,362 @@
+"""A document → Markdown pages that read well on a code host.
+
+    pages = MarkdownWriter(document, place)
+    pages.section(document.sections[0]), pages.index()      two pages as text
+    pages.files                                             {"figures/00-overview-fig1.svg": b"…"}
+
+Code stands in fences with what was observed as comments, plots and images in files beside the page, long
+values behind `<details>`, which is the only HTML here. Nothing from a trace can end a fence or begin a tag.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from trace_tools.rendering import figures, folding, formats, overview, prose, summaries, svg
+from trace_tools.rendering.document import Block, Call, Document, Listing, Notice, Row, Said, Section
+from trace_tools.rendering.html import Place
+from trace_tools.rendering.markdown_text import code_span, escape, fenced, inline_markdown, link_markdown, to_markdown
+from trace_tools.rendering.remarks import Below, Remark, below, remarks
+from trace_tools.schema import Narrative, Scalar
+
+WIDEST = 116  # characters of a line with its comment
+COLUMN = 64  # where comments stand at most
+ROWS = 200  # of a table
+
+
+class MarkdownWriter:
+    """Writes the pages of one document; `files` are the figures they show."""
+
+    def __init__(self, document: Document, place: Place) -> None:
+        self._document = document
+        self._place = place
+        self._page = "index"
+        self.files: dict[str, bytes] = {}
+
+    def section(self, section: Section) -> str:
+        """Return the page of one section."""
+        self._page = section.slug
+        shared = frozenset(section.shared)
+        parts = [
+            f"# {section.number} {inline_markdown(section.title)}",
+            self._meta(section),
+            *self._notices(overview.section_notices(section)),
+            *([to_markdown(section.summary, self._image)] if section.summary else []),
+            *self._blocks(section.blocks, shared),
+            self._turn(section),
+        ]
+        return _joined(parts)
+
+    def index(self) -> str:
+        """Return the machine's own index."""
+        self._page = "index"
+        document = self._document
+        found = overview.machine_overview(document)
+        speaks = any(isinstance(block, Said) for block in document.opening)
+        shared = frozenset(folding.shared_storages((*document.opening, *document.setup)))
+        parts = [
+            f"# {inline_markdown(document.title)}",
+            self._meta(None),
+            *self._notices(overview.document_notices(document)),
+            *(self._blocks(document.opening, shared) if speaks else ()),
+            "## Sections",
+            _table(["", "section", "claims", "time"], [self._entry(section) for section in document.sections]),
+            "## The machine",
+            _facts([*found.headline, *found.machine]),
+            *(
+                [_table(["peak", "at most", "source"], [list(map(escape, peak)) for peak in found.peaks])]
+                * bool(found.peaks)
+            ),
+            "## The run",
+            _facts(found.run),
+            _table(
+                ["process", "ended", "first run", "second", "remarks"],
+                [list(map(escape, process)) for process in found.processes],
+            ),
+            *self._claims(found),
+        ]
+        if document.setup:
+            parts += ["## Setup", *_folded("What the module does before `main`", self._blocks(document.setup, shared))]
+        return _joined(parts)
+
+    # --- around the text ---
+
+    def _meta(self, section: Section | None) -> str:
+        parts = [escape(part) for part in overview.meta(self._document, section)]
+        if self._place.has_trace:
+            parts.append("[trace.yaml](trace.yaml)")
+        name = section.slug if section is not None else "index"
+        back = ["[contents](index.md)"] if section is not None else [f"[all machines]({self._home()})"]
+        return " · ".join([*parts, f"[as a web page]({name}.html)", *back])
+
+    def _home(self) -> str:
+        return self._place.home.removesuffix(".html") + ".md"
+
+    def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
+        for notice in (*self._document.notices, *self._place.notices, *more):
+            mark = {"failed": "✗ ", "partial": "⚠ ", "stale": "⚠ "}.get(notice.kind, "")
+            link = notice.link.replace(".html", ".md") if notice.link and not notice.link.startswith("#") else None
+            yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Look at it]({link})." if link else "")
+
+    def _turn(self, section: Section) -> str:
+        sections = self._document.sections
+        at = sections.index(section)
+        links = []
+        if at:
+            links.append(f"← [{_title(sections[at - 1])}]({sections[at - 1].slug}.md)")
+        if at + 1 < len(sections):
+            links.append(f"[{_title(sections[at + 1])}]({sections[at + 1].slug}.md) →")
+        return "---\n\n" + " · ".join(links) if links else ""
+
+    def _entry(self, section: Section) -> list[str]:
+        failure = f" **✗ {escape(section.failure.type)}**" if section.failure is not None else ""
+        link = f"[{inline_markdown(section.title)}]({section.slug}.md){failure}"
+        return [str(section.number), link, _claim_count(section.held, section.failed), overview.section_time(section)]
+
+    def _claims(self, found: overview.Overview) -> Iterator[str]:
+        if found.claims:
+            yield "## All claims"
+        for title, claims in found.claims:
+            yield f"### {inline_markdown(title)}"
+            rows = [
+                ["✓" if c.held else "**✗**", f"[{c.line}]({c.page}.md)", code_span(c.source), escape(c.sides)]
+                for c in claims
+            ]
+            yield _table(["", "line", "claim", "was"], rows)
+
+    # --- blocks ---
+
+    def _blocks(self, blocks: Iterable[Block], shared: frozenset[str]) -> Iterator[str]:
+        for block in blocks:
+            if isinstance(block, Listing):
+                yield from self._listing(block.rows, shared)
+            elif isinstance(block, Call):
+                yield from self._call(block, shared)
+            else:
+                yield self._said(block)
+
+    def _call(self, call: Call, shared: frozenset[str]) -> Iterator[str]:
+        if call.shown == "part":
+            yield f"{'#' * call.level} {inline_markdown(call.title)}"
+            yield from self._blocks(call.blocks, shared)
+        elif call.shown != "named":
+            which = f", call {call.number} of {call.total}" if call.total > 1 else ""
+            title = f"`{formats.one_line(call.function, 60)}`{which}"
+            yield from _folded(title, self._blocks(call.with_header(), shared))
+
+    def _said(self, said: Said) -> str:
+        it = said.narrative
+        if it.kind == "text":
+            return to_markdown(it.text or "", self._image)
+        if it.kind == "note":
+            return _joined(_folded("Note for the presenter", [to_markdown(it.text or "", self._image)]))
+        if it.kind == "link":
+            return _reference(it)
+        if it.kind == "image":
+            source = self._image(it.url or "")
+            return f"![{escape(it.title or '')}]({source})" if source else f"*Image not shown: {escape(it.url or '')}*"
+        if it.kind == "plot":
+            return self._plot(said)
+        caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
+        rows = [[_cell(cell) for cell in row] for row in (it.rows or [])[:ROWS]]
+        return _table([inline_markdown(column) for column in it.columns or []], rows) + caption
+
+    def _plot(self, said: Said) -> str:
+        drawn = figures.figure(said.narrative, f"fig{said.number}")
+        if drawn is None:
+            return "*A plot without numbers to draw.*"
+        name = f"figures/{self._page}-fig{said.number}.svg"
+        self.files[name] = svg.standalone(drawn).encode("utf-8")
+        title = said.narrative.title
+        caption = f"\n\n*{inline_markdown(title)}*" if title else ""
+        return f"![{escape(formats.one_line(title or figures.describe(said.narrative), 200))}]({name}){caption}"
+
+    def _image(self, address: str) -> str | None:
+        picture = self._place.picture(address)
+        if picture is None:
+            return None
+        self.files[f"figures/{picture.name}"] = picture.content
+        return f"figures/{picture.name}"
+
+    def _listing(self, rows: Sequence[Row], shared: frozenset[str]) -> Iterator[str]:
+        """Write rows as fences, broken where something stands under a row."""
+        gathered: list[Row] = []
+        for place, row in enumerate(rows):
+            gathered.append(row)
+            under = below(row)
+            if under or place == len(rows) - 1:
+                yield fenced("\n".join(_commented(gathered, shared)), "python")
+                yield from _details(gathered)
+                gathered = []
+            for it in under:
+                yield from self._call(it.call, shared) if it.call is not None else [_below(it)]
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+
+
+def _title(section: Section) -> str:
+    return f"{section.number} {escape(prose.plain_text(section.title))}"
+
+
+def _claim_count(held: int, failed: int) -> str:
+    return " ".join([*([f"{held} ✓"] if held else []), *([f"**{failed} ✗**"] if failed else [])])
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(_in_cell(cell) for cell in row) + " |" for row in rows)])
+
+
+def _in_cell(text: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\|", text.replace("\n", " "))
+
+
+def _facts(facts: Sequence[tuple[str, str]]) -> str:
+    return _table(["", ""], [[escape(name), escape(text)] for name, text in facts])
+
+
+def _cell(cell: Scalar) -> str:
+    if cell is None:
+        return "–"
+    return inline_markdown(cell) if isinstance(cell, str) else formats.number(cell)
+
+
+def _folded(title: str, inner: Iterable[str]) -> list[str]:
+    """Fold parts away; a title's backticks become `<code>`, which is all the HTML there is beside `<details>`."""
+    shown = html.escape(formats.visible(title))
+    for _ in range(shown.count("`") // 2):
+        shown = shown.replace("`", "<code>", 1).replace("`", "</code>", 1)
+    return [f"<details><summary>{shown}</summary>", *inner, "</details>"]
+
+
+def _reference(link: Narrative) -> str:
+    by = ", ".join(formats.one_line(part, 200) for part in (link.authors, link.date) if part)
+    text = f"> {link_markdown(formats.one_line(link.title or link.url or 'a reference', 300), link.url)}"
+    text += f" ({escape(by)})" if by else ""
+    return text + (f"  \n> {inline_markdown(link.text)}" if link.text else "")
+
+
+def _commented(rows: Sequence[Row], shared: frozenset[str]) -> Iterator[str]:
+    """Write code with its remarks as comments: behind the line where they fit, else on lines of their own."""
+    written = [
+        ([formats.visible(line.text) for line in row.lines], [_comment(r, shared) for r in remarks(row)])
+        for row in rows
+    ]
+    fitting = [len(code[0]) for code, comments in written if comments and _fits(code, comments)]
+    column = max((width for width in fitting if width <= COLUMN), default=0) + 2
+    for code, comments in written:
+        if _fits(code, comments) and comments:
+            yield code[0].ljust(column) + ("" if len(code[0]) < column else "  ") + "# " + " · ".join(comments)
+            continue
+        yield from code
+        margin = " " * (len(code[0]) - len(code[0].lstrip())) if code else ""
+        yield from (f"{margin}# → {comment}" for comment in comments)
+
+
+def _fits(code: Sequence[str], comments: Sequence[str]) -> bool:
+    length = sum(len(comment) + 3 for comment in comments)
+    return len(code) == 1 and max(len(code[0]) + 2, min(COLUMN, WIDEST)) + length <= WIDEST
+
+
+def _comment(remark: Remark, shared: frozenset[str]) -> str:
+    label = f"{remark.label}: " if remark.label else ""
+    if remark.kind in ("held", "failed"):
+        mark, plain = ("✓", "holds") if remark.kind == "held" else ("✗", "FAILED")
+        return f"{label}{mark} {remark.text or plain}"
+    if remark.kind == "caught":
+        return f"{label}↯ {remark.text}"
+    if remark.kind == "call":
+        return f"{label}calls {remark.name}" + (f", {remark.text}" if remark.text else "")
+    tensor = remark.value.tensor if remark.value is not None else None
+    if tensor is not None:
+        storage = f" · storage {formats.one_line(tensor.storage or '', 20)}" if tensor.storage in shared else ""
+        return f"{label}{remark.name}: {remark.text}{storage}"
+    return f"{label}{remark.name} = {remark.text}" if remark.name else f"{label}{remark.text}"
+
+
+def _details(rows: Sequence[Row]) -> Iterator[str]:
+    """Fold away what a closer look at the rows shows: elements, statistics, meters."""
+    parts: list[str] = []
+    for row in rows:
+        for remark in remarks(row):
+            grids = _grids(remark)
+            if grids or (remark.facts and (" FLOP" in remark.text or _is_long(remark))):
+                name = code_span(remark.name) if remark.name else "time"
+                line = row.lines[0].number if row.lines else ""
+                known = "; ".join(
+                    f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in remark.facts
+                )
+                parts.append(f"**Line {line}, {name}**: {known}")
+                parts += [fenced(grid, "text") for grid in grids]
+    if parts:
+        yield from _folded("More about these lines", parts)
+
+
+def _is_long(remark: Remark) -> bool:
+    """Whether a value had to be cut short beside its line."""
+    return remark.kind == "value" and "…" in remark.text
+
+
+def _grids(remark: Remark) -> list[str]:
+    tensor = remark.value.tensor if remark.value is not None else None
+    if tensor is None or len(tensor.shape) < 2:
+        return []
+    return [(f"{label}\n" if label else "") + _aligned(rows) for label, rows in summaries.grids(tensor)]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[place]) for row in rows if place < len(row)) for place in range(max(map(len, rows)))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False)) for row in rows)
+
+
+def _below(it: Below) -> str:
+    label = f" ({escape(it.label)})" if it.label else ""
+    if it.kind == "more":
+        return f"*{escape(it.label)}*"
+    if it.kind == "stdout":
+        return fenced(it.text, "text") + (f"\n*{escape(it.label)}*" if it.label else "")
+    if it.kind == "warning":
+        return f"> **Warning** {escape(' '.join(it.text.split()))}"
+    mark = "✗ " if it.kind == "failure" else ""
+    quoted = "".join(f"\n> {line}" for line in fenced(it.text, "text").rstrip("\n").split("\n")) if it.text else ""
+    return f"> **{mark}{escape(it.title)}**{label}" + (f"\n>{quoted}" if quoted else "")
+
+
+def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
+    """Return the page that lists every machine and section."""
+    rows = [
+        [
+            f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes),
+            escape(m.torch),
+            str(m.passes),
+            _claim_count(m.held, m.failed),
+            m.duration,
+        ]
+        for m in machines
+    ]
+    listed = [
+        [
+            str(s.number),
+            escape(prose.plain_text(s.title)),
+            ", ".join(
+                f"[{escape(n)}]({address}.md) {_claim_count(held, failed)}" for n, address, held, failed in s.pages
+            ),
+        ]
+        for s in sections
+    ]
+    return _joined(
+        [
+            f"# {inline_markdown(title)}",
+            "Every number on these pages was made by running the lecture on the machine named.",
+            "## Machines",
+            _table(["machine", "torch", "passes", "claims", "time"], rows),
+            "## Sections",
+            _table(["", "section", "on"], listed),
+        ]
+    )

@@ -1,0 +1,231 @@
+"""A document → its facts at a glance: the line under a title, the machine's table, all claims.
+
+meta(document, section)         ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
+machine_overview(document)      what the machine's index shows
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trace_tools.rendering import folding, formats
+from trace_tools.rendering.document import ClaimLine, Document, Notice, Section
+from trace_tools.rendering.summaries import claim_summary
+from trace_tools.schema import Machine, Process
+
+Facts = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimEntry:
+    """One claim in the list of all claims."""
+
+    held: bool
+    source: str
+    sides: str
+    line: int
+    page: str  # slug of the page it stands on
+    anchor: str
+    judged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What a machine's index shows beside the sections."""
+
+    headline: Facts
+    machine: Facts
+    peaks: list[tuple[str, str, str]]  # what, how much, from where
+    run: Facts
+    processes: list[tuple[str, str, str, str, str]]  # name, how it ended, first run, second, remarks
+    claims: list[tuple[str, list[ClaimEntry]]]  # by section
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRow:
+    """One machine in the list of all machines."""
+
+    name: str
+    folder: str
+    torch: str
+    passes: int
+    held: int
+    failed: int
+    duration: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRow:
+    """One section in the list of all sections, with its page on each machine that has it."""
+
+    number: int
+    title: str
+    pages: tuple[tuple[str, str, int, int], ...]  # machine, address without its ending, claims held, failed
+
+
+def claims_text(held: int, failed: int) -> str:
+    """Say how the claims stand."""
+    if failed:
+        return f"{formats.plural(failed, 'claim')} of {held + failed:,} failed"
+    return "no claims" if not held else f"all {held:,} claims hold" if held > 1 else "its one claim holds"
+
+
+def meta(document: Document, section: Section | None = None) -> list[str]:
+    """Return the parts of the line under a page's title."""
+    counted: Document | Section = section if section is not None else document
+    parts = [formats.one_line(document.machine.name, 60)]
+    torch = dict(document.versions).get("torch")
+    if torch:
+        parts.append(f"torch {formats.one_line(torch, 40)}")
+    if document.machine.cuda:
+        parts.append(f"CUDA {formats.one_line(document.machine.cuda, 20)}")
+    parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
+    if section is not None and section.timing is not None:
+        parts.append(section_time(section))
+    return [*parts, claims_text(counted.held, counted.failed)]
+
+
+def section_time(section: Section) -> str:
+    """Say how long a section took; where only the host's clock ran beside a device's work, say that."""
+    if section.timing is None:
+        return ""
+    return formats.spread(section.timing.samples_ns) + (" (host)" if section.timing.clock == "launch" else "")
+
+
+def section_notices(section: Section) -> Iterator[Notice]:
+    """Yield what must not be overlooked on a section's page."""
+    anchor = folding.first_trouble(section.blocks)
+    link = f"#{anchor}" if anchor else None
+    if section.failure is not None:
+        where = f" at line {section.failure.line}" if section.failure.line is not None else ""
+        yield Notice("failed", f"The run ended in this section with {section.failure.type}{where}.", link)
+    if section.failed:
+        yield Notice("failed", f"On this page, {claims_text(section.held, section.failed)}.", link)
+
+
+def document_notices(document: Document) -> Iterator[Notice]:
+    """Yield what must not be overlooked on a machine's index."""
+    for section in document.sections:
+        anchor = folding.first_trouble(section.blocks)
+        link = f"{section.slug}.html" + (f"#{anchor}" if anchor else "")
+        if section.failure is not None:
+            yield Notice("failed", f"The run ended in “{section.title}” with {section.failure.type}.", link)
+        if section.failed:
+            yield Notice("failed", f"In “{section.title}”, {claims_text(section.held, section.failed)}.", link)
+
+
+def machine_overview(document: Document) -> Overview:
+    """Return what a machine's index shows."""
+    return Overview(
+        headline=_headline(document),
+        machine=_machine(document.machine),
+        peaks=[_peak(peak.name, peak.per_second, peak.source) for peak in document.machine.peaks],
+        run=_run(document),
+        processes=[_process(process) for process in document.run.processes],
+        claims=list(_claims(document)),
+    )
+
+
+def _headline(document: Document) -> Facts:
+    found = [("claims", claims_text(document.held, document.failed))]
+    for name, times in (("first run", _cold(document)), ("second run", _warm(document))):
+        if times:
+            found.append((name, f"{formats.spread(times)} for all of `main()`".replace("`", "")))
+    steps = sum(section.steps for section in document.sections)
+    return [
+        *found,
+        ("recorded", f"{formats.plural(steps, 'step')} in {formats.plural(len(document.sections), 'section')}"),
+    ]
+
+
+def _cold(document: Document) -> Sequence[int]:
+    return [p.cold_ns for p in document.run.processes if p.cold_ns is not None and p.name.startswith("pass")]
+
+
+def _warm(document: Document) -> Sequence[int]:
+    return [p.warm_ns for p in document.run.processes if p.warm_ns is not None and p.name.startswith("pass")]
+
+
+def run_time(document: Document) -> str:
+    """Say how long `main` took: warm where it was run twice."""
+    times = _warm(document) or _cold(document)
+    return formats.duration(statistics.median(times)) if times else "not measured"
+
+
+def _machine(machine: Machine) -> Facts:
+    sizes = [
+        ("memory", machine.memory_bytes),
+        ("L2 cache", machine.l2_bytes),
+        ("RAM", machine.ram_bytes),
+    ]
+    known = {name: formats.byte_size(size) for name, size in sizes if size is not None}
+    rows = [
+        ("name", machine.name),
+        ("memory", known.get("memory")),
+        ("multiprocessors", _text(machine.multiprocessors)),
+        ("compute capability", machine.compute_capability),
+        ("L2 cache", known.get("L2 cache")),
+        ("driver", machine.driver),
+        ("CUDA", machine.cuda),
+        ("float32 matmul precision", machine.tf32),
+        ("CPU", machine.cpu),
+        ("cores", _text(machine.cores)),
+        ("threads", _text(machine.threads)),
+        ("RAM", known.get("RAM")),
+        ("system", machine.os),
+    ]
+    return [(name, formats.one_line(text, 200)) for name, text in rows if text]
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _peak(name: str, per_second: float | None, source: str) -> tuple[str, str, str]:
+    unit = "B/s" if name == "memory" else "OP/s" if name.startswith("int") else "FLOP/s"
+    rate = "not known" if per_second is None else formats.quantity(per_second, unit)
+    return formats.one_line(name, 40), rate, formats.one_line(source, 200)
+
+
+def _run(document: Document) -> Facts:
+    run = document.run
+    rows = [
+        ("lecture", run.lecture),
+        ("started", run.started),
+        ("ended", run.ended),
+        ("passes", f"{run.passes}, each a process of its own that runs the lecture twice"),
+        ("seed", str(run.seed)),
+        ("commit", run.commit),
+        *document.versions,
+    ]
+    return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
+
+
+def _process(process: Process) -> tuple[str, str, str, str, str]:
+    notes = [*(process.notes or []), *([process.why_no_warm] if process.why_no_warm else [])]
+    if process.restored:
+        notes.append("restored between its runs: " + ", ".join(process.restored))
+    times = [formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns)]
+    remarks = formats.one_line("; ".join(notes), 300)
+    return formats.one_line(process.name, 40), formats.one_line(process.ended, 200), *_pair(times), remarks
+
+
+def _pair(times: list[str]) -> tuple[str, str]:
+    return times[0], times[1]
+
+
+def _claims(document: Document) -> Iterator[tuple[str, list[ClaimEntry]]]:
+    for section in document.sections:
+        if section.claims:
+            yield f"{section.number} {section.title}", [_entry(line, section.slug) for line in section.claims]
+    if document.claims_outside:
+        yield "Outside the sections", [_entry(line, "index") for line in document.claims_outside]
+
+
+def _entry(line: ClaimLine, page: str) -> ClaimEntry:
+    claim = line.claim
+    source = formats.one_line(claim.source, 160)
+    return ClaimEntry(claim.held, source, claim_summary(claim), line.line, page, line.anchor, line.judged)

@@ -1,0 +1,225 @@
+"""Traces → a folder of pages: one folder per machine, and an index of them all.
+
+    render_site([Rendered(trace, "cpu", lecture_text, lecture_folder)], Path("rendered"))
+
+writes `rendered/cpu/index.html`, `rendered/cpu/03-tensors.html`, the same as Markdown, `rendered/cpu/figures/*.svg`
+and `rendered/index.html`. A file is written only when its bytes change; a page that an earlier rendering made
+and this one does not is removed, as `.pages` in each folder lists what was made there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trace_tools.errors import UsageError
+from trace_tools.file_format.trace_file import load
+from trace_tools.rendering import html, markdown, overview
+from trace_tools.rendering.compose import make_document
+from trace_tools.rendering.document import Document, Notice, Section
+from trace_tools.rendering.html import MachineLink, Place
+from trace_tools.rendering.pictures import read_picture
+from trace_tools.schema import Trace
+
+MANIFEST = ".pages"
+PARTIAL = "partial"
+_OURS = re.compile(r"(?:index|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)")
+_FOLDER = re.compile(r"[\w][\w.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One trace to render, and where: `<folder>/`, or `<folder>/partial/`."""
+
+    trace: Trace
+    folder_slug: str
+    lecture_text: str | None = None  # as it is now; None: only the stored text
+    lecture_folder: Path | None = None  # where its images lie
+    partial: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Return the machine's folder below the site's."""
+        return f"{self.folder_slug}/{PARTIAL}" if self.partial else self.folder_slug
+
+
+def render_site(traces: Sequence[Rendered], out: Path) -> list[Path]:
+    """Write the pages of all traces and the index of the site; return the files that changed.
+
+    The index lists the traces given, so give all that lie in the folder. Raises UsageError when a folder's
+    name is no plain name or the place can't be written.
+    """
+    for rendered in traces:
+        if not _FOLDER.fullmatch(rendered.folder_slug):
+            raise UsageError(f"{rendered.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
+    site = [(rendered, make_document(rendered.trace, rendered.lecture_text)) for rendered in traces]
+    changed: list[Path] = []
+    try:
+        for rendered, document in site:
+            files = _machine_files(rendered, document, site, out)
+            changed += _update(out / rendered.folder, files)
+        changed += _update(out, _site_files(site))
+    except OSError as error:
+        raise UsageError(f"{error.filename or out}: can't be written: {error.strerror or error}") from error
+    return changed
+
+
+def render_folder(out: Path, lecture: Path | None = None) -> Path:
+    """Render every trace that lies in `out`, and return the site's index.
+
+    `lecture` is the lecture as it is now; without it, the file of the trace's name beside `out`, if there is one.
+    Raises TraceFileError for a trace that can't be read.
+    """
+    paths = sorted([*out.glob("*/trace.yaml"), *out.glob(f"*/{PARTIAL}/trace.yaml")])
+    render_site([_loaded(path, path.parent, lecture) for path in paths], out)
+    return out / "index.html"
+
+
+def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None = None) -> Iterator[str]:
+    """Render traces into `out`, or where they lie with all that lie beside them; yield a line for each index."""
+    paths = list(traces)
+    if out is not None:
+        render_site([_loaded(path, None, lecture) for path in paths], out)
+        yield str(out / "index.html")
+        return
+    for path in paths:
+        load(path)  # says what is wrong with a file that was named, before anything is written
+    for root in dict.fromkeys(_site_of(path.parent) for path in paths):
+        yield str(render_folder(root, lecture))
+
+
+def _site_of(folder: Path) -> Path:
+    return folder.parent.parent if folder.name == PARTIAL else folder.parent
+
+
+def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> Rendered:
+    """Load a trace for its place: in the folder where it lies, else in one with its machine's name."""
+    trace = load(path).trace
+    found = lecture if lecture is not None else _site_of(path.parent).parent / Path(trace.run.lecture).name
+    same = found.name == Path(trace.run.lecture).name
+    try:
+        text = found.read_text(encoding="utf-8") if same else None
+    except (OSError, UnicodeDecodeError):
+        text = None  # the stored text serves
+    partial = not trace.run.complete if folder is None else folder.name == PARTIAL
+    slug = trace.machine.slug if folder is None else folder.parent.name if partial else folder.name
+    return Rendered(trace, slug, text, found.parent if same else None, partial)
+
+
+def _machine_files(
+    rendered: Rendered, document: Document, site: Sequence[tuple[Rendered, Document]], out: Path
+) -> dict[str, bytes]:
+    """Return the files of one machine's folder by their names in it."""
+    up = "../" * (rendered.folder.count("/") + 1)
+    place = Place(
+        machines=lambda section: _switcher(rendered, site, up, section),
+        picture=lambda address: read_picture(rendered.lecture_folder, address),
+        home=f"{up}index.html",
+        has_trace=(out / rendered.folder / "trace.yaml").exists(),
+        notices=tuple(_about_partial(rendered, site, out)),
+    )
+    pages = html.HtmlWriter(document, place)
+    texts = markdown.MarkdownWriter(document, place)
+    files = {"index.html": pages.index(), "index.md": texts.index()}
+    for section in document.sections:
+        files[f"{section.slug}.html"] = pages.section(section)
+        files[f"{section.slug}.md"] = texts.section(section)
+    return {name: text.encode("utf-8") for name, text in files.items()} | texts.files
+
+
+def _about_partial(rendered: Rendered, site: Sequence[tuple[Rendered, Document]], out: Path) -> list[Notice]:
+    """Point from complete pages to the partial trace beside them."""
+    given = any(other.partial and other.folder_slug == rendered.folder_slug for other, _ in site)
+    beside = given or (out / rendered.folder / PARTIAL / "trace.yaml").exists()
+    if rendered.partial or not beside:
+        return []
+    text = "A later run on this machine did not finish; what it did is recorded apart."
+    return [Notice("info", text, f"{PARTIAL}/index.html")]
+
+
+def _switcher(
+    rendered: Rendered, site: Sequence[tuple[Rendered, Document]], up: str, section: Section | None
+) -> list[MachineLink]:
+    """Link to the same section on every machine that has it, else to that machine's index."""
+    links = []
+    for other, document in site:
+        has = section is not None and any(s.slug == section.slug for s in document.sections)
+        page = f"{section.slug}.html" if has and section is not None else "index.html"
+        name = document.machine.name if document.machine.device != "cpu" else "CPU"
+        name = f"{name} (partial)" if other.partial else name
+        links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is rendered))
+    return links
+
+
+def _site_files(site: Sequence[tuple[Rendered, Document]]) -> dict[str, bytes]:
+    title = site[0][1].title if site else "No traces"
+    machines = [_machine_row(rendered, document) for rendered, document in site]
+    sections = _section_rows(site)
+    return {
+        "index.html": html.site_index(title, machines, sections).encode("utf-8"),
+        "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
+    }
+
+
+def _machine_row(rendered: Rendered, document: Document) -> overview.MachineRow:
+    notes = tuple(notice.kind for notice in document.notices if notice.kind in ("partial", "stale"))
+    return overview.MachineRow(
+        name=document.machine.name,
+        folder=rendered.folder,
+        torch=dict(document.versions).get("torch", "–"),
+        passes=document.run.passes,
+        held=document.held,
+        failed=document.failed,
+        duration=overview.run_time(document),
+        notes=notes,
+    )
+
+
+def _section_rows(site: Sequence[tuple[Rendered, Document]]) -> list[overview.SectionRow]:
+    """List every section once, in reading order, with its page on each machine."""
+    pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}
+    titles: dict[tuple[int, str], str] = {}
+    for rendered, document in site:
+        name = document.machine.name + (" (partial)" if rendered.partial else "")
+        for section in document.sections:
+            key = (section.number, section.slug)
+            titles.setdefault(key, section.title)
+            address = f"{rendered.folder}/{section.slug}"
+            pages.setdefault(key, []).append((name, address, section.held, section.failed))
+    return [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
+
+
+def _update(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Make a folder hold these files: write what changed, remove what an earlier rendering made and this did not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    changed = [folder / name for name, content in files.items() if _write(folder / name, content)]
+    for name in _made_before(folder) - set(files):
+        (folder / name).unlink(missing_ok=True)
+        changed.append(folder / name)
+    _write(folder / MANIFEST, "".join(f"{name}\n" for name in sorted(files)).encode("utf-8"))
+    return changed
+
+
+def _made_before(folder: Path) -> set[str]:
+    """Return the names an earlier rendering listed, as far as they are names that it could have made."""
+    try:
+        listed = (folder / MANIFEST).read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return set()
+    return {name for name in listed if _OURS.fullmatch(name) and not (folder / name).is_symlink()}
+
+
+def _write(path: Path, content: bytes) -> bool:
+    """Write a file in one rename, unless it holds these bytes already; return whether it changed."""
+    try:
+        if path.read_bytes() == content:
+            return False
+    except (FileNotFoundError, IsADirectoryError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_bytes(content)
+    os.replace(fresh, path)
+    return True

@@ -1,0 +1,190 @@
+"""A trace's stored source and the lecture as it is now → which text the pages use.
+
+Prose may change without a new trace. Both texts are stripped of what only the reader sees (constant
+`text` and `note` statements, comments other than `@inspect`, `@clear` and `@stepover`); if what is left is
+equal, every statement that ran is still there, and the pages are laid out from the new text.
+
+    edition = edition_of(SourceFile("lecture.py", old), new)
+    edition.stale           # None, or why the new text can't be used
+    edition.recorded[7]     # the number that statement 7 of the shown text has in the trace
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trace_tools.errors import LectureError
+from trace_tools.rendering.layout import CutSource, cut_source, narrative_calls
+from trace_tools.schema import Narrative, SourceFile
+from trace_tools.statements import FUNCTIONS
+
+_DATA = ("inspect", "clear", "stepover")
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)  # one execution per evaluation of the header
+
+
+@dataclass(frozen=True, slots=True)
+class NewProse:
+    """A constant narrative statement of the new text: said as often as a recorded statement beside it ran."""
+
+    narrative: Narrative
+    beside: int | None  # its number in the trace; None: once in each call of the function
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """The text to lay out, and how it relates to the recorded one."""
+
+    source: CutSource
+    recorded: Mapping[int, int]  # statement of the shown text → statement of the trace
+    prose: Mapping[int, NewProse] = field(default_factory=dict)
+    lines: Mapping[int, int] = field(default_factory=dict)  # line of the trace → line of the shown text, where moved
+    stale: str | None = None
+
+
+def edition_of(stored: SourceFile, lecture: str | None) -> Edition:
+    """Return the edition to show: the lecture as it is now where it does what was traced, else the stored text.
+
+    Raises LectureError when the stored text is not Python.
+    """
+    old = cut_source(stored.text, stored.path)
+    same = Edition(old, {s.number: s.number for s in old.parsed.statements})
+    if lecture is None or lecture == stored.text:
+        return same
+    try:
+        new = _Stripped(cut_source(lecture, stored.path))
+    except LectureError as error:
+        return Edition(old, same.recorded, stale=f"the lecture can't be read any more ({error})")
+    before = _Stripped(old)
+    if new.fingerprint() != before.fingerprint():
+        return Edition(old, same.recorded, stale="the lecture's code has changed since it was traced")
+    prose = _placed_prose(before, new)
+    if prose is None:
+        return Edition(old, same.recorded, stale="the lecture has new prose in a branch that was not traced")
+    return Edition(new.source, dict(zip(new.kept, before.kept, strict=True)), prose, _moved_lines(before, new))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a statement stands: in which list of which parent, with which siblings."""
+
+    parent: int | None  # index among the kept statements; None for the module
+    path: str  # "body", "orelse", "handlers[0].body"
+    siblings: tuple[int, ...]
+    function: bool  # the list is a function's body, or the module's
+
+
+class _Stripped:
+    """A source without its constant prose."""
+
+    def __init__(self, source: CutSource) -> None:
+        self.source = source
+        self.statements = source.parsed.statements
+        words = narrative_calls(source.parsed)
+        constants = {number: _constant(self.statements[number].node, word) for number, word in words.items()}
+        self.prose = {number: narrative for number, narrative in constants.items() if narrative is not None}
+        self.kept = [s.number for s in self.statements if s.number not in self.prose]
+        self.index = {number: index for index, number in enumerate(self.kept)}
+        self.places = dict(self._places())
+
+    def fingerprint(self) -> tuple[list[object], list[object]]:
+        """Return what must be equal for a trace of one text to be a trace of the other: code and data directives."""
+        gone = {id(self.statements[number].node) for number in self.prose}
+        directives: list[object] = [
+            (d.name, d.place, self.index.get(d.statement), d.names, [(ast.dump(i.node), i.unit) for i in d.inspected])
+            for d in self.source.directives
+            if d.name in _DATA
+        ]
+        return list(_flat(self.source.parsed.tree, gone)), directives
+
+    def _places(self) -> Iterator[tuple[int, _Place]]:
+        numbers = {id(s.node): s.number for s in self.statements}
+        owners: list[tuple[int | None, ast.AST]] = [(None, self.source.parsed.tree)]
+        owners += [(self.index.get(s.number), s.node) for s in self.statements]
+        for parent, node in owners:
+            for path, body in _bodies(node):
+                siblings = tuple(numbers[id(s)] for s in body)
+                function = isinstance(node, (ast.Module, *FUNCTIONS))
+                yield from ((number, _Place(parent, path, siblings, function)) for number in siblings)
+
+    def gap(self, number: int) -> tuple[int | None, str, int]:
+        """Return the gap between kept siblings in which a prose statement stands."""
+        place = self.places[number]
+        before = [n for n in place.siblings if n < number and n in self.index]
+        return place.parent, place.path, len(before)
+
+
+def _constant(node: ast.stmt, word: str) -> Narrative | None:
+    """Return what a `text` or `note` statement says when it is one literal string."""
+    assert isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    call = node.value
+    if word not in ("text", "note") or call.keywords or len(call.args) != 1:
+        return None
+    argument = call.args[0]
+    if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
+        return None
+    return Narrative(word, text=argument.value)
+
+
+def _flat(tree: ast.AST, gone: set[int]) -> Iterator[object]:
+    """Write a tree as a sequence that is equal for equal trees, however deep they are."""
+    stack: list[object] = [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.AST):
+            yield type(item).__name__
+            stack += [value for _, value in ast.iter_fields(item)]
+        elif isinstance(item, list):
+            present = [part for part in item if id(part) not in gone]
+            yield len(present)
+            stack += present
+        else:
+            yield type(item), repr(item)
+
+
+def _bodies(node: ast.AST) -> Iterator[tuple[str, Sequence[ast.stmt]]]:
+    """Yield the lists of statements directly inside a node, those of its handlers and cases included."""
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield name, value
+        elif isinstance(value, list):
+            parts = [part for part in value if isinstance(part, (ast.ExceptHandler, ast.match_case))]
+            yield from ((f"{name}[{count}].body", part.body) for count, part in enumerate(parts))
+
+
+def _placed_prose(old: _Stripped, new: _Stripped) -> dict[int, NewProse] | None:
+    """Find for each prose statement what was recorded beside it; None when there is one without any."""
+    gaps = {old.gap(number): number for number in reversed(old.prose)}
+    lists = {old.gap(number)[:2]: number for number in reversed(old.prose)}
+    found: dict[int, NewProse] = {}
+    for number, narrative in new.prose.items():
+        gap, place = new.gap(number), new.places[number]
+        neighbour = _neighbour(number, place, new)
+        if gap in gaps:
+            beside: int | None = gaps[gap]
+        elif neighbour is not None:
+            beside = old.kept[new.index[neighbour]]
+        else:
+            beside = lists.get(gap[:2])
+        if beside is None and not place.function:
+            return None
+        found[number] = NewProse(narrative, beside)
+    return found
+
+
+def _moved_lines(old: _Stripped, new: _Stripped) -> dict[int, int]:
+    """Return where each line of the kept statements has gone; inner statements come last and have the last word."""
+    moved: dict[int, int] = {}
+    for was, now in zip(old.kept, new.kept, strict=True):
+        before, after = old.statements[was], new.statements[now]
+        for line in range(before.first_line, before.header_end + 1):
+            moved[line] = min(after.first_line + line - before.first_line, after.header_end)
+    return moved
+
+
+def _neighbour(number: int, place: _Place, source: _Stripped) -> int | None:
+    """Return the nearest sibling that runs as often as the prose does: the one before, else the one after."""
+    steady = [n for n in place.siblings if n in source.index and not isinstance(source.statements[n].node, _LOOPS)]
+    before = [n for n in steady if n < number]
+    return before[-1] if before else next(iter(steady), None)

@@ -1,0 +1,274 @@
+"""A recorded value → one line that says what it was, and the parts a closer look shows.
+
+summary(Value("tensor", tensor=Tensor("float32", [4, 4], "cpu", bytes=64, …)))  "f32[4, 4] · 64 B"
+summary(Value("float", value=6.3e24, unit="FLOP"))                              "6.3e24 FLOP"
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from trace_tools.rendering import formats
+from trace_tools.schema import Claim, Element, Scalar, Tensor, Value
+
+LINE = 96  # characters of a summary
+WHOLE = 4_000  # characters of a value shown in full in its details
+BOTH = 24  # characters of a side that need not be written twice
+INLINE_ELEMENTS = 6  # of a one-dimensional tensor, beside its shape
+GRID_ROWS, GRID_COLUMNS = 16, 12
+
+_OPERATORS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "≠",
+    ast.Lt: "<",
+    ast.LtE: "≤",
+    ast.Gt: ">",
+    ast.GtE: "≥",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
+_BRACKETS = {"list": ("[", "]"), "tuple": ("(", ")"), "set": ("{", "}"), "dict": ("{", "}")}
+
+
+def summary(value: Value, limit: int = LINE) -> str:
+    """Say in one line what a value was, and how it varied."""
+    text = _what(value, limit)
+    if value.varies and value.samples:
+        text = _range(value.samples, value.unit) or text
+    marks = [mark for mark, on in (("varies", value.varies), ("device-random", value.device_random)) if on]
+    notes = [value.note] if value.note and value.type != "error" else []
+    return formats.one_line(" · ".join([text, *marks, *notes]), limit)
+
+
+def _what(value: Value, limit: int) -> str:
+    if value.tensor is not None:
+        return tensor_summary(value.tensor)
+    if value.type == "none":
+        return "None"
+    if value.type == "error":
+        return formats.one_line(value.text or "could not be evaluated", limit)
+    if isinstance(value.value, str):
+        return _string(value, limit)
+    if value.value is not None:
+        return _number(value.value, value.unit)
+    if value.items is not None or value.entries is not None:
+        return _container(value, limit)
+    return formats.one_line(value.text if value.text is not None else f"<{value.type}>", limit)
+
+
+def _number(value: bool | int | float, unit: str | None) -> str:
+    return formats.number(value) if isinstance(value, bool) else formats.quantity(value, unit)
+
+
+def _string(value: Value, limit: int) -> str:
+    text = str(value.value)
+    quoted = repr(formats.visible(text[:limit])).replace("\\\\u", "\\u")
+    cut = len(text) > limit or (value.length or 0) > len(text)
+    return f"{formats.shorten(quoted, limit - 24)} ({value.length or len(text):,} characters)" if cut else quoted
+
+
+def _container(value: Value, limit: int) -> str:
+    """Write the entries that fit; one that is cut short says at the outermost level how many there are."""
+    opening, closing = _BRACKETS.get(value.type, (f"{formats.one_line(value.type, 30)}(", ")"))
+    parts = list(_parts(value, limit // 2))
+    length = value.length if value.length is not None else len(parts)
+    whole = len(parts) == length and sum(len(part) + 2 for part in parts) <= limit
+    if not whole:
+        parts = [*_fitting(parts, limit - 28), "…"]
+    comma = "," if value.type == "tuple" and length == 1 and whole else ""
+    text = opening + ", ".join(parts) + comma + closing
+    return text if whole or limit < LINE // 3 else f"{text} ({length:,} entries)"
+
+
+def _fitting(parts: Sequence[str], room: int) -> Iterator[str]:
+    """Yield the first parts that fit into `room` characters, the first one at least if it is short."""
+    used = 0
+    for part in parts:
+        used += len(part) + 2
+        if used > max(room, 12):
+            return
+        yield part
+
+
+def _parts(value: Value, limit: int) -> Iterator[str]:
+    for item in value.items or []:
+        yield _what(item, limit)
+    equals = ": " if value.type == "dict" else "="
+    for key, item in value.entries or []:
+        name = _what(key, limit)
+        yield f"{name if value.type == 'dict' else name.strip(chr(39))}{equals}{_what(item, limit)}"
+
+
+def _range(samples: Sequence[Scalar], unit: str | None) -> str | None:
+    """Write the smallest and largest of a varying number's samples: 0.31 … 0.35."""
+    numbers = [s for s in samples if isinstance(s, (int, float)) and not isinstance(s, bool)]
+    if not numbers or len(numbers) < len(samples) or not all(math.isfinite(n) for n in numbers):
+        return None
+    return f"{_number(min(numbers), unit)} … {_number(max(numbers), unit)}"
+
+
+def tensor_summary(tensor: Tensor) -> str:
+    """Write dtype and shape, the elements when they are very few, and what is out of the ordinary."""
+    text = formats.dtype(tensor.dtype) + formats.shape(tensor.shape)
+    elements = tensor.elements
+    if elements is not None and not tensor.shape and elements:
+        text = f"{element(elements[0])} {text}"
+    elif elements is not None and len(tensor.shape) == 1 and len(elements) <= INLINE_ELEMENTS:
+        text += " = [" + ", ".join(element(e) for e in elements) + "]"
+    extra = []
+    if tensor.strides is not None and tensor.contiguous is False:
+        extra.append("strides (" + ", ".join(str(s) for s in tensor.strides) + ")")
+    if tensor.layout != "strided":
+        extra.append(tensor.layout)
+    if tensor.bytes is not None and tensor.bytes >= 64:
+        extra.append(formats.byte_size(tensor.bytes))
+    return " · ".join([text, *extra])
+
+
+def element(value: Element) -> str:
+    """Write one element: integers as they are, floats to 4 significant digits, complex as a+bj."""
+    if isinstance(value, list):
+        return f"{element(value[0])}{'' if value[1] < 0 else '+'}{element(value[1])}j"
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return formats.one_line(value, 24)
+    if isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < 1e6:
+        return f"{int(value)}." if value or math.copysign(1, value) > 0 else "-0."
+    return formats.number(value, 4).replace(",", "")
+
+
+def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
+    """Return the recorded elements as rows of text, one grid per matrix: ("[0, :, :]", rows).
+
+    A dimension that is cut short ends in "…". A tensor of rank 0 or 1 is one row.
+    """
+    recorded = tensor.elements if tensor.elements is not None else tensor.corner
+    sizes = tensor.shape if tensor.elements is not None else tensor.corner_shape
+    if not recorded or sizes is None or math.prod(sizes) != len(recorded):
+        return []
+    lead, rows, columns = sizes[:-2], sizes[-2] if len(sizes) > 1 else 1, sizes[-1] if sizes else 1
+    result = []
+    for count, index in enumerate(product(*(range(size) for size in lead))):
+        label = "[" + ", ".join([*map(str, index), ":", ":"]) + "]" if lead else ""
+        start = count * rows * columns
+        result.append((label, _grid(tensor, recorded[start : start + rows * columns], rows, columns)))
+    return result[:8]
+
+
+def _grid(tensor: Tensor, elements: Sequence[Element], rows: int, columns: int) -> list[list[str]]:
+    shown_rows, shown_columns = min(rows, GRID_ROWS), min(columns, GRID_COLUMNS)
+    whole_rows = tensor.shape[-2] if len(tensor.shape) > 1 else 1
+    whole_columns = tensor.shape[-1] if tensor.shape else 1
+    grid = [
+        [element(e) for e in elements[row * columns : row * columns + shown_columns]]
+        + (["…"] if shown_columns < whole_columns else [])
+        for row in range(shown_rows)
+    ]
+    if shown_rows < whole_rows:
+        grid.append(["⋮"] * (shown_columns + (shown_columns < whole_columns)))
+    return grid
+
+
+def facts(value: Value) -> list[tuple[str, str]]:
+    """Return what a closer look at a value shows, as (name, text)."""
+    found: list[tuple[str, str]] = []
+    if value.tensor is not None:
+        found += _tensor_facts(value.tensor)
+    exact = value.value
+    if isinstance(exact, str) and len(repr(exact)) > LINE - 24:
+        found.append(("text", formats.visible(formats.shorten(exact, WHOLE))))
+    elif isinstance(exact, (int, float)) and not isinstance(exact, bool):
+        text = _exact(exact)
+        if text != summary(value):
+            found.append(("exactly", text + (f" {value.unit}" if value.unit else "")))
+    elif value.text is not None and len(value.text) > LINE - 24:
+        found.append(("text", formats.visible(formats.shorten(value.text, WHOLE))))
+    if value.samples:
+        found.append(("samples", ", ".join(_sample(s) for s in value.samples[:40])))
+    if value.items or value.entries:
+        found += _entries(value)
+    return found
+
+
+def _exact(value: int | float) -> str:
+    if isinstance(value, int) and value.bit_length() > 1_000:
+        return f"an integer of {value.bit_length():,} bits"
+    return repr(value)
+
+
+def _sample(sample: Scalar) -> str:
+    if isinstance(sample, (int, float)) and not isinstance(sample, bool):
+        return formats.number(sample)
+    return formats.one_line(repr(sample)[:200], 60)
+
+
+def _entries(value: Value) -> list[tuple[str, str]]:
+    """List a container's entries when its summary could not hold them."""
+    if not summary(value, 10**6).count("…") and len(summary(value, 10**6)) <= LINE:
+        return []
+    keyed = [(_what(key, 40), item) for key, item in value.entries or []]
+    numbered = [(f"[{place}]", item) for place, item in enumerate(value.items or [])]
+    return [(formats.one_line(name, 40), summary(item)) for name, item in (keyed + numbered)[:40]]
+
+
+def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
+    found = [("dtype", formats.visible(formats.shorten(tensor.dtype, 40))), ("shape", formats.shape(tensor.shape))]
+    if tensor.strides is not None:
+        order = "" if tensor.contiguous is None else " (contiguous)" if tensor.contiguous else " (not contiguous)"
+        found.append(("strides", "(" + ", ".join(map(str, tensor.strides)) + f"){order}"))
+    if tensor.offset:
+        found.append(("offset", str(tensor.offset)))
+    if tensor.bytes is not None:
+        found.append(("size", f"{formats.byte_size(tensor.bytes)} ({tensor.bytes:,} bytes)"))
+    if tensor.storage is not None:
+        size = f", {formats.byte_size(tensor.storage_bytes)}" if tensor.storage_bytes is not None else ""
+        found.append(("storage", formats.one_line(tensor.storage, 30) + size))
+    found.append(("device", formats.one_line(tensor.device, 30)))
+    if tensor.requires_grad:
+        found.append(("requires_grad", "True"))
+    if tensor.statistics is not None:
+        found += _statistics(tensor)
+    return found
+
+
+def _statistics(tensor: Tensor) -> list[tuple[str, str]]:
+    stats = tensor.statistics
+    assert stats is not None
+    found: list[tuple[str, str]] = []
+    if stats.min is not None and stats.max is not None:
+        found.append(("range", f"{formats.number(stats.min, 4)} … {formats.number(stats.max, 4)}"))
+    if stats.mean is not None:
+        deviation = f", standard deviation {formats.number(stats.std, 4)}" if stats.std is not None else ""
+        found.append(("mean", formats.number(stats.mean, 4) + deviation))
+    odd = [
+        f"{count:,} {name}" for name, count in (("nan", stats.nan), ("inf", stats.inf), ("zero", stats.zero)) if count
+    ]
+    return [*found, ("among them", ", ".join(odd))] if odd else found
+
+
+def claim_summary(claim: Claim, limit: int = LINE) -> str:
+    """Write both sides of a claim as they were: `6.0 == 6.0`; a claim of another form, part by part."""
+    operators = _comparison(claim.source)
+    sides = [summary(value, limit // 2) for _, value in claim.sides]
+    if operators and len(sides) == len(operators) + 1:
+        if operators == ["=="] and sides[0] == sides[1] and len(sides[0]) > BOTH:
+            return formats.one_line(f"both {summary(claim.sides[0][1], limit - 8)}", limit)
+        line = sides[0] + "".join(f" {op} {side}" for op, side in zip(operators, sides[1:], strict=True))
+        return formats.one_line(line, limit)
+    named = [f"{formats.one_line(name, 40)} = {side}" for (name, _), side in zip(claim.sides, sides, strict=True)]
+    return formats.one_line(", ".join(named), limit)
+
+
+def _comparison(source: str) -> list[str]:
+    """Return the operators when the claim is one comparison, however long its chain."""
+    try:
+        node = ast.parse(source.strip(), mode="eval").body if len(source) < 2_000 else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [_OPERATORS[type(op)] for op in node.ops] if isinstance(node, ast.Compare) else []
