@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import itertools
 import linecache
 import sys
 import traceback
@@ -20,6 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from trace_tools import frames, recorder
 from trace_tools.child import _listening as listening
 from trace_tools.describing.values import Describer
 from trace_tools.directives import Directive, parse_directives
@@ -110,6 +114,43 @@ class Probed:
     def run(self) -> RunRecord:
         """The run, as the parent process would read it."""
         return read_process("pass 1", self.journal.path, self.source).runs[0]
+
+
+class Clock:
+    """A clock in ns that only `work` moves."""
+
+    def __init__(self) -> None:
+        self.now = 1
+
+    def __call__(self) -> int:
+        return self.now
+
+    def work(self, ns: int) -> int:
+        """Let `ns` go by, and return them."""
+        self.now += ns
+        return ns
+
+    @classmethod
+    def replacing(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
+        """Return a clock that the probes look at instead of the real one."""
+        clock = cls()
+        monkeypatch.setattr(frames, "clock", clock)
+        monkeypatch.setattr(recorder, "clock", clock)
+        return clock
+
+
+Trace = Callable[..., Probed]
+
+
+def tracing(folder: Path, clock: Clock) -> Trace:
+    """Return what runs a source's `main` with probes; `work(ns)` in it is all that takes time."""
+    journals = (folder / f"{n}.journal" for n in itertools.count())
+
+    def trace(text: str, **settings: Any) -> Probed:
+        given = {"work": clock.work, **settings.pop("given", {})}
+        return Probed(text, "lecture.py", next(journals), given=given, **settings).main()
+
+    return trace
 
 
 def new_module(text: str, path: str | Path) -> types.ModuleType:

@@ -13,49 +13,21 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.probed import Probed
+from tests.probed import Clock, Probed, Trace, tracing
 from tests.test_instrument import programs
-from trace_tools import frames, recorder
 from trace_tools.recorder import Instruments
 
 UNLIMITED = 10**9
 
 
-class Clock:
-    """A clock in ns that only `work` moves."""
-
-    def __init__(self) -> None:
-        self.now = 1
-
-    def __call__(self) -> int:
-        return self.now
-
-    def work(self, ns: int) -> int:
-        self.now += ns
-        return ns
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(frames, "clock", clock)
-    monkeypatch.setattr(recorder, "clock", clock)
-    return clock
+    return Clock.replacing(monkeypatch)
 
 
 @pytest.fixture
-def trace(tmp_path: Path, clock: Clock) -> Callable[..., Probed]:
-    """Run a source's `main` with probes; `work(ns)` in it is all that takes time."""
-    journals = iter(range(100))
-
-    def run(text: str, **settings: Any) -> Probed:
-        given = {"work": clock.work, **settings.pop("given", {})}
-        return Probed(text, "lecture.py", tmp_path / f"{next(journals)}.journal", given=given, **settings).main()
-
-    return run
-
-
-Trace = Callable[..., Probed]
+def trace(tmp_path: Path, clock: Clock) -> Trace:
+    return tracing(tmp_path, clock)
 
 
 # ------------------------------------------------------------------------------ steps

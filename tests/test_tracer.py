@@ -88,6 +88,7 @@ And says so."""
 import contextlib
 import io
 import os
+import sys
 import time
 import warnings
 
@@ -123,7 +124,7 @@ def loops():
     when = time.perf_counter()  # @inspect when [s]
     broken = 1  # @inspect missing
     print("to", end=" ")
-    print("the reader")
+    sys.stdout.buffer.write(b"the reader\\n")
     warnings.warn("take care")
 
 
@@ -202,7 +203,7 @@ def test_what_a_step_carries(everything: tuple[subprocess.CompletedProcess[str],
     assert product.host_ns and len(product.host_ns) == 2 and product.cold_ns and len(product.cold_ns) == 2
     claim = steps(trace, "assert y.shape")[0].claim
     assert claim and claim.held and [source for source, _ in claim.sides] == ["y.shape", "(4, 16)"]
-    assert [step.stdout for step in (steps(trace, 'print("to')[0], steps(trace, 'print("the')[0])] == [
+    assert [step.stdout for step in (steps(trace, 'print("to')[0], steps(trace, "stdout.buffer")[0])] == [
         "to ",
         "the reader\n",
     ]

@@ -272,6 +272,24 @@ class _Printed(io.TextIOBase):
     def fileno(self) -> int:
         return 1
 
+    @property
+    def buffer(self) -> _PrintedBytes:
+        return _PrintedBytes(self.listener)
+
+
+class _PrintedBytes(io.RawIOBase):
+    """What stands under standard output, for those who write bytes."""
+
+    def __init__(self, listener: Callable[[str], None]) -> None:
+        self.listener = listener
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.listener(bytes(content).decode("utf-8", errors="replace"))
+        return len(content)
+
 
 @contextlib.contextmanager
 def _scratch_folder(lecture: Path) -> Iterator[None]:

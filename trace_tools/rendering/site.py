@@ -39,6 +39,7 @@ class Rendered:
     lecture_text: str | None = None  # as it is now; None: only the stored text
     lecture_folder: Path | None = None  # where its images lie
     partial: bool = False
+    notes: tuple[str, ...] = ()  # what its file no longer had, as `load` says
 
     @property
     def folder(self) -> str:
@@ -81,12 +82,12 @@ def render_folder(out: Path, lecture: Path | None = None) -> Path:
 def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None = None) -> Iterator[str]:
     """Render traces into `out`, or where they lie with all that lie beside them; yield a line for each index."""
     paths = list(traces)
+    for path in paths:  # says what is wrong with a file that was named, before anything is written
+        yield from (f"{path}: {note}" for note in load(path).notes)
     if out is not None:
         render_site([_loaded(path, None, lecture) for path in paths], out)
         yield str(out / "index.html")
         return
-    for path in paths:
-        load(path)  # says what is wrong with a file that was named, before anything is written
     for root in dict.fromkeys(_site_of(path.parent) for path in paths):
         yield str(render_folder(root, lecture))
 
@@ -97,7 +98,8 @@ def _site_of(folder: Path) -> Path:
 
 def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> Rendered:
     """Load a trace for its place: in the folder where it lies, else in one with its machine's name."""
-    trace = load(path).trace
+    loaded = load(path)
+    trace = loaded.trace
     found = lecture if lecture is not None else _site_of(path.parent).parent / Path(trace.run.lecture).name
     same = found.name == Path(trace.run.lecture).name
     try:
@@ -106,7 +108,7 @@ def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> Rendered:
         text = None  # the stored text serves
     partial = not trace.run.complete if folder is None else folder.name == PARTIAL
     slug = trace.machine.slug if folder is None else folder.parent.name if partial else folder.name
-    return Rendered(trace, slug, text, found.parent if same else None, partial)
+    return Rendered(trace, slug, text, found.parent if same else None, partial, loaded.notes)
 
 
 def _machine_files(
@@ -119,7 +121,10 @@ def _machine_files(
         picture=lambda address: read_picture(rendered.lecture_folder, address),
         home=f"{up}index.html",
         has_trace=(out / rendered.folder / "trace.yaml").exists(),
-        notices=tuple(_about_partial(rendered, site, out)),
+        notices=(
+            *(Notice("partial", f"The trace file: {note}.") for note in rendered.notes),
+            *_about_partial(rendered, site, out),
+        ),
     )
     pages = html.HtmlWriter(document, place)
     texts = markdown.MarkdownWriter(document, place)

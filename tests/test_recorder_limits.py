@@ -1,0 +1,266 @@
+"""However often a lecture executes something, what is kept of it is bounded; counts and sums stay exact."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probed import Clock, Probed, Trace, tracing
+from trace_tools import journal
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    return tracing(tmp_path, Clock.replacing(monkeypatch))
+
+
+def executions(lecture: Probed, code: str) -> list[int]:
+    return [step.execution for step in lecture.steps(code)]
+
+
+def omitted(lecture: Probed, code: str) -> list[tuple[int, int]]:
+    """Return (how many, their ns) for each frame that left some out."""
+    number = lecture.number(code)
+    return [totals for (_, statement), totals in lecture.run.omitted.items() if statement == number]
+
+
+# ------------------------------------------------------------------------------ steps
+
+LOOP = """
+def main():
+    for i in range({n}):
+        work(i)
+"""
+
+
+@pytest.mark.parametrize(("n", "limit"), [(99, 100), (100, 100), (101, 100), (1000, 100), (150, 100), (20, 7), (5, 2)])
+def test_first_and_last_executions_are_kept(trace: Trace, n: int, limit: int) -> None:
+    lecture = trace(LOOP.format(n=n), limit=limit)
+    head, tail = limit // 2, limit - limit // 2
+    kept = [*range(1, n + 1)][:head] + [*range(1, n + 1)][max(head, n - tail) :]
+    assert executions(lecture, "work(i)") == kept
+    assert [step.ns for step in lecture.steps("work(i)")] == [execution - 1 for execution in kept]
+    left_out = [i for i in range(n) if i + 1 not in kept]
+    assert omitted(lecture, "work(i)") == ([(len(left_out), sum(left_out))] if left_out else [])
+    assert len(executions(lecture, "for i")) == min(n + 1, limit)
+
+
+def test_the_limit_is_per_frame(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    for i in range(3):
+        part(i)
+def part(i):
+    for j in range(10 + i):
+        work(1)
+""", limit=4)  # fmt: skip
+    assert executions(lecture, "work(1)") == [1, 2, 9, 10, 1, 2, 10, 11, 1, 2, 11, 12]
+    assert omitted(lecture, "work(1)") == [(6, 6), (7, 7), (8, 8)]
+
+
+def test_nested_loops_count_by_statement(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    for i in range(50):
+        for j in range(50):
+            x = work(1)  # @inspect i, j
+    while x < 500:
+        x += 1
+""")  # fmt: skip
+    assert executions(lecture, "x = work(1)") == [*range(1, 51), *range(2451, 2501)]
+    assert omitted(lecture, "x = work(1)") == [(2400, 2400)]
+    seen = [[value[2]["value"] for value in step.values] for step in lecture.steps("x = work(1)")]
+    assert seen == [[0, j] for j in range(50)] + [[49, j] for j in range(50)]
+    assert len(executions(lecture, "for j")) == 100
+    assert omitted(lecture, "while x")[0][0] == 500 - 100
+
+
+def test_a_with_counts_both_of_its_parts(trace: Trace) -> None:
+    lecture = trace("""
+class Manager:
+    def __enter__(self): work(10)
+    def __exit__(self, *args): work(1)
+def main():
+    for i in range(10):
+        with Manager():
+            work(100)
+""", limit=4)  # fmt: skip
+    assert [step.ns for step in lecture.steps("with Manager")] == [11] * 4
+    assert omitted(lecture, "with Manager") == [(6, 66)]
+
+
+# ------------------------------------------------------------------------------ calls
+
+CALLS = """
+def main():
+    for i in range({n}):
+        f(i)
+def f(i):  # @inspect i
+    work(i)
+    g(i)
+    for j in range(9): print(end=str(j))  # @inspect j
+def g(i):
+    assert i >= 0
+    try: raise ValueError(i)
+    except ValueError as e: pass
+"""
+
+
+def test_subtrees_of_what_is_left_out_are_left_out(trace: Trace) -> None:
+    lecture = trace(CALLS.format(n=500), limit=10)
+    kept = [*range(5), *range(495, 500)]
+    assert [frame.arguments[0][2]["value"] for frame in lecture.frames("f")] == kept
+    assert len(lecture.frames("g")) == 10
+    run = lecture.run
+    assert all(frame.of in run.steps for frame in run.frames.values() if frame.of is not None)
+    assert all(step.frame in run.frames for step in run.steps.values())
+    assert [step.ns for step in lecture.steps("work(i)")] == kept
+    assert omitted(lecture, "f(i)") == [(490, sum(range(5, 495)))]
+    assert len(lecture.steps("assert i")) == 10
+
+
+def test_at_most_so_many_frames_of_a_function(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    total = sum(f(i) for i in range(300))
+    again = f(1000)
+    g(1)
+def f(i):
+    work(1)
+    return g(i)
+def g(i):
+    return i
+""", frames=50)  # fmt: skip
+    assert len(lecture.frames("f")) == 50
+    assert len(lecture.frames("g")) == 50
+    [total] = lecture.steps("total =")
+    assert total.ns == 300
+
+
+def test_recursion_keeps_its_first_frames(trace: Trace) -> None:
+    lecture = trace("""
+import sys
+def main():
+    sys.setrecursionlimit(5000)
+    try:
+        down(2500)
+        work(1)
+    finally:
+        sys.setrecursionlimit(1000)
+    fibonacci(16)
+def down(n):
+    work(1)
+    if n: down(n - 1)
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+""")  # fmt: skip
+    assert len(lecture.frames("down")) == 1000
+    assert len(lecture.frames("fibonacci")) == 1000
+    assert lecture.steps("down(2500)")[0].ns == 2501
+    run, depth = lecture.run, {0: 0, 1: 0}
+    for frame in run.frames.values():
+        if frame.of is not None:
+            depth[frame.id] = depth[run.steps[frame.of].frame] + 1
+    assert max(depth.values()) == 1000
+
+
+def test_frames_left_out_by_the_limit_do_not_count(trace: Trace) -> None:
+    """The last calls are kept however many there were between the first ones and them."""
+    lecture = trace(CALLS.format(n=5000), frames=120)
+    assert [frame.arguments[0][2]["value"] for frame in lecture.frames("f")] == [*range(50), *range(4950, 5000)]
+
+
+def test_a_generator_kept_beyond_the_step_that_began_it(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    kept = []
+    for i in range(30):
+        kept.append(begun(i))
+    for g in kept: next(g)
+def begun(i):
+    g = generator(i)
+    next(g)
+    return g
+def generator(i):  # @inspect i
+    yield 1
+    work(i)
+    yield 2
+""", limit=10)  # fmt: skip
+    assert [step.ns for step in lecture.steps("work(i)")] == [0, 1, 2, 3, 4, 25, 26, 27, 28, 29]
+
+
+# ------------------------------------------------------------------------------ bounded
+
+MILLION = """
+def main():
+    total = 0
+    for i in range({n}):
+        total += i
+        if i % 1000 == 0:
+            called(i)
+def called(i):
+    for j in range(20):
+        x = j  # @inspect x
+"""
+
+
+class Measured:
+    """Notes, from inside the lecture, how much the recorder holds in memory."""
+
+    def __init__(self) -> None:
+        self.lecture: Any = None
+        self.most = 0
+
+    def look(self) -> None:
+        recorder = self.lecture.recorder
+        kept = (
+            records for f in recorder.frames.values() if f.recorded for e in f.executions.values() for records in e.kept
+        )
+        size = len(recorder.pending) + len(recorder.written) + len(recorder.frames) + sum(map(len, kept))
+        self.most = max(self.most, size)
+
+
+def size_of(n: int, folder: Path) -> tuple[int, int, int]:
+    measured = Measured()
+    text = MILLION.format(n=n).replace("called(i)\n", "called(i); look()\n", 1)
+    lecture = Probed(text, "lecture.py", folder / f"{n}.journal", given={"look": measured.look})
+    measured.lecture = lecture
+    lecture.main()
+    assert omitted(lecture, "total += i")[0][0] == n - 100
+    return lecture.journal.path.stat().st_size, measured.most, len(lecture.run.steps)
+
+
+def test_a_million_statements_are_no_more_than_a_few_thousand(tmp_path: Path) -> None:
+    """333,000 turns execute a million statements; journal, memory and steps are those of 33,000 turns."""
+    few, many = size_of(33_000 + 67_000, tmp_path), size_of(333_000, tmp_path)
+    assert many[2] == few[2]
+    assert many[0] < few[0] * 1.1 < 1_000_000
+    assert many[1] < few[1] + 20_000
+
+
+def test_the_tail_starts_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "TAIL_LIMIT_BYTES", 50_000)
+    sizes = []
+    text = """
+def main():
+    for i in range(3000):
+        x = "some text that makes it long"  # @inspect x, i
+        if i % 50 == 0: flush()
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
+
+    def flush() -> None:
+        lecture.recorder.flush()
+        sizes.append(lecture.journal.tail_path.stat().st_size)
+        if len(sizes) == 55:
+            found.append({s.execution for s in lecture.steps("x = ")})
+
+    found: list[set[int]] = []
+    lecture.module.flush = flush
+    lecture.main()
+    assert max(sizes) < 50_000 + 30_000
+    assert sum(a > b for a, b in itertools.pairwise(sizes)) >= 3, "it was never started anew"
+    assert found[0] == {*range(1, 51), *range(2652, 2702)}

@@ -1,0 +1,106 @@
+"""A trace's sources → what can be compared of each statement: its code exactly, without names, without constants.
+
+    codes_of(trace)[0].functions["matmul"]  # [Code(number=8, exact="…", unnamed="…", bare="…", names=("x", …)), …]
+
+A compound statement counts with its header only; what is inside it are statements of their own. Comments
+are not code, so an annotation more or less changes nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trace_tools.errors import LectureError
+from trace_tools.schema import Frame, Step, Trace
+from trace_tools.statements import CLAUSES, Statement, parse_source
+
+NAMING = frozenset({"id", "name", "asname", "arg", "names", "attr"})  # fields that hold identifiers
+RENAMED = NAMING - {"attr"}  # of them those that a renamed variable or function changes
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One statement as code; `names` are the identifiers in it, in order."""
+
+    number: int
+    exact: str
+    unnamed: str  # with every name blanked
+    bare: str  # with names and constants blanked
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCode:
+    """The statements of one source by the function whose frame executes them, in order."""
+
+    path: str
+    functions: Mapping[str, Sequence[Code]]
+    parsed: bool = True  # else statements are known by the text of their lines, and only those that ran
+
+
+def codes_of(trace: Trace) -> list[SourceCode]:
+    """Return the code of each of the trace's sources, in their order."""
+    return [_parsed(trace, number) or _by_lines(trace, number) for number in range(len(trace.sources))]
+
+
+def _parsed(trace: Trace, number: int) -> SourceCode | None:
+    source = trace.sources[number]
+    functions: dict[str, list[Code]] = {}
+    try:
+        for statement in parse_source(source.text, source.path).statements:
+            functions.setdefault(statement.function, []).append(_code(statement))
+    except (LectureError, RecursionError):  # a newer Python's syntax, or an expression nested too deeply
+        return None
+    return SourceCode(source.path, functions)
+
+
+def _code(statement: Statement) -> Code:
+    tokens = list(_tokens(statement.node))
+    return Code(
+        statement.number,
+        exact=" ".join(text for _, text in tokens),
+        unnamed=" ".join("·" if kind == "name" else text for kind, text in tokens),
+        bare=" ".join(text if kind == "node" else "·" for kind, text in tokens),
+        names=tuple(text for kind, text in tokens if kind == "name"),
+    )
+
+
+def _tokens(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Yield a statement's tree in order as ("node", class), ("name", identifier) and ("constant", repr)."""
+    stack: list[tuple[str, object]] = [("", statement)]
+    while stack:
+        field, item = stack.pop()
+        if isinstance(item, ast.Constant):
+            yield "constant", repr(item.value)
+        elif isinstance(item, ast.AST):
+            yield "node", type(item).__name__
+            stack.extend(reversed([pair for pair in ast.iter_fields(item) if not isinstance(pair[1], ast.expr_context)]))
+        elif isinstance(item, list):
+            inner = [(field, part) for part in item if not isinstance(part, (ast.stmt, *CLAUSES))]
+            yield "node", f"[{field}"
+            stack.extend(reversed(inner))
+        elif isinstance(item, str) and field in NAMING:
+            yield "name" if field in RENAMED else "node", item
+        elif item is not None:
+            yield "constant", repr(item)
+
+
+def _by_lines(trace: Trace, number: int) -> SourceCode:
+    """Know each statement that ran by the text of its line."""
+    lines = trace.sources[number].text.split("\n")
+    functions: dict[str, dict[int, Code]] = {}
+    for function, statement, line in _ran(trace, number):
+        text = lines[line - 1].strip() if line <= len(lines) else ""
+        functions.setdefault(function, {})[statement] = Code(statement, text, text, text, ())
+    ordered = {name: [codes[n] for n in sorted(codes)] for name, codes in functions.items()}
+    return SourceCode(trace.sources[number].path, ordered, parsed=False)
+
+
+def _ran(trace: Trace, source: int) -> Iterator[tuple[str, int, int]]:
+    """Yield (function, statement, line) of every step in a source."""
+    frames = {event.frame: event for event in trace.steps if isinstance(event, Frame)}
+    for event in trace.steps:
+        if isinstance(event, Step) and frames[event.frame].source == source:
+            yield frames[event.frame].function, event.statement, event.line

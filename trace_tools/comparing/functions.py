@@ -1,0 +1,197 @@
+"""Two traces' code → which function of one is which of the other, and which statement which.
+
+    matching = match_code(codes_of(a), codes_of(b))
+    matching.functions          # (FunctionMatch("product", "multiply", how="renamed", similarity=1.0), …)
+    matching.statements[0, 12]  # (0, 14): source and number in B of A's statement 12
+
+A function is found by its qualified name, else, renamed or moved, by what it does: the share of the two
+functions' code that is alike. Within matched functions statements are matched by longest common subsequence
+on their code; what is left and is exactly alike has moved; what is left between the matched ones is matched
+without names, then without constants: renamed, then edited.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trace_tools.comparing.code import Code, SourceCode
+from trace_tools.comparing.difference import FunctionMatch
+from trace_tools.comparing.subsequence import common
+
+ALIKE = 0.5  # share of its code that a renamed function keeps
+LENGTHY = 400  # characters of a statement's code beyond which it weighs no more
+CANDIDATES = 20  # functions that share one statement, tried at most
+
+Function = tuple[int, str]  # number of its source, qualified name
+Place = tuple[int, int]  # number of its source, number of the statement
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Functions and statements of A with their counterparts in B."""
+
+    functions: tuple[FunctionMatch, ...]  # those that are not the same
+    statements: Mapping[Place, Place]
+    edited: frozenset[Place]  # statements of A whose counterpart is not exactly alike
+    called: Mapping[Function, Function]
+    names: Mapping[Function, Mapping[str, str]]  # by function of A: variables renamed
+
+
+def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
+    """Match the code of two traces; each a list of their sources."""
+    of_a, of_b = _by_function(a), _by_function(b)
+    pairs = _functions(_sources(a, b), of_a, of_b)
+    called = {_last(f): _last(g) for f, g in pairs.items() if _last(f) != _last(g)}
+    places: dict[Place, Place] = {}
+    edited: set[Place] = set()
+    names: dict[Function, Mapping[str, str]] = {}
+    matches = []
+    for f, g in pairs.items():
+        matched = _statements(of_a[f], of_b[g])
+        names[f] = _variables(matched, called)
+        for x, y in matched:
+            places[f[0], x.number] = (g[0], y.number)
+            if x.exact != y.exact:
+                edited.add((f[0], x.number))
+        matches.append(_described(f, g, (of_a[f], of_b[g]), names[f]))
+    matches += [FunctionMatch(f[1], None, f[0], 0, "only in A", 0.0) for f in of_a if f not in pairs]
+    taken = set(pairs.values())
+    matches += [FunctionMatch(None, g[1], 0, g[0], "only in B", 0.0) for g in of_b if g not in taken]
+    changed = tuple(match for match in matches if match.how != "same")
+    return Matching(changed, places, frozenset(edited), pairs, names)
+
+
+def _by_function(sources: Sequence[SourceCode]) -> dict[Function, Sequence[Code]]:
+    return {(n, name): codes for n, source in enumerate(sources) for name, codes in source.functions.items()}
+
+
+def _sources(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> dict[int, int]:
+    """Match sources by path; the lecture itself, which comes first, with the lecture."""
+    paths = {source.path: number for number, source in enumerate(b)}
+    found = {number: paths[source.path] for number, source in enumerate(a) if source.path in paths}
+    if a and b and 0 not in found and 0 not in found.values():
+        found[0] = 0
+    return found
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+
+def _functions(
+    sources: Mapping[int, int], a: Mapping[Function, Sequence[Code]], b: Mapping[Function, Sequence[Code]]
+) -> dict[Function, Function]:
+    """Match functions by name, then those that are left by content, the most alike first, each once."""
+    pairs = {f: (sources[f[0]], f[1]) for f in a if f[0] in sources and (sources[f[0]], f[1]) in b}
+    taken = set(pairs.values())
+    where: dict[str, list[Function]] = defaultdict(list)
+    for g in b:
+        for key in {code.unnamed for code in b[g]} if g not in taken else ():
+            where[key].append(g)
+    scored = []
+    for order, f in enumerate(f for f in a if f not in pairs):
+        for g in {g for key in {code.unnamed for code in a[f]} for g in where[key][:CANDIDATES]}:
+            scored.append((-_similarity(a[f], b[g]), _last(f) != _last(g), order, f, g))
+    for negative, _, _, f, g in sorted(scored):
+        if -negative >= ALIKE and f not in pairs and g not in taken:
+            pairs[f] = g
+            taken.add(g)
+    return pairs
+
+
+def _last(function: Function) -> str:
+    return function[1].rpartition(".")[2]
+
+
+def _similarity(a: Sequence[Code], b: Sequence[Code]) -> float:
+    """Return the share of two functions' code that is alike but for names (Dice's coefficient, by weight)."""
+    in_a, in_b = Counter(code.unnamed for code in a), Counter(code.unnamed for code in b)
+    shared = sum(_weight(key) * count for key, count in (in_a & in_b).items())
+    total = sum(_weight(key) * count for counts in (in_a, in_b) for key, count in counts.items())
+    return 2 * shared / total if total else 1.0
+
+
+def _weight(key: str) -> int:
+    return min(len(key), LENGTHY)
+
+
+def _described(
+    f: Function, g: Function, codes: tuple[Sequence[Code], Sequence[Code]], variables: Mapping[str, str]
+) -> FunctionMatch:
+    how: Literal["same", "edited", "renamed", "moved"]
+    if f[1] != g[1]:
+        how = "moved" if _last(f) == _last(g) else "renamed"
+    else:
+        how = "same" if [c.exact for c in codes[0]] == [c.exact for c in codes[1]] else "edited"
+    return FunctionMatch(f[1], g[1], f[0], g[0], how, _similarity(*codes), tuple(sorted(variables.items())))
+
+
+# --- statements within a function -----------------------------------------------------------------
+
+
+def _statements(a: Sequence[Code], b: Sequence[Code]) -> list[tuple[Code, Code]]:
+    """Return the statements of one function that have a counterpart in the other, with it."""
+    kept = common([code.exact for code in a], [code.exact for code in b])
+    moved = _moved(a, b, kept)
+    left = [i for i in range(len(a)) if i not in {i for i, _ in (*kept, *moved)}]
+    free = [j for j in range(len(b)) if j not in {j for _, j in (*kept, *moved)}]
+    unnamed = _in_gaps(kept, left, free, ([c.unnamed for c in a], [c.unnamed for c in b]))
+    fences = sorted([*kept, *unnamed])
+    left = [i for i in left if i not in dict(unnamed)]
+    free = [j for j in free if j not in {j for _, j in unnamed}]
+    bare = _in_gaps(fences, left, free, ([c.bare for c in a], [c.bare for c in b]))
+    return [(a[i], b[j]) for i, j in sorted([*kept, *moved, *unnamed, *bare])]
+
+
+def _moved(a: Sequence[Code], b: Sequence[Code], kept: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Match what is exactly alike and stands in another order, the n-th with the n-th."""
+    in_a, in_b = {i for i, _ in kept}, {j for _, j in kept}
+    left: dict[str, list[int]] = defaultdict(list)
+    for j in reversed(range(len(b))):
+        if j not in in_b:
+            left[b[j].exact].append(j)
+    return [(i, left[code.exact].pop()) for i, code in enumerate(a) if i not in in_a and left[code.exact]]
+
+
+def _in_gaps(
+    fences: Sequence[tuple[int, int]],
+    left: Sequence[int],
+    free: Sequence[int],
+    keys: tuple[Sequence[str], Sequence[str]],
+) -> list[tuple[int, int]]:
+    """Match places by key, those between two fences in A with those between the same fences in B."""
+    gaps_a, gaps_b = _by_gap(left, [i for i, _ in fences]), _by_gap(free, [j for _, j in fences])
+    found = []
+    for gap, inside in gaps_a.items():
+        opposite = gaps_b.get(gap, [])
+        matched = common([keys[0][i] for i in inside], [keys[1][j] for j in opposite])
+        found += [(inside[x], opposite[y]) for x, y in matched]
+    return found
+
+
+def _by_gap(places: Sequence[int], fences: Sequence[int]) -> dict[int, list[int]]:
+    gaps: dict[int, list[int]] = defaultdict(list)
+    gap = 0
+    for place in places:
+        while gap < len(fences) and fences[gap] < place:
+            gap += 1
+        gaps[gap].append(place)
+    return gaps
+
+
+def _variables(matched: Sequence[tuple[Code, Code]], functions: Mapping[str, str]) -> dict[str, str]:
+    """Return the names that were renamed throughout a function: mostly to one other name, each to its own."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    for x, y in matched:
+        if x.unnamed == y.unnamed:
+            for old, new in zip(x.names, y.names, strict=True):
+                seen[old][new] += 1
+    renamed = {}
+    for old, counts in seen.items():
+        new, times = counts.most_common(1)[0]
+        if old != new and times * 2 > counts.total() and functions.get(old) != new:
+            renamed[old] = new
+    targets = Counter(renamed.values())
+    return {old: new for old, new in renamed.items() if targets[new] == 1}
