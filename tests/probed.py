@@ -87,7 +87,7 @@ class Probed:
 
     def main(self) -> Probed:
         """Run all of it: the module, then its `main`."""
-        with self, listening(self.recorder, str):
+        with listening(self.recorder, str), self:
             self.module.main()
         return self
 

@@ -57,6 +57,7 @@ UNSET = "_@unset"
 MODULE_FRAME = -1
 
 LEAVING = (ast.Raise, ast.Continue, ast.Break)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
 SELF_PROBED = (ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
 
 
@@ -158,6 +159,7 @@ class _Instrumenter:
         if isinstance(node, FUNCTIONS):
             return [self.step("step", node), self.function(node)]
         notes = self.notes[self.number_of[node]]
+        self._spread(node, notes.after)
         if notes.covered and not isinstance(node, (ast.Return, *LEAVING)):
             inside = listed(_Covered(self).visit(node))
             return [self.step("begin", node), *inside, *ended([*notes.header, *notes.after])]
@@ -165,6 +167,14 @@ class _Instrumenter:
             return self._inspected_if(node, notes)
         rewrite = getattr(self, "_" + type(node).__name__.lower(), self._other)
         return [*self._opening(node, notes), *rewrite(node, notes), *ended(notes.after)]
+
+    def _spread(self, node: ast.stmt, inspected: list[Inspected]) -> None:
+        """if x: return y  # @inspect y → read y before `return` too, since what comes after won't be reached."""
+        inner = getattr(node, "body", ()) if inspected else ()
+        leaving = (ast.Return, ast.Raise) if isinstance(node, LOOPS) else (ast.Return, *LEAVING)
+        for child in inner:
+            if isinstance(child, leaving):
+                self.notes[self.number_of[child]].before.extend(inspected)
 
     def _is_skipped(self, node: ast.stmt) -> bool:
         return called(node) in self.skipped and self.source.statements[self.number_of[node]].function == "main"

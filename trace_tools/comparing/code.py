@@ -74,16 +74,16 @@ def _tokens(statement: ast.stmt) -> Iterator[tuple[str, str]]:
         field, item = stack.pop()
         if isinstance(item, ast.Constant):
             yield "constant", repr(item.value)
-        elif isinstance(item, ast.AST):
+        elif isinstance(item, ast.AST) and not isinstance(item, ast.expr_context):
             yield "node", type(item).__name__
-            stack.extend(reversed([pair for pair in ast.iter_fields(item) if not isinstance(pair[1], ast.expr_context)]))
+            stack.extend(reversed(list(ast.iter_fields(item))))
         elif isinstance(item, list):
             inner = [(field, part) for part in item if not isinstance(part, (ast.stmt, *CLAUSES))]
             yield "node", f"[{field}"
             stack.extend(reversed(inner))
         elif isinstance(item, str) and field in NAMING:
             yield "name" if field in RENAMED else "node", item
-        elif item is not None:
+        elif item is not None and not isinstance(item, ast.AST):
             yield "constant", repr(item)
 
 

@@ -1,0 +1,132 @@
+"""A trace of a GPU that does not exist, made from a CPU trace: for tests of comparisons, and for nothing else.
+
+    python -m tests.pretend_gpu rendered/cpu/trace.yaml OUT/trace.yaml
+
+Never commit what it writes: every time in it is made up. The machine's name, its driver and the source of
+each of its peaks say so. What is done to the CPU trace, so that a comparison meets what it would with a GPU:
+
+- annotated steps get device times: a launch of 6 µs, and what their counted bytes and FLOPs would take at
+  half of the made-up peaks, with 2% of noise from a fixed seed; their host times are 4 µs more
+- every other step's host time is a third of the CPU's: launch time
+- tensors lie on "cuda:0"; the last digits of float32 numbers inspected in them differ
+- sizes in memory are rounded up to 512 bytes, as a caching allocator does
+- tensors whose values follow from a generator of the CPU are marked device-random where the CPU's vary
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trace_tools.file_format.trace_file import load, write
+from trace_tools.schema import Element, Event, Machine, Meters, Peak, Step, Tensor, Trace, Value
+
+MADE_UP = "made up for tests; there is no such machine"
+FLOPS_PER_SECOND = 400e12
+BYTES_PER_SECOND = 4e12
+LAUNCH_NS = 6_000
+BLOCK = 512  # bytes
+
+
+def pretend_gpu(trace: Trace, seed: int = 0) -> Trace:
+    """Return `trace` as if a GPU had run it; the same trace and seed give the same result."""
+    draw = random.Random(seed)
+    run = replace(trace.run, processes=[replace(p, notes=[MADE_UP]) for p in trace.run.processes])
+    versions = [(name, text.split("+")[0] + "+cu130" if name == "torch" else text) for name, text in trace.versions]
+    steps = [_step(event, draw) for event in trace.steps]
+    return replace(trace, run=run, machine=machine(trace.machine), versions=versions, steps=steps)
+
+
+def machine(cpu: Machine) -> Machine:
+    """Return the machine that does not exist."""
+    peaks = [
+        Peak("float32", 60e12, MADE_UP),
+        Peak("tf32", 200e12, MADE_UP),
+        Peak("bfloat16", FLOPS_PER_SECOND, MADE_UP),
+        Peak("float16", FLOPS_PER_SECOND, MADE_UP),
+        Peak("float64", None, MADE_UP),
+        Peak("memory", BYTES_PER_SECOND, MADE_UP),
+    ]
+    return replace(
+        cpu,
+        name="Pretend GPU (made up for tests)",
+        slug="pretend-gpu",
+        device="cuda",
+        memory_bytes=64 * 2**30,
+        multiprocessors=100,
+        driver=MADE_UP,
+        cuda="13.0",
+        peaks=peaks,
+    )
+
+
+def _step(event: Event, draw: random.Random) -> Event:
+    if not isinstance(event, Step):
+        return event
+    changes: dict[str, Any] = {}
+    if event.annotated:
+        device = [_device_ns(event, draw) for _ in event.host_ns or ()]
+        changes = {"device_ns": device or None, "host_ns": [ns + 4_000 for ns in device] or None}
+    elif event.host_ns:
+        changes["host_ns"] = [max(ns // 3, 1) for ns in event.host_ns]
+    if event.values:
+        changes["values"] = [(name, _value(value)) for name, value in event.values]
+    if event.meters is not None:
+        changes["meters"] = _meters(event.meters)
+        changes["allocated_bytes"] = _rounded(event.meters.live_bytes)
+    return replace(event, **changes)
+
+
+def _device_ns(step: Step, draw: random.Random) -> int:
+    """Return a launch and the slower of computing and moving at half of the peaks, with 2% of noise (ns)."""
+    meters = step.meters or Meters()
+    moved = (meters.bytes_read or 0) + (meters.bytes_written or 0)
+    flops = meters.flops or 0 if moved else 0  # tensors without memory compute nothing
+    busy_s = max(flops / (FLOPS_PER_SECOND / 2), moved / (BYTES_PER_SECOND / 2))
+    return round((LAUNCH_NS + 1e9 * busy_s) * draw.gauss(1, 0.02))
+
+
+def _meters(meters: Meters) -> Meters:
+    return replace(meters, live_bytes=_rounded(meters.live_bytes), peak_bytes=_rounded(meters.peak_bytes))
+
+
+def _rounded(size: int | None) -> int | None:
+    return None if size is None else -(-size // BLOCK) * BLOCK
+
+
+def _value(value: Value) -> Value:
+    tensor = None if value.tensor is None else _tensor(value.tensor)
+    items = None if value.items is None else [_value(item) for item in value.items]
+    random_here = value.varies and tensor is not None
+    return replace(value, tensor=tensor, items=items, device_random=value.device_random or random_here)
+
+
+def _tensor(tensor: Tensor) -> Tensor:
+    """Move a tensor to the GPU; float32 sums there differ in their last digits."""
+    if tensor.device != "cpu":
+        return tensor
+    exact = tensor.dtype != "float32"
+    elements, corner = (_elements(found, exact=exact) for found in (tensor.elements, tensor.corner))
+    return replace(tensor, device="cuda:0", elements=elements, corner=corner)
+
+
+def _elements(elements: list[Element] | None, *, exact: bool) -> list[Element] | None:
+    if elements is None or exact:
+        return elements
+    return [_nudged(element) for element in elements]
+
+
+def _nudged(element: Element) -> Element:
+    """Return a float that is no integer with another last digit; everything else as it is."""
+    whole = not isinstance(element, float) or not math.isfinite(element) or element == int(element)
+    return element if whole else element * (1 + 2**-23)
+
+
+if __name__ == "__main__":
+    source, target = Path(sys.argv[1]), Path(sys.argv[2])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write(pretend_gpu(load(source).trace), target)

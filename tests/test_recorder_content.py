@@ -1,0 +1,436 @@
+"""What is recorded of a step and a frame: values, claims, exceptions, calls, threads, what was printed."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probed import Clock, Probed, Trace, tracing
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    return tracing(tmp_path, Clock.replacing(monkeypatch))
+
+
+def values(lecture: Probed, code: str) -> list[list[Any]]:
+    """Return [source, unit, value or text of the error] of all that was inspected at a statement."""
+    found = (value for step in lecture.steps(code) for value in step.values)
+    return [[source, unit, value.get("value", value.get("text"))] for source, unit, value in found]
+
+
+def called(lecture: Probed) -> Counter[tuple[str, str]]:
+    """Count the calls: by the text of the calling step, and the name of the function."""
+    run, lines = lecture.run, lecture.source.text.splitlines()
+    found: Counter[tuple[str, str]] = Counter()
+    for frame in run.frames.values():
+        if frame.of is not None:
+            line = lecture.source.statements[run.steps[frame.of].statement].line
+            found[lines[line - 1].strip().partition("  # ")[0], lecture.program.functions[frame.function]] += 1
+    return found
+
+
+# ------------------------------------------------------------------------------ values
+
+
+def test_values_are_read_where_their_directive_stands(trace: Trace) -> None:
+    lecture = trace("""
+N = 2  # @inspect N
+def main():
+    x = f(3)  # @inspect x [FLOP], x + 1, missing
+    for i in range(N):  # @inspect i
+        if i: break  # @inspect i, x
+    while x > 2:  # @inspect x
+        x -= 1
+    with open("/dev/null") as file:  # @inspect file.name
+        raise_it = 1
+    try:
+        raise KeyError("k")  # @inspect x
+    except KeyError as error:  # @inspect error.args[0]
+        y = 1
+    if y: y = 5; z = 6  # @inspect y, z
+    match y:  # @inspect y
+        case 7: pass
+    return y  # @inspect y, gone
+def f(n, m=1):  # @inspect n, m [B]
+    return n
+""".replace("x + 1, ", "N.real, "))  # fmt: skip
+    assert values(lecture, "N = 2") == [["N", None, 2]]
+    assert values(lecture, "x = f(3)") == [
+        ["x", "FLOP", 3], ["N.real", None, 2], ["missing", None, "NameError: name 'missing' is not defined"],
+    ]  # fmt: skip
+    assert values(lecture, "for i") == [["i", None, 0], ["i", None, 1]]
+    assert values(lecture, "if i: break") == [["i", None, 0], ["x", None, 3]]
+    one, three = ({"type": "int", "value": n} for n in (1, 3))
+    broke = [s.values for s in lecture.run.steps.values() if s.statement == lecture.number("if i: break") + 1]
+    assert broke == [[["i", None, one], ["x", None, three]]], "what leaves is inspected before it does"
+    assert values(lecture, "while x") == [["x", None, 3], ["x", None, 2]]
+    assert values(lecture, "with open") == [["file.name", None, "/dev/null"]]
+    assert values(lecture, "raise KeyError") == [["x", None, 2]]
+    assert values(lecture, "y = 1") == [["error.args[0]", None, "k"]]
+    assert values(lecture, "if y") == [["y", None, 5], ["z", None, 6]]
+    assert values(lecture, "match y") == [["y", None, 5]]
+    assert values(lecture, "return y") == [["y", None, 5], ["gone", None, "NameError: name 'gone' is not defined"]]
+    assert lecture.frames("f")[0].arguments == [
+        ["n", None, {"type": "int", "value": 3}], ["m", "B", {"type": "int", "value": 1}],
+    ]  # fmt: skip
+
+
+def test_describing_calls_nothing_that_is_recorded(trace: Trace) -> None:
+    lecture = trace("""
+class Loud:
+    def __repr__(self): return helper("repr")
+    def __eq__(self, other): return bool(helper("eq"))
+    def __str__(self): return helper("str")
+    @property
+    def size(self): return helper("size")
+class Error(Exception):
+    def __str__(self): return helper("error")
+def helper(x):
+    return x
+def main():
+    x = Loud()  # @inspect x, x.size
+    assert x == Loud(), x
+    try:
+        raise Error(x)
+    except Error as error:  # @inspect error
+        assert isinstance(x, Loud)
+    take(x)
+def take(x):  # @inspect x, x.size
+    pass
+""")  # fmt: skip
+    assert called(lecture) == {
+        ("assert x == Loud(), x", "Loud.__eq__"): 1,
+        ('def __eq__(self, other): return bool(helper("eq"))', "helper"): 1,
+        ("take(x)", "take"): 1,
+    }
+
+
+# ------------------------------------------------------------------------------ claims
+
+CLAIMS = """
+def main():
+    a, b = 1, 2
+    assert a < b < 3, "held"
+    assert a and not (b == 2 and a > 5) or missing
+    assert isinstance(a, int)
+    assert all(x for x in (a, b))
+    for i in range(2): assert i >= 0
+    covered()
+    assert a == b, f"{a} is not {b}"
+    reached = 1
+    return reached
+
+def covered():  # @stepover
+    assert 1 + 1 == 2
+"""
+
+
+def test_claims_have_their_sides(trace: Trace) -> None:
+    lecture = trace(CLAIMS, failing_claims_raise=False)
+
+    def sides(code: str) -> list[Any]:
+        number = lecture.number(code)
+        found = [s.claim for s in lecture.run.steps.values() if s.claim and s.claim[0] == number]
+        texts = lecture.program.claims[number][1]
+        return [
+            (held, dict(zip(texts, (side and side.get("value", side["type"]) for side in claim), strict=True)))
+            for _, held, claim in found
+        ]
+
+    assert sides("assert a < b < 3") == [(True, {"a": 1, "b": 2, "3": 3})]
+    [(held, parts)] = sides("assert a and")
+    assert held and list(parts.items())[-1] == ("missing", None), "it did not come to that side"
+    assert sides("assert isinstance") == [(True, {"a": 1, "int": "type"})] or sides("assert isinstance")[0][0]
+    assert sides("assert all") == [(True, {"all((x for x in (a, b)))": True})]
+    assert sides("assert a == b") == [(False, {"a": 1, "b": 2})]
+    assert len(lecture.steps("reached = 1")) == 1, "a claim that fails is passed over"
+
+
+def test_a_claim_that_fails_ends_the_run(tmp_path: Path) -> None:
+    lecture = Probed(CLAIMS, "lecture.py", tmp_path / "x.journal")
+    with pytest.raises(AssertionError, match="1 is not 2"):
+        lecture.main()
+    [step] = lecture.steps("assert a == b")
+    assert step.claim is not None and step.claim[1] is False
+    assert step.raised == {"type": "AssertionError", "message": "1 is not 2", "origin_line": step_line(lecture, step)}
+    assert lecture.steps("reached = 1") == []
+
+
+def test_a_covered_claim_that_fails_is_told_to_the_step_above(tmp_path: Path) -> None:
+    text = "def main():\n    f(1)\n    f(0)\ndef f(x):  # @stepover\n    assert x > 0\n"
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", failing_claims_raise=False).main()
+    one, zero = lecture.steps("f(1)")[0], lecture.steps("f(0)")[0]
+    assert one.claim is None
+    assert zero.claim == [lecture.number("assert x"), False, [{"type": "int", "value": n} for n in (0, 0)]]
+
+
+# ------------------------------------------------------------------------------ exceptions
+
+
+def step_line(lecture: Probed, step: Any) -> int:
+    return lecture.source.statements[step.statement].line
+
+
+def test_exceptions_belong_to_the_steps_they_left(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    for i in range(3):
+        try:
+            outer(i)
+        except ZeroDivisionError:
+            pass
+        except* KeyError as group:
+            pass
+def outer(i):
+    with open("/dev/null"):
+        x = inner(i)
+    return x
+def inner(i):
+    if i == 2:
+        return int(
+            "x")
+    return 1 / i
+""".replace("except* KeyError as group", "except ValueError as group"))  # fmt: skip
+    assert [s.raised and s.raised["type"] for s in lecture.steps("outer(i)")] == [
+        "ZeroDivisionError",
+        None,
+        "ValueError",
+    ]
+    assert [s.raised and s.raised["type"] for s in lecture.steps("x = inner")] == [
+        "ZeroDivisionError",
+        None,
+        "ValueError",
+    ]
+    [division] = [s for s in lecture.steps("return 1 / i") if s.raised]
+    assert division.raised == {"type": "ZeroDivisionError", "message": "division by zero", "origin_line": 18}
+    assert [s.raised and s.raised["origin_line"] for s in lecture.steps("outer(i)")] == [18, None, 16]
+    assert not any(s.raised for s in lecture.steps("for i"))
+
+
+def test_an_exception_that_ends_the_run(tmp_path: Path) -> None:
+    text = "def main():\n    f()\ndef f():\n    raise SystemExit(3)\n"
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
+    with pytest.raises(SystemExit):
+        lecture.main()
+    assert lecture.steps("f()")[0].raised == {"type": "SystemExit", "message": "3", "origin_line": 4}
+    assert not lecture.recorder.frames
+
+
+# ------------------------------------------------------------------------------ calls
+
+
+def test_what_is_stepped_over_has_no_steps(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    x = f(1)  # @stepover
+    for i in range(3):  # @stepover
+        y = f(i)
+    with manager():  # @stepover
+        f(5)
+    def local(): return f(6)  # @stepover
+    local()
+    g()
+    return f(9)  # @stepover @inspect x
+def f(n):
+    return work(n)
+def g():  # @stepover
+    return f(7)
+class Manager:
+    def __enter__(self): f(1)
+    def __exit__(self, *args): f(1)
+def manager(): return Manager()
+""")  # fmt: skip
+    assert called(lecture) == {}
+    assert [lecture.steps(code)[0].ns for code in ("x = f", "for i", "with", "local()", "g()", "return f(9)")] == [
+        1, 3, 7, 6, 7, 9,
+    ]  # fmt: skip
+    assert lecture.steps("y = f(i)") == []
+
+
+def test_what_is_inspected_below_a_covered_step_is_not_even_read(trace: Trace) -> None:
+    read: list[int] = []
+    lecture = trace("""
+def main():
+    f(1)  # @stepover
+    f(2)
+def f(n):  # @inspect read.append(n)
+    x = n  # @inspect read.append(x)
+""", given={"read": read})  # fmt: skip
+    assert read == [2, 2]
+    assert called(lecture) == {("f(2)", "f"): 1}
+
+
+def measure(call: Any) -> Any:
+    return call()
+
+
+def test_calls_under_opaque_functions_are_not_recorded(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    measure(f)
+    measure(lambda: f())
+    f()
+def f():
+    print("printed", end="")
+    work(3)
+    g()
+def g(): pass
+""", given={"measure": measure}, opaque=frozenset({measure.__code__}))  # fmt: skip
+    assert called(lecture) == {("f()", "f"): 1, ("g()", "g"): 1}
+    assert [lecture.steps(code)[0].ns for code in ("measure(f)", "measure(lambda", "f()")] == [3, 3, 3]
+    assert "".join(lecture.steps("measure(f)")[0].stdout) == "printed", "what happens there is the step's all the same"
+
+
+def test_generators_hang_under_the_step_that_began_them(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    g = generator(2)
+    first = next(g)
+    rest = list(g)
+    total = sum(x for x in generator(1))
+def generator(n):
+    for i in range(n):
+        yield work(i)
+    yield from inner()
+def inner():
+    yield work(5)
+    f()
+def f(): pass
+""")  # fmt: skip
+    assert called(lecture) == {
+        ("first = next(g)", "generator"): 1,
+        ("total = sum(x for x in generator(1))", "generator"): 1,
+        ("yield from inner()", "inner"): 2,
+        ("f()", "f"): 2,
+    }
+    suspending = {lecture.source.statements[n].line for n in lecture.program.suspending}
+    assert suspending == {9, 10, 12}
+    assert [step.execution for step in lecture.steps("yield work(i)")] == [1, 2, 1]
+
+
+def test_coroutines_hang_under_the_step_that_runs_them(trace: Trace) -> None:
+    lecture = trace("""
+import asyncio
+def main():
+    asyncio.run(start())
+async def start():
+    await wait(1)
+    await asyncio.gather(wait(2), wait(3))
+    async with Room():
+        async for x in numbers(): f()
+async def wait(n):
+    await asyncio.sleep(0)
+    f()
+async def numbers():
+    yield 1
+class Room:
+    async def __aenter__(self): f()
+    async def __aexit__(self, *args): f()
+def f(): pass
+""")  # fmt: skip
+    assert called(lecture) == {
+        ("asyncio.run(start())", "start"): 1,
+        ("await wait(1)", "wait"): 1,
+        ("asyncio.run(start())", "wait"): 2,  # tasks, which the event loop calls
+        ("async with Room():", "Room.__aenter__"): 1,
+        ("async with Room():", "Room.__aexit__"): 1,
+        ("async for x in numbers(): f()", "numbers"): 1,
+        ("async for x in numbers(): f()", "f"): 1,
+        ("f()", "f"): 3,
+        ("async def __aenter__(self): f()", "f"): 1,
+        ("async def __aexit__(self, *args): f()", "f"): 1,
+    }
+
+
+# ------------------------------------------------------------------------------ threads
+
+THREADS = """
+import threading
+def main():
+    results = []
+    start(results)
+    results.append("joined")
+    return results
+def start(results):
+    threads = [threading.Thread(target=outer, args=(n,), name=f"worker {n}") for n in range(3)]
+    for thread in threads: thread.start()
+    gate.set()
+    for thread in threads: thread.join()
+def outer(n):
+    gate.wait(5)
+    inner(n)
+def inner(n):
+    work(n)
+"""
+
+
+def test_threads_hang_under_the_step_that_started_them(trace: Trace) -> None:
+    lecture = trace(THREADS, given={"gate": threading.Event()})
+    assert called(lecture)["inner(n)", "inner"] == 3
+    assert {frame.thread for frame in lecture.frames("outer")} == {"worker 0", "worker 1", "worker 2"}
+    assert {frame.thread for frame in lecture.frames("inner")} == {None}, "its caller is in the same thread"
+    [start] = lecture.frames("start")
+    assert {lecture.run.steps[frame.of or 0].frame for frame in lecture.frames("outer")} == {start.id}
+    assert threading.active_count() == 1
+
+
+def test_threads_that_python_does_not_know(trace: Trace) -> None:
+    """A thread that C++ started is not entered in the lecture's list of threads."""
+    lecture = trace("""
+import _thread, threading
+def main():
+    _thread.start_new_thread(f, ())
+    started.wait(5)
+    return g()
+def f():
+    try: h()
+    finally: started.set()
+def h(): pass
+def g(): return threading.enumerate()
+""", given={"started": threading.Event()})  # fmt: skip
+    assert [frame.thread for frame in lecture.frames("f")] == ["native"]
+    assert threading.enumerate() == [threading.main_thread()]
+
+
+# ------------------------------------------------------------------------------ what happens during a step
+
+
+def test_what_is_emitted_belongs_to_the_innermost_step(tmp_path: Path) -> None:
+    text = """
+import warnings
+from functools import reduce
+print("module")
+def main():
+    print("one", 2)
+    for i in range(2): f(i)
+    reduce(lambda a, b: print(b), [1, 2])
+    x = 1  # @inspect print("inspected")
+    f(5)  # @stepover
+def f(i):
+    print("in f", i)
+    warnings.warn("careful", stacklevel=1)
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal").main()
+    printed = {
+        code: ["".join(step.stdout) for step in lecture.steps(code)]
+        for code in ('print("module")', 'print("one"', "reduce(", "f(5)", 'print("in f"')
+    }
+    assert printed == {
+        'print("module")': ["module\n"], 'print("one"': ["one 2\n"], "reduce(": ["2\n"], "f(5)": ["in f 5\n"],
+        'print("in f"': ["in f 0\n", "in f 1\n"],
+    }  # fmt: skip
+    assert sum(len(step.warnings) for step in lecture.steps("warnings.warn")) >= 1
+
+
+def test_marks_are_on_every_open_step(tmp_path: Path) -> None:
+    text = "def main():\n    x = 1\n    f()\ndef f():\n    y = 1\n    mark()\n"
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
+    lecture.module.mark = lambda: lecture.recorder.mark("compiled")
+    lecture.main()
+    compiled = {code: lecture.steps(code)[0].compiled for code in ("x = 1", "f()", "y = 1", "mark()")}
+    assert compiled == {"x = 1": False, "f()": True, "y = 1": False, "mark()": True}

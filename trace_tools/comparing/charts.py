@@ -1,0 +1,194 @@
+"""Measured points of several machines → figures for the reports, as safe inline SVG.
+
+    rooflines([Roof("cpu", (("float32", 2e11),), 4e10, (RoofPoint(85.3, 5e10, "x @ w"),))], "roofs")
+    time_ratios([TimeRatio("matmul: y = x @ w", 0.21, (0.2, 0.23))], "times")
+    memory_lines([("A", [0, 4096, …]), ("B", …)], "memory")
+
+The first machine has the first colour in every figure, and a marker of its own: colour alone says nothing
+to some. Without anything to draw there is no figure.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trace_tools.rendering import figures, formats, svg
+from trace_tools.schema import Narrative, Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARKERS = "os^Dv*"
+DASHES = ("-", "--", ":", "-.")
+RATIOS = 30  # bars that one figure can hold
+UNCHANGED = 0.1  # a ratio within 10% is drawn softly
+
+
+@dataclass(frozen=True, slots=True)
+class RoofPoint:
+    """A step under the roof: FLOP/byte, FLOP/s."""
+
+    intensity: float
+    flops_per_second: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """One machine's roof (FLOP/s per dtype, bytes/s) and what was measured under it."""
+
+    label: str
+    peaks: tuple[tuple[str, float], ...]
+    bytes_per_second: float | None
+    points: tuple[RoofPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRatio:
+    """B's time over A's for one step, with its interval."""
+
+    name: str
+    ratio: float
+    interval: tuple[float, float] | None = None
+    matters: bool = False
+
+
+def rooflines(roofs: Sequence[Roof], prefix: str) -> str | None:
+    """Draw every machine's roofs, and its steps under them, on one pair of logarithmic axes."""
+    if not any(roof.points or (roof.peaks and roof.bytes_per_second) for roof in roofs):
+        return None
+    low, high = _span(roofs)
+    description = f"Across: FLOPs per byte. Up: FLOP/s. {' '.join(_roof_in_words(roof) for roof in roofs)}"
+
+    def draw(axes: Axes) -> None:
+        for place, roof in enumerate(roofs):
+            _draw_roof(axes, roof, place, (low, high))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        _calm(axes, "FLOPs per byte", "FLOP/s", grid="both")
+        axes.legend(frameon=False, fontsize=8, labelcolor="#000000", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+    return _drawn(draw, (8.2, 4.2), prefix, "Rooflines", description)
+
+
+def _span(roofs: Sequence[Roof]) -> tuple[float, float]:
+    """Return the intensities to draw: those of the points and of the ridges, and a little more."""
+    places = [point.intensity for roof in roofs for point in roof.points]
+    for roof in roofs:
+        if roof.bytes_per_second:
+            places += [peak / roof.bytes_per_second for _, peak in roof.peaks]
+    return min(places, default=0.1) / 3, max(places, default=100.0) * 4
+
+
+def _draw_roof(axes: Axes, roof: Roof, place: int, span: tuple[float, float]) -> None:
+    colour = svg.PALETTE[place % len(svg.PALETTE)]
+    for number, (name, peak) in enumerate(roof.peaks):
+        across = [span[0], span[1]]
+        if roof.bytes_per_second and span[0] < peak / roof.bytes_per_second < span[1]:
+            across.insert(1, peak / roof.bytes_per_second)
+        heights = [min(peak, x * roof.bytes_per_second) if roof.bytes_per_second else peak for x in across]
+        style: dict[str, Any] = {"color": colour, "linewidth": 1.6, "linestyle": DASHES[number % len(DASHES)]}
+        axes.plot(across, heights, label=f"{roof.label}: {name} {formats.quantity(peak, 'FLOP/s', 3)}", **style)
+    if roof.points:
+        xs, ys = [p.intensity for p in roof.points], [p.flops_per_second for p in roof.points]
+        marker = MARKERS[place % len(MARKERS)]
+        label = f"{roof.label}: {formats.plural(len(xs), 'step')}"
+        axes.plot(xs, ys, linestyle="none", marker=marker, markersize=5, color=colour, label=label)
+
+
+def _roof_in_words(roof: Roof) -> str:
+    rates = [point.flops_per_second for point in roof.points]
+    peaks = ", ".join(f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks) or "no known peak"
+    reached = f"; its steps reach at most {formats.quantity(max(rates), 'FLOP/s', 3)}" if rates else ""
+    return f"{formats.one_line(roof.label, 60)}: {peaks}{reached}."
+
+
+def time_ratios(ratios: Sequence[TimeRatio], prefix: str, labels: tuple[str, str]) -> str | None:
+    """Draw B's times over A's as bars with their intervals on a logarithmic axis, one row a step."""
+    shown = list(reversed(ratios[:RATIOS]))
+    if not shown:
+        return None
+    ends = [end for r in shown for end in (r.ratio, *(r.interval or ())) if end > 0]
+    words = "; ".join(f"{r.name}: × {formats.number(r.ratio, 3)}" for r in ratios[:8])
+
+    def draw(axes: Axes) -> None:
+        for row, item in enumerate(shown):
+            _draw_ratio(axes, row, item)
+        axes.axvline(1, color="#000000", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_xlim(min(*ends, 0.8) / 1.15, max(*ends, 1.25) * 1.15)
+        axes.set_yticks(range(len(shown)), [formats.one_line(item.name, 52) for item in shown])
+        axes.set_ylim(-0.7, len(shown) - 0.3)
+        _calm(axes, f"time of {labels[1]} ÷ time of {labels[0]}", "", grid="x")
+        axes.xaxis.set_major_formatter(_times)
+        axes.xaxis.set_minor_formatter(_times if max(ends) < 12 * min(ends) else "")
+
+    return _drawn(draw, (8.2, 0.9 + 0.24 * len(shown)), prefix, "Times as ratios", words)
+
+
+def _draw_ratio(axes: Axes, row: int, item: TimeRatio) -> None:
+    colour = svg.SOFT if not item.matters and abs(math.log(item.ratio)) < UNCHANGED else svg.PALETTE[item.ratio > 1]
+    axes.plot([1, item.ratio], [row, row], color=colour, linewidth=4, solid_capstyle="butt", alpha=0.75)
+    if item.interval is not None:
+        axes.plot(item.interval, [row, row], color="#000000", linewidth=1.1)
+        axes.plot(item.interval, [row, row], color="#000000", linestyle="none", marker="|", markersize=6)
+    axes.plot([item.ratio], [row], color=colour, marker=MARKERS[item.ratio > 1], markersize=5)
+
+
+def _times(value: float, place: float) -> str:
+    return f"× {value:g}"
+
+
+def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str) -> str | None:
+    """Draw live tensor bytes along the matched steps, one line a machine."""
+    if not any(size for _, sizes in lines for size in sizes):
+        return None
+    most = max(size or 0 for _, sizes in lines for size in sizes)
+    factor, unit = next(((2**n, u) for n, u in ((30, "GiB"), (20, "MiB"), (10, "KiB")) if most >= 2**n), (1, "B"))
+    series = [
+        Series(label, list(range(len(sizes))), [None if size is None else size / factor for size in sizes], "steps")
+        for label, sizes in lines
+    ]
+    plot = Narrative("plot", title="Memory along the lecture", x_label="step", y_label=f"live {unit}", series=series)
+    return figures.figure(plot, prefix)
+
+
+def bars(title: str, unit: str, groups: Sequence[str], rows: Sequence[tuple[str, Sequence[float | None]]]) -> Narrative:
+    """Return one bar for each machine in each group, on a logarithmic axis; `rows` are (machine, its heights)."""
+    series = [Series(label, list(groups), list(heights), "bars") for label, heights in rows]
+    return Narrative("plot", title=title, y_label=unit, y_scale="log", series=series)
+
+
+def _calm(axes: Axes, across: str, up: str, grid: str) -> None:
+    """Give the axes their names and a calm frame."""
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["bottom", "left"]].set_color(svg.SOFT)
+    axes.tick_params(which="both", color=svg.SOFT, labelcolor="#000000", labelsize=9)
+    axes.grid(visible=True, axis=grid, color=svg.SOFT, alpha=0.25, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _drawn(
+    draw: Callable[[Axes], None], inches: tuple[float, float], prefix: str, title: str, description: str
+) -> str | None:
+    """Draw on one pair of axes; the same numbers give the same bytes."""
+    import matplotlib  # takes 0.2 s to import, and not every report draws
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    settings: Any = {"svg.hashsalt": "trace", "svg.fonttype": "none", "text.parse_math": False, "font.size": 10}
+    with matplotlib.rc_context(settings):
+        canvas: Any = FigureCanvasSVG(Figure(figsize=inches, layout="constrained"))
+        axes = canvas.figure.subplots()
+        canvas.figure.patch.set_alpha(0)
+        axes.patch.set_alpha(0)
+        draw(axes)
+        out = io.StringIO()
+        canvas.print_svg(out, metadata={"Date": None})
+    return svg.clean(out.getvalue(), prefix, title, description)

@@ -1,0 +1,106 @@
+"""A comparison → Markdown: one table per quantity, the best in bold, figures in files beside it.
+
+comparison_markdown(comparison)      (text, {"figures/roofs.svg": b"…"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_tools.comparing.compare import Cell, Comparison, Line
+from trace_tools.comparing.compare_text import (
+    MACHINE_COLUMNS,
+    bar_figures,
+    cell_text,
+    intro,
+    line_place,
+    machine_facts,
+    ratio_text,
+    roofline_figure,
+    value_text,
+)
+from trace_tools.comparing.markdown_table import table
+from trace_tools.rendering import formats, svg
+from trace_tools.rendering.markdown_text import code_span, escape, inline_markdown
+
+CODE = 70  # characters of a statement
+
+
+def comparison_markdown(comparison: Comparison, csv_name: str | None = None) -> tuple[str, dict[str, bytes]]:
+    """Return the text, and its figures by the names it shows them under."""
+    files: dict[str, bytes] = {}
+    parts = [
+        f"# {inline_markdown(comparison.title)}: {formats.plural(len(comparison.contenders), 'machine')} side by side",
+        escape(intro(comparison)) + (f" Every number, exactly: [{csv_name}]({csv_name})." if csv_name else ""),
+        table(
+            ["", *MACHINE_COLUMNS],
+            [[escape(label), *map(escape, facts)] for label, facts in machine_facts(comparison)],
+        ),
+        *(f"> {escape(formats.one_line(note, 400))}" for note in comparison.notes),
+        *_figure("roofs", "Rooflines", roofline_figure(comparison), files),
+        *(part for name, title, drawn in bar_figures(comparison) for part in _figure(name, title, drawn, files)),
+        *_peaks(comparison),
+        *_tables(comparison),
+        *_values(comparison),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n", files
+
+
+def _figure(name: str, title: str, drawn: str | None, files: dict[str, bytes]) -> Iterator[str]:
+    if drawn is not None:
+        files[f"figures/{name}.svg"] = svg.standalone(drawn).encode("utf-8")
+        yield f"![{title}](figures/{name}.svg)"
+
+
+def _peaks(comparison: Comparison) -> Iterator[str]:
+    yield "## Peaks"
+    rows = [[code_span(line.code), *(_cell(cell, line.unit) for cell in line.cells)] for line in comparison.peaks]
+    yield table(["peak", *_labels(comparison)], rows)
+    if comparison.reached:
+        yield "Highest MFU of an annotated step:"
+        reached = [[code_span(line.code), *(_cell(c, line.unit) for c in line.cells)] for line in comparison.reached]
+        yield table(["dtype", *_labels(comparison)], reached)
+
+
+def _tables(comparison: Comparison) -> Iterator[str]:
+    for found in comparison.tables:
+        yield f"## {found.quantity.title}"
+        yield found.quantity.meaning
+        if not found.lines:
+            yield "No annotated step has one on any of these machines."
+        rows = [[_where(line), *(_cell(cell, found.quantity.unit) for cell in line.cells)] for line in found.lines]
+        yield table(["", *_labels(comparison)], rows)
+        if found.folded:
+            yield f"*{formats.plural(len(found.folded), 'smaller one')}: in the CSV.*"
+
+
+def _values(comparison: Comparison) -> Iterator[str]:
+    if comparison.values:
+        yield "## Measured by the lecture"
+        yield "Numbers the lecture measured and inspected itself."
+        rows = [
+            [_where(line), *(_marked(value_text(line, cell), cell) for cell in line.cells)]
+            for line in comparison.values
+        ]
+        yield table(["", *_labels(comparison)], rows)
+
+
+def _labels(comparison: Comparison) -> list[str]:
+    return [
+        escape(contender.label) + (" (base)" if place == comparison.base else "")
+        for place, contender in enumerate(comparison.contenders)
+    ]
+
+
+def _where(line: Line) -> str:
+    bold = "**" if line.where == "section" else ""
+    return f"{bold}{code_span(formats.one_line(line.code, CODE))}{bold} {escape(line_place(line))}"
+
+
+def _cell(cell: Cell, unit: str | None) -> str:
+    return _marked(cell_text(cell, unit), cell)
+
+
+def _marked(text: str, cell: Cell) -> str:
+    ratio = f" ({ratio_text(cell)})" if cell.ratio not in (None, 1.0) else ""
+    return f"● **{escape(text)}**{ratio}" if cell.best else escape(text) + ratio

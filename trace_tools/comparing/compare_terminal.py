@@ -1,0 +1,104 @@
+"""A comparison → a report that fits a terminal, with colour where there is one.
+
+print_comparison(comparison, Console())
+print_comparison(comparison, Console(), every=True)      all lines instead of the longest few
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from trace_tools.comparing.compare import Cell, Comparison, Line, Table
+from trace_tools.comparing.compare_text import (
+    MACHINE_COLUMNS,
+    cell_text,
+    intro,
+    machine_facts,
+    ratio_text,
+    value_text,
+)
+from trace_tools.rendering import formats
+
+FEW = 6  # lines of each table, unless all are asked for
+CODE = 38
+
+
+def print_comparison(comparison: Comparison, console: Console, *, every: bool = False) -> None:
+    """Print what each machine measured, table by table."""
+    console.print(Text(formats.one_line(comparison.title, 100), style="bold"))
+    console.print(Text(intro(comparison)))
+    machines = _grid("Machines", ["", *MACHINE_COLUMNS])
+    for label, facts in machine_facts(comparison):
+        machines.add_row(Text(formats.one_line(label, 40), style="bold"), *map(Text, facts))
+    console.print(machines)
+    for note in comparison.notes:
+        console.print(Text(f"! {formats.one_line(note, 300)}", style="yellow"))
+    for table in comparison.tables:
+        if table.lines:
+            _print_table(table, comparison, console, every=every)
+    for title, lines in (("Measured by the lecture", comparison.values), ("Peaks", comparison.peaks)):
+        if lines:
+            _print_lines(title, lines, comparison, console)
+
+
+def _print_table(table: Table, comparison: Comparison, console: Console, *, every: bool) -> None:
+    """Print a quantity's lines: sections, then the steps with the largest figures."""
+    lines: Sequence[Line] = (*table.lines, *table.folded) if every else _first(table.lines)
+    grid = _grid(table.quantity.title, ["", *_labels(comparison)], f"{table.quantity.meaning}")
+    for line in lines:
+        row = [_marked(cell_text(cell, table.quantity.unit), cell) for cell in line.cells]
+        grid.add_row(_where(line), *row, style="bold" if line.where == "section" else None)
+    console.print(grid)
+    hidden = len(table.lines) + len(table.folded) - len(lines)
+    if hidden:
+        console.print(Text(f"  {formats.plural(hidden, 'smaller one')} with --all", style="dim"))
+
+
+def _first(lines: Sequence[Line]) -> list[Line]:
+    """Return the sections and the steps with the largest figures, in the order of the lecture."""
+    steps = [line for line in lines if line.where != "section"]
+    largest = sorted(steps, key=lambda line: -max(cell.reading.value or 0 for cell in line.cells))[:FEW]
+    return [line for line in lines if line.where == "section" or line in largest]
+
+
+def _print_lines(title: str, lines: Sequence[Line], comparison: Comparison, console: Console) -> None:
+    grid = _grid(title, ["", *_labels(comparison)])
+    for line in lines:
+        texts = [value_text(line, c) if line.where == "value" else cell_text(c, line.unit) for c in line.cells]
+        grid.add_row(_where(line), *(_marked(text, c) for text, c in zip(texts, line.cells, strict=True)))
+    console.print(grid)
+
+
+def _grid(title: str, columns: Sequence[str], caption: str | None = None) -> Grid:
+    name = Text(title, style="bold")
+    if caption:
+        name.append(f"  {caption}", style="dim not bold")
+    grid = Grid(title=name, title_justify="left", box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for place, column in enumerate(columns):
+        grid.add_column(
+            Text(column), justify="left" if place == 0 else "right", overflow="ellipsis", no_wrap=place == 0
+        )
+    return grid
+
+
+def _labels(comparison: Comparison) -> list[str]:
+    return [formats.one_line(contender.label, 40) for contender in comparison.contenders]
+
+
+def _where(line: Line) -> Text:
+    shown = Text(formats.one_line(line.code, CODE))
+    if line.line is not None:
+        shown.append(f"  {line.line}{' ' + line.which if line.which else ''}", style="dim not bold")
+    return shown
+
+
+def _marked(text: str, cell: Cell) -> Text:
+    shown = Text("● " if cell.best else "", style="green" if cell.best else "")
+    shown.append(text)
+    if cell.ratio not in (None, 1.0):
+        shown.append(f"  {ratio_text(cell)}", style="dim not bold")
+    return shown

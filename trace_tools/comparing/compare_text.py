@@ -1,0 +1,174 @@
+"""A comparison → what every form of its report says: the texts of cells, the machines' facts, its CSV.
+
+cell_text(cell, "s")         "11.2 ms ± 0.4%"
+ratio_text(cell)             "× 0.31"
+csv_text(comparison)         one row for each quantity of each step, exact numbers
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Iterator, Sequence
+
+from trace_tools.comparing.charts import Roof, RoofPoint, bars, rooflines
+from trace_tools.comparing.compare import Cell, Comparison, Contender, Line
+from trace_tools.comparing.measured import RATE, Measured
+from trace_tools.rendering import figures, formats
+from trace_tools.rendering.observe import peak_of
+from trace_tools.schema import Machine, Narrative, Step, Trace
+
+NAME = 60  # characters of a machine's name
+
+
+def cell_text(cell: Cell, unit: str | None) -> str:
+    """Write a reading: its median, and half the range over the passes relative to it."""
+    reading = cell.reading
+    if reading.value is None:
+        return "–"
+    text = formats.percent(reading.value) if unit is None else formats.quantity(reading.value, unit, 3)
+    if reading.low is None or reading.high is None or reading.low == reading.high or not reading.value:
+        return text
+    return f"{text} ± {formats.percent((reading.high - reading.low) / 2 / abs(reading.value))}"
+
+
+def ratio_text(cell: Cell) -> str:
+    """Write how many times the base's value it is."""
+    return "" if cell.ratio is None else factor(cell.ratio)
+
+
+def factor(ratio: float) -> str:
+    """Write a ratio: × 0.31, × 12."""
+    return f"× {formats.number(ratio, 3).removesuffix('.0')}"
+
+
+def line_place(line: Line) -> str:
+    """Say where a line is: its function, source line, execution."""
+    parts = [formats.one_line(line.function, 40), f"line {line.line}" if line.line else "", line.which]
+    return ", ".join(part for part in parts if part)
+
+
+def unit_of(line: Line, unit: str | None) -> str | None:
+    """Return the unit a line's cells are in: a value the lecture computed brings its own."""
+    return (line.unit or "") if line.where == "value" else line.unit if line.where == "peak" else unit
+
+
+def value_text(line: Line, cell: Cell) -> str:
+    """Write a value that the lecture computed; one without a unit is a plain number."""
+    value = cell.reading.value
+    if value is None or line.unit:
+        return cell_text(cell, line.unit)
+    return formats.number(value, 4)
+
+
+def machine_facts(comparison: Comparison) -> list[tuple[str, list[str]]]:
+    """Return a row of facts for each machine: (label, [name, torch, passes, claims, whole run, first run])."""
+    return [(contender.label, _facts(contender.trace)) for contender in comparison.contenders]
+
+
+MACHINE_COLUMNS = ("machine", "torch", "passes", "claims", "main()", "first run")
+
+
+def _facts(trace: Trace) -> list[str]:
+    claims = [event.claim for event in trace.steps if isinstance(event, Step) and event.claim is not None]
+    failed = sum(not claim.held for claim in claims)
+    passes = [p for p in trace.run.processes if p.name.startswith("pass")]
+    times = [[ns for ns in found if ns] for found in ([p.warm_ns for p in passes], [p.cold_ns for p in passes])]
+    return [
+        formats.one_line(machine_name(trace.machine), NAME),
+        formats.one_line(dict(trace.versions).get("torch", "–"), 40),
+        str(trace.run.passes),
+        f"{failed:,} of {len(claims):,} failed" if failed else f"all {len(claims):,} hold" if claims else "none",
+        *(formats.duration(statistics.median(found)) if found else "not timed" for found in times),
+    ]
+
+
+def machine_name(machine: Machine) -> str:
+    """Return a machine's name; of a CPU, with its threads."""
+    return f"{machine.name}, {formats.plural(machine.threads, 'thread')}" if machine.threads else machine.name
+
+
+def intro(comparison: Comparison) -> str:
+    """Say what is compared, in one sentence."""
+    base = comparison.contenders[comparison.base].label
+    matched = formats.plural(comparison.matched, "annotated step")
+    alone = [f"{c.label}: {n}" for c, n in zip(comparison.contenders, comparison.unmatched, strict=True) if n]
+    rest = f"; not on every machine: {', '.join(alone)}" if alone else ""
+    return (
+        f"{matched} matched on all {len(comparison.contenders)} machines{rest}. × is relative to {base}; "
+        "● marks the best where every pass of it beat every pass of the others."
+    )
+
+
+def roofline_figure(comparison: Comparison) -> str | None:
+    """Draw all rooflines on one figure."""
+    pairs = zip(comparison.contenders, comparison.points, strict=True)
+    return rooflines([_roof(contender, points) for contender, points in pairs], "roofs")
+
+
+def _roof(contender: Contender, points: Sequence[Measured]) -> Roof:
+    """Return a machine's roof: the peaks its steps were measured against, else its highest."""
+    machine = contender.trace.machine
+    used = dict.fromkeys(m.dtype for m in points if m.dtype is not None)
+    known = [
+        (p.name, p.per_second) for p in machine.peaks if p.per_second and p.name != "memory" and "int" not in p.name
+    ]
+    highest = max(known, key=lambda peak: peak[1], default=None)
+    shown = [(name, rate) for name, rate in known if name in used or (name, rate) == highest]
+    memory = peak_of(machine, "memory")
+    places = [
+        RoofPoint(m.intensity, rate, m.keyed.code)
+        for m in points
+        if (rate := m.readings[RATE.key].value) and m.intensity is not None
+    ]
+    return Roof(contender.label, tuple(shown), memory.per_second if memory else None, tuple(places))
+
+
+def bar_figures(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, title, figure) of the bars for each dtype: peaks, and the best share reached."""
+    peaks = [line for line in comparison.peaks if line.code != "memory"]
+    for name, title, unit, lines, scale in (
+        ("peaks", "Peak of each dtype", "FLOP/s", peaks, 1.0),
+        ("reached", "Highest MFU of an annotated step, by dtype", "% of the peak", comparison.reached, 100.0),
+    ):
+        plot = _bars(comparison, title, unit, lines, scale)
+        drawn = figures.figure(plot, name) if plot.series else None
+        if drawn is not None:
+            yield name, title, drawn
+
+
+def _bars(comparison: Comparison, title: str, unit: str, lines: Sequence[Line], scale: float) -> Narrative:
+    rows = []
+    for place, contender in enumerate(comparison.contenders):
+        heights = [line.cells[place].reading.value for line in lines]
+        rows.append((contender.label, [None if height is None else height * scale for height in heights]))
+    return bars(title, unit, [line.code for line in lines], [row for row in rows if any(row[1])])
+
+
+def csv_text(comparison: Comparison) -> str:
+    """Return every number exactly, one row for each quantity of each step, one column for each machine."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    labels = [contender.label for contender in comparison.contenders]
+    header = ["quantity", "unit", "where", "function", "line", "code", "which", *labels]
+    rows.writerow([_cell(text) for text in [*header, *(f"{label} ÷ {labels[comparison.base]}" for label in labels)]])
+    for table in comparison.tables:
+        for line in (*table.lines, *table.folded):
+            rows.writerow(_row(table.quantity.key, table.quantity.unit or "1", line))
+    for name, lines in (("value", comparison.values), ("peak", comparison.peaks), ("highest_mfu", comparison.reached)):
+        for line in lines:
+            rows.writerow(_row(name, line.unit or "1", line))
+    return out.getvalue()
+
+
+def _row(quantity: str, unit: str, line: Line) -> list[str]:
+    numbers = [cell.reading.value for cell in line.cells] + [cell.ratio for cell in line.cells]
+    place = [quantity, unit, line.where, line.function, str(line.line or ""), line.code, line.which]
+    return [*map(_cell, place), *("" if number is None else repr(number) for number in numbers)]
+
+
+def _cell(text: str) -> str:
+    """Return text that a spreadsheet takes for text, not for a formula."""
+    text = formats.one_line(text, 300)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

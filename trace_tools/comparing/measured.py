@@ -1,0 +1,145 @@
+"""A step → what was measured of it, as quantities with units: time, rates, shares of the roof, memory.
+
+    measured(keyed, machine).readings["mfu"]
+    # Reading(value=0.61, low=0.60, high=0.62)
+    measured(keyed, machine).readings["mfu"].why
+    # "no float16 peak: not in the table"
+
+Only what was measured becomes a number: launch times, FLOPs of tensors without memory (device "meta") and
+rates without a roof are absent, with the reason.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from trace_tools.comparing.matching import KeyedStep
+from trace_tools.rendering.document import Rate, Timing
+from trace_tools.rendering.observe import peak_of, rates_of, timing_of
+from trace_tools.schema import Machine, Step
+
+NEVER_MOVED = "nothing was read or written: its tensors have no memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Something measured: `better` says which end is best, None where neither is."""
+
+    key: str  # in the CSV
+    title: str
+    unit: str | None  # None: a fraction
+    better: Literal["lower", "higher"] | None
+    meaning: str
+
+
+TIME = Quantity("time_s", "Time", "s", "lower", "Median over the passes, warm.")
+RATE = Quantity("flops_per_second", "Achieved FLOP/s", "FLOP/s", "higher", "Counted FLOPs ÷ time.")
+MFU = Quantity("mfu", "MFU", None, "higher", "Achieved FLOP/s ÷ the machine's own peak for the dtype inspected there.")
+BANDWIDTH = Quantity("bytes_per_second", "Bandwidth", "B/s", "higher", "Bytes its operators read and wrote ÷ time.")
+SHARE = Quantity("bandwidth_share", "Bandwidth used", None, "higher", "Bandwidth ÷ the machine's own peak.")
+MEMORY = Quantity("peak_bytes", "Peak memory", "B", "lower", "Most bytes of tensors alive at once during the step.")
+QUANTITIES = (TIME, RATE, MFU, BANDWIDTH, SHARE, MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A quantity on one machine; `low` and `high` are its extremes over the passes."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str | None = None  # there is no value
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A step and its readings, by the key of their quantity."""
+
+    keyed: KeyedStep
+    readings: Mapping[str, Reading]
+    intensity: float | None = None  # FLOPs ÷ bytes read and written
+    dtype: str | None = None  # whose peak its FLOP/s are measured against
+
+
+def measured(keyed: KeyedStep, machine: Machine) -> Measured:
+    """Return what was measured of one step."""
+    step, timing = keyed.step, timing_of(keyed.step, machine)
+    rates = {rate.name: rate for rate in rates_of(step, timing, machine)}
+    moved = _moved(step)
+    flops = rates.get("FLOP/s") if moved else None
+    bandwidth = rates.get("B/s")
+    readings = {
+        TIME.key: _time(timing, step, machine),
+        RATE.key: _rate(flops, timing, step),
+        MFU.key: _share(flops, timing, step),
+        BANDWIDTH.key: _rate(bandwidth, timing, step),
+        SHARE.key: _share(bandwidth, timing, step),
+        MEMORY.key: _memory(step),
+    }
+    intensity = step.meters.flops / moved if step.meters and step.meters.flops and moved else None
+    return Measured(keyed, readings, intensity, _dtype(flops, machine))
+
+
+def _moved(step: Step) -> int:
+    return (step.meters.bytes_read or 0) + (step.meters.bytes_written or 0) if step.meters else 0
+
+
+def _time(timing: Timing | None, step: Step, machine: Machine) -> Reading:
+    if timing is None:
+        return Reading(None, why="it was suspended" if step.suspended else "no pass timed it")
+    if timing.clock == "launch":
+        return Reading(None, why="only its launch was timed: annotate it")
+    samples = [ns / 1e9 for ns in timing.samples_ns]
+    return Reading(statistics.median(samples), min(samples), max(samples))
+
+
+def _rate(rate: Rate | None, timing: Timing | None, step: Step) -> Reading:
+    """Return an achieved rate with its extremes, which follow from those of the time."""
+    if rate is None:
+        return Reading(None, why=_why_no_rate(timing, step))
+    return _spread(rate.per_second, timing)
+
+
+def _share(rate: Rate | None, timing: Timing | None, step: Step) -> Reading:
+    if rate is None:
+        return Reading(None, why=_why_no_rate(timing, step))
+    if rate.share is None:
+        return Reading(None, why=rate.roof)
+    return _spread(rate.share, timing)
+
+
+def _spread(value: float, timing: Timing | None) -> Reading:
+    assert timing is not None  # without a time there is no rate
+    middle = statistics.median(timing.samples_ns)
+    slowest, fastest = max(timing.samples_ns), min(timing.samples_ns)
+    return Reading(value, value * middle / slowest, value * middle / fastest if fastest else None)
+
+
+def _why_no_rate(timing: Timing | None, step: Step) -> str:
+    if timing is None or timing.clock == "launch":
+        return "no time"
+    if step.compiled:
+        return "torch.compile ran during it"
+    if step.meters is None:
+        return "nothing was counted"
+    if step.meters.flops and not _moved(step):
+        return NEVER_MOVED
+    return step.meters.why or "it did none"
+
+
+def _memory(step: Step) -> Reading:
+    peak = step.meters.peak_bytes if step.meters else None
+    if peak is None:
+        return Reading(None, why=(step.meters.why if step.meters else None) or "nothing was counted")
+    return Reading(float(peak), float(peak), float(peak))
+
+
+def _dtype(rate: Rate | None, machine: Machine) -> str | None:
+    """Return the name of the peak that a rate was measured against."""
+    if rate is None or rate.share is None:
+        return None
+    named = (rate.roof or "").partition(" peak")[0]
+    return named if peak_of(machine, named) else None
