@@ -25,7 +25,8 @@ ALLOWED = {
     "metering": {"schema"},
     "describing": {"schema"},
     "tracing": {
-        "describing", "directives", "errors", "file_format", "machines", "metering", "narrative", "schema", "statements",
+        "describing", "directives", "errors", "file_format", "machines", "metering",
+        "narrative", "schema", "statements",
     },
     "rendering": {"directives", "errors", "file_format", "schema", "statements"},
     "comparing": {"directives", "errors", "file_format", "rendering", "schema", "statements"},
@@ -66,8 +67,9 @@ def test_only_the_command_line_prints() -> None:
     speakers = {"cli.py", "survey.py"}  # the survey is a process, and its last line is its parent's error
     for path in PACKAGE.rglob("*.py"):
         if path.name not in speakers:
-            calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
-            assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
+            tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            called = [node.func for node in tree if isinstance(node, ast.Call)]
+            assert not [f for f in called if isinstance(f, ast.Name) and f.id == "print"], path
 
 
 @pytest.mark.parametrize(

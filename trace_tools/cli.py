@@ -54,7 +54,7 @@ def main() -> None:
 def trace(out: Path, **options: Any) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
     from trace_tools.rendering.site import render_folder
-    from trace_tools.tracer import Request, Tracer
+    from trace_tools.tracing.tracer import Request, Tracer
 
     progress = Progress()
     tracer = Tracer(Request(out=out, **options), progress.show)
@@ -102,7 +102,7 @@ def validate(path: Path) -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def recover(folder: Path) -> None:
     """Merge the journals that a killed run left in DIR into DIR/<machine>/partial/trace.yaml."""
-    from trace_tools import tracer
+    from trace_tools.tracing import tracer
 
     recovered = tracer.recover(folder)
     for traced in recovered:
@@ -113,7 +113,7 @@ def recover(folder: Path) -> None:
 
 def _recover(folder: Path) -> None:
     """Recover what a killed run left in a folder of traces."""
-    from trace_tools.tracer import recover
+    from trace_tools.tracing.tracer import recover
 
     for recovered in recover(folder) if folder.is_dir() else ():
         click.echo(f"recovered the journals of a killed run: {recovered.path}", err=True)

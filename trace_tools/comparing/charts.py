@@ -21,6 +21,7 @@ from trace_tools.schema import Narrative, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 MARKERS = "os^Dv*"
 DASHES = ("-", "--", ":", "-.")
@@ -69,8 +70,10 @@ def rooflines(roofs: Sequence[Roof], prefix: str) -> str | None:
             _draw_roof(axes, roof, place, (low, high))
         axes.set_xscale("log")
         axes.set_yscale("log")
-        _calm(axes, "FLOPs per byte", "FLOP/s", grid="both")
-        axes.legend(frameon=False, fontsize=8, labelcolor="#000000", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        _calm(axes, "FLOPs per byte", "", grid="both")
+        _label(axes.xaxis, lambda value, _: formats.number(value, 3).removesuffix(".0"))
+        _label(axes.yaxis, lambda value, _: formats.quantity(value, "FLOP/s", 3))
+        _legend(axes)
 
     return _drawn(draw, (8.2, 4.2), prefix, "Rooflines", description)
 
@@ -157,10 +160,47 @@ def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str)
     return figures.figure(plot, prefix)
 
 
-def bars(title: str, unit: str, groups: Sequence[str], rows: Sequence[tuple[str, Sequence[float | None]]]) -> Narrative:
-    """Return one bar for each machine in each group, on a logarithmic axis; `rows` are (machine, its heights)."""
-    series = [Series(label, list(groups), list(heights), "bars") for label, heights in rows]
-    return Narrative("plot", title=title, y_label=unit, y_scale="log", series=series)
+def bars(
+    groups: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[float | None]]],
+    prefix: str,
+    title: str,
+    write: Callable[[float], str],
+) -> str | None:
+    """Draw one bar for each machine in each group on a logarithmic axis; `rows` are (machine, its heights)."""
+    heights = [height for _, row in rows for height in row if height]
+    if not heights:
+        return None
+    width = 0.8 / max(len(rows), 2)
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{group} {write(h)}" for group, h in zip(groups, row, strict=True) if h)
+        for name, row in rows
+    )
+
+    def draw(axes: Axes) -> None:
+        for place, (name, row) in enumerate(rows):
+            across = [at + (place - (len(rows) - 1) / 2) * width for at, height in enumerate(row) if height]
+            axes.bar(across, [h for h in row if h], width, color=svg.PALETTE[place % len(svg.PALETTE)], label=name)
+        axes.set_yscale("log")
+        axes.set_ylim(10 ** (math.floor(math.log10(min(heights)) - 0.3)), max(heights) * 2)
+        axes.set_xticks(range(len(groups)), groups)
+        axes.set_xlim(-0.6, max(len(groups) - 0.4, 2.6))
+        _calm(axes, "", "", grid="y")
+        _label(axes.yaxis, lambda value, _: write(value))
+        _legend(axes)
+
+    return _drawn(draw, (8.2, 2.9), prefix, title, words)
+
+
+def _label(axis: Axis, write: Callable[[float, float], str]) -> None:
+    """Label a logarithmic axis at its decades."""
+    axis.set_major_formatter(write)
+    axis.set_minor_formatter("")
+
+
+def _legend(axes: Axes) -> None:
+    """Put the names of the machines beside the axes, where they cover nothing."""
+    axes.legend(frameon=False, fontsize=8, labelcolor="#000000", loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _calm(axes: Axes, across: str, up: str, grid: str) -> None:

@@ -11,13 +11,12 @@ from trace_tools.comparing.compare import Cell, Comparison, Line
 from trace_tools.comparing.compare_text import (
     MACHINE_COLUMNS,
     bar_figures,
-    cell_text,
     intro,
     line_place,
     machine_facts,
     ratio_text,
     roofline_figure,
-    value_text,
+    line_text,
 )
 from trace_tools.comparing.markdown_table import table
 from trace_tools.rendering import formats, svg
@@ -54,11 +53,11 @@ def _figure(name: str, title: str, drawn: str | None, files: dict[str, bytes]) -
 
 def _peaks(comparison: Comparison) -> Iterator[str]:
     yield "## Peaks"
-    rows = [[code_span(line.code), *(_cell(cell, line.unit) for cell in line.cells)] for line in comparison.peaks]
+    rows = [[code_span(line.code), *(_cell(line, cell) for cell in line.cells)] for line in comparison.peaks]
     yield table(["peak", *_labels(comparison)], rows)
     if comparison.reached:
         yield "Highest MFU of an annotated step:"
-        reached = [[code_span(line.code), *(_cell(c, line.unit) for c in line.cells)] for line in comparison.reached]
+        reached = [[code_span(line.code), *(_cell(line, c) for c in line.cells)] for line in comparison.reached]
         yield table(["dtype", *_labels(comparison)], reached)
 
 
@@ -68,7 +67,7 @@ def _tables(comparison: Comparison) -> Iterator[str]:
         yield found.quantity.meaning
         if not found.lines:
             yield "No annotated step has one on any of these machines."
-        rows = [[_where(line), *(_cell(cell, found.quantity.unit) for cell in line.cells)] for line in found.lines]
+        rows = [[_where(line), *(_cell(line, cell, found.quantity.unit) for cell in line.cells)] for line in found.lines]
         yield table(["", *_labels(comparison)], rows)
         if found.folded:
             yield f"*{formats.plural(len(found.folded), 'smaller one')}: in the CSV.*"
@@ -79,7 +78,7 @@ def _values(comparison: Comparison) -> Iterator[str]:
         yield "## Measured by the lecture"
         yield "Numbers the lecture measured and inspected itself."
         rows = [
-            [_where(line), *(_marked(value_text(line, cell), cell) for cell in line.cells)]
+            [_where(line), *(_cell(line, cell) for cell in line.cells)]
             for line in comparison.values
         ]
         yield table(["", *_labels(comparison)], rows)
@@ -97,10 +96,7 @@ def _where(line: Line) -> str:
     return f"{bold}{code_span(formats.one_line(line.code, CODE))}{bold} {escape(line_place(line))}"
 
 
-def _cell(cell: Cell, unit: str | None) -> str:
-    return _marked(cell_text(cell, unit), cell)
-
-
-def _marked(text: str, cell: Cell) -> str:
+def _cell(line: Line, cell: Cell, unit: str | None = None) -> str:
+    text = escape(line_text(line, cell, unit))
     ratio = f" ({ratio_text(cell)})" if cell.ratio not in (None, 1.0) else ""
-    return f"● **{escape(text)}**{ratio}" if cell.best else escape(text) + ratio
+    return f"● **{text}**{ratio}" if cell.best else text + ratio

@@ -15,11 +15,10 @@ from rich.text import Text
 from trace_tools.comparing.compare import Cell, Comparison, Line, Table
 from trace_tools.comparing.compare_text import (
     MACHINE_COLUMNS,
-    cell_text,
     intro,
     machine_facts,
     ratio_text,
-    value_text,
+    line_text,
 )
 from trace_tools.rendering import formats
 
@@ -50,7 +49,7 @@ def _print_table(table: Table, comparison: Comparison, console: Console, *, ever
     lines: Sequence[Line] = (*table.lines, *table.folded) if every else _first(table.lines)
     grid = _grid(table.quantity.title, ["", *_labels(comparison)], f"{table.quantity.meaning}")
     for line in lines:
-        row = [_marked(cell_text(cell, table.quantity.unit), cell) for cell in line.cells]
+        row = [_marked(line_text(line, cell, table.quantity.unit), cell) for cell in line.cells]
         grid.add_row(_where(line), *row, style="bold" if line.where == "section" else None)
     console.print(grid)
     hidden = len(table.lines) + len(table.folded) - len(lines)
@@ -68,8 +67,7 @@ def _first(lines: Sequence[Line]) -> list[Line]:
 def _print_lines(title: str, lines: Sequence[Line], comparison: Comparison, console: Console) -> None:
     grid = _grid(title, ["", *_labels(comparison)])
     for line in lines:
-        texts = [value_text(line, c) if line.where == "value" else cell_text(c, line.unit) for c in line.cells]
-        grid.add_row(_where(line), *(_marked(text, c) for text, c in zip(texts, line.cells, strict=True)))
+        grid.add_row(_where(line), *(_marked(line_text(line, cell), cell) for cell in line.cells))
     console.print(grid)
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from trace_tools.comparing.charts import Roof, RoofPoint, bars, rooflines
 from trace_tools.comparing.compare import Cell, Comparison, Contender, Line
 from trace_tools.comparing.measured import RATE, Measured
-from trace_tools.rendering import figures, formats
+from trace_tools.rendering import formats
 from trace_tools.rendering.observe import peak_of
-from trace_tools.schema import Machine, Narrative, Step, Trace
+from trace_tools.schema import Machine, Step, Trace
 
 NAME = 60  # characters of a machine's name
 
@@ -28,9 +28,9 @@ def cell_text(cell: Cell, unit: str | None) -> str:
     if reading.value is None:
         return "–"
     text = formats.percent(reading.value) if unit is None else formats.quantity(reading.value, unit, 3)
-    if reading.low is None or reading.high is None or reading.low == reading.high or not reading.value:
+    if unit is None or reading.low is None or reading.high is None or reading.low == reading.high:
         return text
-    return f"{text} ± {formats.percent((reading.high - reading.low) / 2 / abs(reading.value))}"
+    return f"{text} ± {formats.percent((reading.high - reading.low) / 2 / abs(reading.value or 1))}"
 
 
 def ratio_text(cell: Cell) -> str:
@@ -39,8 +39,14 @@ def ratio_text(cell: Cell) -> str:
 
 
 def factor(ratio: float) -> str:
-    """Write a ratio: × 0.31, × 12."""
-    return f"× {formats.number(ratio, 3).removesuffix('.0')}"
+    """Write a ratio: × 0.31, × 12, × 1/1,470."""
+    if 0 < ratio < 0.01:
+        return f"× 1/{_rounded(1 / ratio)}"
+    return f"× {_rounded(ratio)}"
+
+
+def _rounded(ratio: float) -> str:
+    return f"{float(f'{ratio:.3g}'):,.0f}" if 100 <= ratio < 1e6 else formats.number(ratio, 3).removesuffix(".0")
 
 
 def line_place(line: Line) -> str:
@@ -49,17 +55,12 @@ def line_place(line: Line) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def unit_of(line: Line, unit: str | None) -> str | None:
-    """Return the unit a line's cells are in: a value the lecture computed brings its own."""
-    return (line.unit or "") if line.where == "value" else line.unit if line.where == "peak" else unit
-
-
-def value_text(line: Line, cell: Cell) -> str:
-    """Write a value that the lecture computed; one without a unit is a plain number."""
+def line_text(line: Line, cell: Cell, unit: str | None = None) -> str:
+    """Write a cell of a line: in the quantity's unit, or its own; a value without one is a plain number."""
     value = cell.reading.value
-    if value is None or line.unit:
-        return cell_text(cell, line.unit)
-    return formats.number(value, 4)
+    if line.where == "value" and not line.unit and value is not None:
+        return formats.number(value, 4)
+    return cell_text(cell, unit or line.unit)
 
 
 def machine_facts(comparison: Comparison) -> list[tuple[str, list[str]]]:
@@ -128,22 +129,21 @@ def _roof(contender: Contender, points: Sequence[Measured]) -> Roof:
 def bar_figures(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     """Yield (name, title, figure) of the bars for each dtype: peaks, and the best share reached."""
     peaks = [line for line in comparison.peaks if line.code != "memory"]
-    for name, title, unit, lines, scale in (
-        ("peaks", "Peak of each dtype", "FLOP/s", peaks, 1.0),
-        ("reached", "Highest MFU of an annotated step, by dtype", "% of the peak", comparison.reached, 100.0),
+    for name, title, lines, write in (
+        ("peaks", "Peak of each dtype", peaks, lambda rate: formats.quantity(rate, "FLOP/s", 3)),
+        ("reached", "Highest MFU of an annotated step, by dtype", comparison.reached, _share),
     ):
-        plot = _bars(comparison, title, unit, lines, scale)
-        drawn = figures.figure(plot, name) if plot.series else None
+        rows = [
+            (contender.label, [line.cells[place].reading.value for line in lines])
+            for place, contender in enumerate(comparison.contenders)
+        ]
+        drawn = bars([line.code for line in lines], rows, name, title, write)
         if drawn is not None:
             yield name, title, drawn
 
 
-def _bars(comparison: Comparison, title: str, unit: str, lines: Sequence[Line], scale: float) -> Narrative:
-    rows = []
-    for place, contender in enumerate(comparison.contenders):
-        heights = [line.cells[place].reading.value for line in lines]
-        rows.append((contender.label, [None if height is None else height * scale for height in heights]))
-    return bars(title, unit, [line.code for line in lines], [row for row in rows if any(row[1])])
+def _share(share: float) -> str:
+    return f"{formats.number(100 * share, 3).removesuffix('.0')}%"
 
 
 def csv_text(comparison: Comparison) -> str:

@@ -2,7 +2,7 @@
 
     Difference
       settings   what was set, installed or built in differently
-      functions  which function of A is which of B, renamed or moved ones among them
+      functions  which function of A is which of B, where they were edited, renamed or moved
       frames     calls, matched as a tree
       rows       executions of statements, in the order of the lecture
         findings   what is not the same about values, claims, memory, FLOPs, steps, output
@@ -85,7 +85,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TimeFinding:
-    """How the durations of one execution compare; medians over processes, ratios B / A."""
+    """How the durations of one execution compare; ratios are B / A.
+
+    `a_ns` and `b_ns` are over processes: geometric means where times were judged, else medians.
+    """
 
     verdict: Verdict  # "faster", "slower", "no difference detected", "not judged", "ratio"
     clock: Literal["device", "host", "launch"]
@@ -194,7 +197,7 @@ class Difference:
     same_machine: bool
     same_source: bool
     settings: tuple[Setting, ...]
-    functions: tuple[FunctionMatch, ...]
+    functions: tuple[FunctionMatch, ...]  # those that are not the same
     frames: tuple[FramePair, ...]
     rows: tuple[Row, ...]
     times: TimeStatistics
@@ -227,6 +230,6 @@ class Difference:
         pair, on_b = self.frames[row.frame], row.b is not None
         frame, side = (pair.b, self.b) if on_b else (pair.a, self.a)
         assert frame is not None
-        lines = side.trace.sources[frame.source].text.splitlines()
+        lines = side.trace.sources[frame.source].text.split("\n")
         line = row.step.line
         return lines[line - 1].strip() if line <= len(lines) else ""

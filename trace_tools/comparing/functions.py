@@ -38,6 +38,7 @@ class Matching:
     edited: frozenset[Place]  # statements of A whose counterpart is not exactly alike
     called: Mapping[Function, Function]
     names: Mapping[Function, Mapping[str, str]]  # by function of A: variables renamed
+    parsed: bool = True  # else some statements are known by their lines only
 
 
 def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
@@ -61,7 +62,7 @@ def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
     taken = set(pairs.values())
     matches += [FunctionMatch(None, g[1], 0, g[0], "only in B", 0.0) for g in of_b if g not in taken]
     changed = tuple(match for match in matches if match.how != "same")
-    return Matching(changed, places, frozenset(edited), pairs, names)
+    return Matching(changed, places, frozenset(edited), pairs, names, all(source.parsed for source in (*a, *b)))
 
 
 def _by_function(sources: Sequence[SourceCode]) -> dict[Function, Sequence[Code]]:

@@ -85,9 +85,16 @@ def _statements(source: SourceFile) -> dict[int, tuple[str, int, str]]:
     found = {}
     for statement in parsed.statements:
         text = _header(statement.node)
-        found[statement.number] = (text, seen[statement.function, text], lines[statement.line - 1].strip())
+        code = _first_line(statement.node, lines[statement.line - 1])
+        found[statement.number] = (text, seen[statement.function, text], code)
         seen[statement.function, text] += 1
     return found
+
+
+def _first_line(node: ast.stmt, line: str) -> str:
+    """Return a statement's first line without the comment behind it."""
+    end = node.end_col_offset if node.end_lineno == node.lineno else None
+    return line.encode()[:end].decode().strip()
 
 
 def _header(node: ast.stmt) -> str:

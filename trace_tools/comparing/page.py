@@ -1,6 +1,6 @@
 """What the HTML reports share: templates that escape everything, and a policy that allows only what is in them.
 
-    page("diff.html.j2", script="diff.js", difference=difference)     "<!doctype html>…"
+    render("compare.html.j2", page=Home("../index.html"), comparison=comparison, …)     "<!doctype html>…"
 
 They stand on the pages' own base template, stylesheet and script, and add theirs.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from trace_tools import rendering
+from trace_tools.comparing.compare_text import line_place, line_text, ratio_text
 from trace_tools.rendering import formats, prose
 from trace_tools.rendering.html import Assets
 
@@ -24,7 +26,14 @@ HERE = Path(__file__).parent
 PAGES = Path(rendering.__file__).parent
 
 
-def page(template: str, **values: Any) -> str:
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What the base template asks of a page: where its title leads."""
+
+    home: str
+
+
+def render(template: str, **values: Any) -> str:
     """Return a page that needs nothing but itself."""
     return _environment().get_template(template).render(assets=_assets(), **values)
 
@@ -43,6 +52,9 @@ def _environment() -> Environment:
         "plain": prose.plain_text,
         "inline": lambda text: Markup(prose.inline_html(text)),
         "plural": formats.plural,
+        "ratio": ratio_text,
+        "place": line_place,
+        "shown": line_text,
     }
     return environment
 

@@ -154,19 +154,19 @@ def processes_needed(ratio: float, prior: Prior, threshold: float, most: int = 5
     return None
 
 
-def side_by_side(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> tuple[Floats, Floats, Floats]:
-    """Return, for steps on two machines, the ratio B / A and its 95% interval (Welch), each side moderated.
+def side_by_side(steps: Sequence[Samples]) -> Floats:
+    """Return, for steps on two machines, the factor by which the 95% interval of their ratio reaches (Welch).
 
-    Each side's variances are shrunk towards that side's own: machines differ in noise, too.
+    Each side's variances are shrunk towards that side's own: machines differ in noise, too. Each side has
+    at least two processes.
     """
-    effect = np.array([_mean(y) - _mean(x) for x, y in zip(a, b, strict=True)])
-    errors, freedoms = zip(*(_side(steps) for steps in (a, b)), strict=True)
-    total = errors[0] + errors[1]
-    parts = errors[0] ** 2 / freedoms[0] + errors[1] ** 2 / freedoms[1]
+    (error_a, degrees_a), (error_b, degrees_b) = (_side([step[side] for step in steps]) for side in (0, 1))
+    total = error_a + error_b
+    parts = error_a**2 / degrees_a + error_b**2 / degrees_b
     degrees = np.divide(total**2, parts, out=np.full_like(total, np.inf), where=parts > 0)
     coarse = np.where(degrees > 100, 100 * (degrees // 100), np.maximum(np.floor(degrees), 1.0))  # few to invert
-    half = _quantiles(0.975, coarse) * np.sqrt(total)
-    return np.exp(effect), np.exp(effect - half), np.exp(effect + half)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(_quantiles(0.975, coarse) * np.sqrt(total)))
 
 
 def _side(steps: Sequence[Sequence[float]]) -> tuple[Floats, Floats]:

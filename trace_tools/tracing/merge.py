@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from trace_tools.file_format.structure import from_plain
-from trace_tools.instrument import Instrumented
-from trace_tools.runs import Draft, FrameDraft, RunRecord
 from trace_tools.schema import Claim, Event, Frame, Meters, Narrative, Omitted, Raised, Step, Value
 from trace_tools.statements import ParsedSource
+from trace_tools.tracing.instrument import Instrumented
+from trace_tools.tracing.runs import Draft, FrameDraft, RunRecord
 
 NO_COUNTERPART = "no counterpart in the metering process"
 JOURNAL = Path("journal")  # where an error says that the data is from

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.probed import Clock, Probed, Trace, tracing
+from tests.tracing.probed import Clock, Probed, Trace, tracing
 
 
 @pytest.fixture
@@ -377,6 +377,28 @@ def test_threads_hang_under_the_step_that_started_them(trace: Trace) -> None:
     [start] = lecture.frames("start")
     assert {lecture.run.steps[frame.of or 0].frame for frame in lecture.frames("outer")} == {start.id}
     assert threading.active_count() == 1
+
+
+def test_a_thread_that_calls_late_hangs_where_it_was_started(trace: Trace) -> None:
+    """When its first call comes, the step that started it is over, and so is the function it was in."""
+    gate = threading.Event()
+    lecture = trace("""
+import threading
+def main():
+    thread = section()
+    x = 1
+    gate.set()
+    thread.join()
+def section():
+    thread = threading.Thread(target=lambda: gate.wait(5) and outer(), name="late")
+    thread.start()
+    return thread
+def outer():
+    print("from a thread")
+""", given={"gate": gate})  # fmt: skip
+    assert called(lecture) == {("thread = section()", "section"): 1, ("thread.start()", "outer"): 1}
+    assert lecture.frames("outer")[0].thread == "late"
+    assert "".join(lecture.steps("print")[0].stdout) == "from a thread\n"
 
 
 def test_threads_that_python_does_not_know(trace: Trace) -> None:

@@ -23,16 +23,16 @@ from typing import Any
 
 import pytest
 
-from trace_tools import frames, recorder
-from trace_tools.child import _listening as listening
 from trace_tools.describing.values import Describer
 from trace_tools.directives import Directive, parse_directives
-from trace_tools.frames import UNSET as UNSET_SIDE
-from trace_tools.instrument import IS_COMPILING, OPEN, UNSET, instrument
-from trace_tools.journal import Journal, read_journal
-from trace_tools.recorder import Instruments, Recorder, Settings
-from trace_tools.runs import Draft, FrameDraft, RunRecord, read_process
 from trace_tools.statements import parse_source
+from trace_tools.tracing import frames, recorder
+from trace_tools.tracing.child import _listening as listening
+from trace_tools.tracing.frames import UNSET as UNSET_SIDE
+from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, instrument
+from trace_tools.tracing.journal import Journal, read_journal
+from trace_tools.tracing.recorder import Instruments, Recorder, Settings
+from trace_tools.tracing.runs import Draft, FrameDraft, RunRecord, read_process
 
 MODULE = "source_under_test"
 
@@ -44,7 +44,7 @@ class Probed:
         self,
         text: str,
         path: str | Path,
-        journal: Path,
+        journal: Path | Journal,
         directives: Sequence[Directive] | None = None,
         *,
         instruments: Instruments | None = None,
@@ -54,7 +54,7 @@ class Probed:
         self.source = parse_source(text, str(path))
         found = parse_directives(self.source) if directives is None else directives
         self.program = instrument(self.source, found)
-        self.journal = Journal(journal)
+        self.journal = Journal(journal) if isinstance(journal, Path) else journal
         self.recorder = Recorder(
             self.program, self.journal, instruments or Instruments(Describer()), Settings(**settings)
         )
@@ -79,11 +79,12 @@ class Probed:
         self.journal.write([["run", "cold"]])
         self._watching.enter_context(self.recorder.watching(lambda: None))
 
-    def finish(self) -> None:
-        """End the run."""
+    def finish(self, *, last: bool = True) -> None:
+        """End the run, and unless another is to follow, the journal."""
         self._watching.close()
         self.journal.write([["end", "complete", 0]])
-        self.journal.close(complete=True)
+        if last:
+            self.journal.close(complete=True)
 
     def main(self) -> Probed:
         """Run all of it: the module, then its `main`."""
@@ -112,8 +113,8 @@ class Probed:
 
     @property
     def run(self) -> RunRecord:
-        """The run, as the parent process would read it."""
-        return read_process("pass 1", self.journal.path, self.source).runs[0]
+        """The last run, as the parent process would read it."""
+        return read_process("pass 1", self.journal.path, self.source).runs[-1]
 
 
 class Clock:

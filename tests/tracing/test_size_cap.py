@@ -8,7 +8,7 @@ from tests.traces import example_trace
 from trace_tools.file_format.plain_yaml import flow
 from trace_tools.file_format.structure import to_plain
 from trace_tools.schema import Event, Step, Tensor, Value
-from trace_tools.size_cap import capped
+from trace_tools.tracing.size_cap import capped
 
 
 def _size(events: list[Event]) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from trace_tools.leftovers import Leftovers, seed_everything
+from trace_tools.tracing.leftovers import Leftovers, seed_everything
 
 CHANGES: dict[str, Callable[[], object]] = {
     "default dtype": lambda: torch.set_default_dtype(torch.float64),

@@ -11,8 +11,8 @@ import pytest
 import torch
 import torch._dynamo
 
-from tests.probed import Probed, new_module
-from trace_tools.recorder import Recorder
+from tests.tracing.probed import Probed, new_module
+from trace_tools.tracing.recorder import Recorder
 
 COMPILED = '''
 import torch

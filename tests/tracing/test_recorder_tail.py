@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.probed import Probed
-from trace_tools.runs import KILLED, RunRecord
+from tests.tracing.probed import Probed
+from trace_tools.tracing.runs import KILLED, RunRecord
 
 
 def seen_at_look(text: str, folder: Path, **settings: int) -> tuple[Probed, RunRecord]:
@@ -94,7 +94,7 @@ def outer(i):  # @inspect i
 
 
 def test_calls_in_the_last_executions_have_theirs(tmp_path: Path) -> None:
-    """The call that is open was made beyond the first 50 executions: its own last executions may yet be left out too."""
+    """The open call was made beyond the first 50 executions: it, and its own last executions, may yet be left out."""
     lecture, run = seen_at_look(INNER, tmp_path)
     frames = {f.arguments[0][2]["value"]: f.id for f in run.frames.values() if f.arguments}
     assert executions(lecture, run, "x = j", frames[49]) == {*range(1, 51), *range(151, 201)}
@@ -180,6 +180,27 @@ def deeper(j):
     assert len(looks) == 10
 
 
+def test_the_run_before_leaves_nothing(tmp_path: Path) -> None:
+    """The warm run's frames have the numbers that the cold run's had, its tail the same file."""
+    seen: list[RunRecord] = []
+
+    def look() -> None:
+        time.sleep(0.08)
+        seen.append(lecture.run)
+
+    text = "def main():\n    for i in range(n):\n        x = i\n    look()\n"
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"look": look, "n": 300})
+    lecture.start()
+    exec(lecture.code, vars(lecture.module))
+    lecture.module.main()
+    lecture.finish(last=False)
+    Probed(text, "lecture.py", lecture.journal, given={"look": look, "n": 60}).main()
+    cold, warm = seen
+    assert executions(lecture, cold, "x = i") == {*range(1, 51), *range(251, 301)}
+    assert executions(lecture, warm, "x = i") == {*range(1, 61)}
+    assert warm.omitted == {}
+
+
 def test_nothing_is_lost_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The recorder's thread may be flushing at the very moment the run ends: the rest is written all the same."""
     lecture = Probed("def main():\n    x = 1\n", "lecture.py", tmp_path / "x.journal")
@@ -187,7 +208,7 @@ def test_nothing_is_lost_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     slowly = threading.Event()
 
     def write_slowly(records: list[object]) -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != threading.main_thread().ident:
             slowly.set()
             time.sleep(0.1)
         write(records)

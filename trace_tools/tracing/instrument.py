@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 
 from trace_tools.directives import Directive, Inspected
 from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource, parse_source, qualified_name
-from trace_tools.syntax import (
+from trace_tools.tracing.syntax import (
     FRAME,
     assign,
     at,

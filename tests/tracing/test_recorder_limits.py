@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.probed import Clock, Probed, Trace, tracing
-from trace_tools import journal
+from tests.tracing.probed import Clock, Probed, Trace, tracing
+from trace_tools.tracing import journal
 
 
 @pytest.fixture

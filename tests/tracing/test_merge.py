@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from trace_tools.instrument import Instrumented, instrument
-from trace_tools.merge import Runs, events
-from trace_tools.runs import COMPLETE, Draft, FrameDraft, RunRecord
 from trace_tools.schema import Frame, Step
 from trace_tools.statements import ParsedSource, parse_source
+from trace_tools.tracing.instrument import Instrumented, instrument
+from trace_tools.tracing.merge import Runs, events
+from trace_tools.tracing.runs import COMPLETE, Draft, FrameDraft, RunRecord
 
 SOURCE = """def main():
     for i in range(2):

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 from trace_tools.directives import parse_directives
 from trace_tools.errors import NothingRecordedError
-from trace_tools.instrument import instrument
 from trace_tools.machines.machine import from_json, slug
-from trace_tools.merge import Runs, events
-from trace_tools.runs import COMPLETE, ProcessRecord, RunRecord, read_process
 from trace_tools.schema import Process, Run, SourceFile, Trace
-from trace_tools.size_cap import capped
 from trace_tools.statements import ParsedSource
+from trace_tools.tracing.instrument import instrument
+from trace_tools.tracing.merge import Runs, events
+from trace_tools.tracing.runs import COMPLETE, ProcessRecord, RunRecord, read_process
+from trace_tools.tracing.size_cap import capped
 
 if TYPE_CHECKING:
-    from trace_tools.tracer import RunNotes
+    from trace_tools.tracing.tracer import RunNotes
 
 METERING = "metering"
 

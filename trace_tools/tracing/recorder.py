@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from trace_tools.frames import DroppedFrame, Executions, Frame, MeteredFrame, clock
-from trace_tools.instrument import Instrumented
-from trace_tools.journal import Journal
+from trace_tools.tracing.frames import DroppedFrame, Executions, Frame, MeteredFrame, clock
+from trace_tools.tracing.instrument import Instrumented
+from trace_tools.tracing.journal import Journal
 
 FLUSH_NS = 20_000_000  # a step that ended this long ago is in the journal
 
@@ -158,9 +158,8 @@ class Recorder:
                 continue
             if frame.current is not None:
                 yield ("Q", frame.seq, frame.id, frame.current, frame.n)
-            if frame.out is self.pending:
-                for statement, executions in list(frame.executions.items()):
-                    yield from self._kept_records(frame, statement, executions)
+            for statement, executions in list(frame.executions.items()):
+                yield from self._kept_records(frame, statement, executions)
 
     def _kept_records(self, frame: Frame, statement: int, executions: Executions) -> Iterator[Any]:
         kept = list(executions.kept)  # a copy: the lecture may be running

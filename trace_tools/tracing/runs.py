@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trace_tools.journal import read_journal
 from trace_tools.statements import ParsedSource
+from trace_tools.tracing.journal import read_journal
 
 COMPLETE = "complete"
 KILLED = "killed"
@@ -104,24 +104,26 @@ def read_process(name: str, path: Path, source: ParsedSource) -> ProcessRecord:
 
 def _tail(path: Path, certain: Sequence[Any]) -> list[Any]:
     """Return what the tail adds: the last executions in frames that never closed, and the open steps."""
-    closed = {record[1] for record in certain if record[0] == "E"}
     kept: list[Any] = []
     opened: dict[int, Any] = {}  # by frame, the last one counts
     totals: dict[tuple[int, int], Any] = {}  # by frame and statement, likewise
     for record in read_journal(path):
         match record:
-            case ["R", frame, *_] if frame not in closed:
+            case ["R", *_]:
                 kept.append(record)
-            case ["T", frame, statement, *_] if frame not in closed:
+            case ["T", frame, statement, *_]:
                 totals[frame, statement] = record
             case ["Q", _, frame, *_]:
                 opened[frame] = record
     first = {place: record[5] for place, record in totals.items()}
-    records = [new for r in kept if r[3] >= first.get((r[1], r[2]), 0) for new in r[4]]
+    kept = [r for r in kept if r[3] >= first.get((r[1], r[2]), 0)]  # the others were left out after all
+    everything = [*certain, *(record for r in kept for record in r[4])]
+    closed = {record[1] for record in everything if record[0] == "E"}  # what they kept stands elsewhere, then
+    there = {record[1] for record in everything if record[0] == "F"} - closed
+    records = [record for r in kept if r[1] in there for record in r[4]]
     ended = {record[1] for record in [*certain, *records] if record[0] == "S"}
-    closed |= {record[1] for record in records if record[0] == "E"}
-    still_open = (record for record in opened.values() if record[1] not in ended and record[2] not in closed)
-    return [*records, *(record[:5] for record in totals.values()), *still_open]
+    still_open = [record for record in opened.values() if record[1] not in ended and record[2] in there]
+    return [*records, *(record[:5] for record in totals.values() if record[1] in there), *still_open]
 
 
 def _fill(run: RunRecord, records: Iterable[Any], source: ParsedSource) -> None:

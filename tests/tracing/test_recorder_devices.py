@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.probed import Clock, Probed, Trace, tracing
+from tests.tracing.probed import Clock, Probed, Trace, tracing
 from trace_tools.describing.values import Describer
-from trace_tools.recorder import Instruments
+from trace_tools.tracing.recorder import Instruments
 
 
 @pytest.fixture
@@ -74,14 +74,14 @@ class Event:
         return (other.at - self.at) / 1e6  # ms
 
 
-def on_device(trace: Trace, clock: Clock, text: str, **more: Any) -> tuple[Probed, Device]:
+def on_device(trace: Trace, clock: Clock, text: str) -> Probed:
     device = Device(clock)
     instruments = Instruments(Describer(), cuda=device)
-    return trace(text, instruments=instruments, given={"launch": device.launch, "device": device}, **more), device
+    return trace(text, instruments=instruments, given={"launch": device.launch, "device": device})
 
 
 def test_annotated_steps_have_the_device_to_themselves(trace: Trace, clock: Clock) -> None:
-    lecture, device = on_device(trace, clock, """
+    lecture = on_device(trace, clock, """
 def main():
     before = 1  # @inspect before
     launch(1000)
@@ -106,7 +106,7 @@ def main():
 
 def test_waiting_for_the_device_is_in_annotated_steps_only(trace: Trace, clock: Clock) -> None:
     """The wait before a step is for the work of others; the wait after it is for its own."""
-    lecture, _ = on_device(trace, clock, """
+    lecture = on_device(trace, clock, """
 def main():
     launch(1000)
     launch(1000)
@@ -121,7 +121,7 @@ def f():
 
 
 def test_nothing_is_synchronised_while_a_graph_is_captured(trace: Trace, clock: Clock) -> None:
-    lecture, device = on_device(trace, clock, """
+    lecture = on_device(trace, clock, """
 def main():
     launch(1)
     device.capturing = True
@@ -134,7 +134,7 @@ def main():
 
 
 def test_a_capture_that_begins_or_ends_within_a_step(trace: Trace, clock: Clock) -> None:
-    lecture, device = on_device(trace, clock, """
+    lecture = on_device(trace, clock, """
 def main():
     launch(1)
     begin()  # @inspect device
@@ -237,8 +237,8 @@ def metered(trace: Trace, text: str) -> tuple[Probed, Meter]:
 def test_meters_count_what_a_step_did_and_what_it_called(trace: Trace) -> None:
     lecture, meter = metered(trace, METERED)
     flops = {code: [s.meters and s.meters["flops"] for s in lecture.steps(code)] for code in (
-        "count(1)", "x = f(10)", "for i", "y = f(100)", "with manager", "f(2)", "f(3", "count(4)", "next(g)", "count(5)",
-        "rest = ", "return f(6)", "count(n)", "yield count(20)", "yield count(30)",
+        "count(1)", "x = f(10)", "for i", "y = f(100)", "with manager", "f(2)", "f(3", "count(4)", "next(g)",
+        "count(5)", "rest = ", "return f(6)", "count(n)", "yield count(20)", "yield count(30)",
     )}  # fmt: skip
     assert flops == {
         "count(1)": [1], "x = f(10)": [10], "for i": [0] * 4, "y = f(100)": [100] * 3, "with manager": [15],

@@ -22,7 +22,7 @@ from trace_tools.file_format.trace_file import load
 from trace_tools.machines.machine import STORED, this_machine, to_json
 from trace_tools.schema import Frame, Step, Trace, Value
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools import journal as journals
-from trace_tools.journal import Journal, read_journal
+from trace_tools.tracing import journal as journals
+from trace_tools.tracing.journal import Journal, read_journal
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

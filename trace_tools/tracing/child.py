@@ -1,6 +1,6 @@
 """One process of a trace: runs the lecture under probes, cold and then warm, into its journal.
 
-    python -m trace_tools.child job.json
+    python -m trace_tools.tracing.child job.json
 
 The parent writes the job and reads the journal. What comes out besides: lines of JSON on the
 descriptor `progress`, one when a run starts and one for each function that `main` calls.
@@ -32,13 +32,13 @@ from trace_tools import narrative
 from trace_tools.describing.redact import Redactor
 from trace_tools.directives import parse_directives
 from trace_tools.file_format.structure import to_plain
-from trace_tools.frames import UNSET as UNSET_SIDE
-from trace_tools.inspect_all import inspect_all
-from trace_tools.instrument import IS_COMPILING, OPEN, UNSET, Instrumented, instrument
-from trace_tools.journal import Journal
-from trace_tools.leftovers import Leftovers, seed_everything, working_directory
-from trace_tools.recorder import Instruments, Recorder, Settings
 from trace_tools.statements import parse_source
+from trace_tools.tracing.frames import UNSET as UNSET_SIDE
+from trace_tools.tracing.inspect_all import inspect_all
+from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, Instrumented, instrument
+from trace_tools.tracing.journal import Journal
+from trace_tools.tracing.leftovers import Leftovers, seed_everything, working_directory
+from trace_tools.tracing.recorder import Instruments, Recorder, Settings
 
 COMPLETE = "complete"
 

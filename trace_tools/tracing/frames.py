@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trace_tools.recorder import Recorder
+    from trace_tools.tracing.recorder import Recorder
 
 Token = tuple[int, int, int, list[Any]]
 
@@ -137,6 +137,8 @@ class Frame:
     def end(self) -> None:
         """Close the step; until the next probe, time is the tracer's."""
         event, cuda = self.event, self.recorder.instruments.cuda
+        if event is not None and not _can_synchronise(cuda):  # the statement began to capture a graph
+            event = None
         if event is not None:
             finish = cuda.Event(enable_timing=True)
             finish.record()
@@ -158,14 +160,15 @@ class Frame:
         if self.current is not None:
             self.here.append(("S", self.seq, self.id, self.current, self.n, at - self.started))
         self.current = None
+        last: list[Any] = []
         for statement, executions in self.executions.items():
             for records in executions.kept:
-                self.out.extend(records)
+                last += records
                 self.recorder.written.pop(id(records), None)
             if executions.omitted:
-                self.out.append(("T", self.id, statement, executions.omitted, executions.omitted_ns))
+                last.append(("T", self.id, statement, executions.omitted, executions.omitted_ns))
         self.executions = {}
-        self.out.append(("E", self.id))
+        self.out += [*last, ("E", self.id)]  # at once: another thread may be writing the tail
         self.recorder.frames.pop(self.key, None)
         self.recorder.lost = clock() - at
 

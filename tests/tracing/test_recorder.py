@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.probed import Clock, Probed, Trace, tracing
-from tests.test_instrument import programs
-from trace_tools.recorder import Instruments
+from tests.tracing.probed import Clock, Probed, Trace, tracing
+from tests.tracing.random_programs import programs
+from trace_tools.tracing.recorder import Instruments
 
 UNLIMITED = 10**9
 

@@ -25,15 +25,15 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trace_tools.assemble import assemble
-from trace_tools.child import Job
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError
 from trace_tools.file_format.trace_file import load, write
-from trace_tools.instrument import sections
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Trace
 from trace_tools.statements import ParsedSource, parse_source, read_source
+from trace_tools.tracing.assemble import assemble
+from trace_tools.tracing.child import Job
+from trace_tools.tracing.instrument import sections
 
 Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
 
@@ -129,7 +129,7 @@ class Tracer:
         """Measure the machine in a process of its own, which leaves no warm caches to the passes."""
         self.progress(SURVEY, "this machine")
         stored = folder / "machine.json"
-        command = [sys.executable, "-m", "trace_tools.survey", str(stored), self.request.device or ""]
+        command = [sys.executable, "-m", "trace_tools.tracing.survey", str(stored), self.request.device or ""]
         finished = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
         if finished.returncode != 0:
             lines = finished.stderr.strip().splitlines() or ["no output"]
@@ -147,7 +147,7 @@ class Tracer:
         self._job(name, folder, device, telling).save(job)
         with (folder / f"{_slug(name)}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
             process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "trace_tools.child", str(job)],
+                [sys.executable, "-X", "faulthandler", "-m", "trace_tools.tracing.child", str(job)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -307,7 +307,7 @@ def _skipped(source: ParsedSource, only: str | None) -> list[str]:
 
 def _environment(stored: Path | None = None, device: str | None = None) -> dict[str, str]:
     """Return the children's environment: fixed hashing, this package on the path, the machine as measured."""
-    package = str(Path(__file__).resolve().parent.parent)
+    package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
     if stored is not None:

@@ -1,0 +1,1 @@
+"""A lecture → a trace: probes, processes, journals, and what they say together."""
