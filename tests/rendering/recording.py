@@ -29,6 +29,11 @@ class Recording:
         self._frames = iter(range(10**6))
         self._executions: Counter[tuple[int, int]] = Counter()
 
+    @property
+    def steps(self) -> int:
+        """How many steps there are so far."""
+        return sum(self._executions.values())
+
     def frame(self, function: str, of: int | None = None, **more: Any) -> int:
         """Open a frame, called by step `of`."""
         number = next(self._frames)

@@ -15,7 +15,7 @@ from trace_tools.rendering.document import Notice
 from trace_tools.rendering.html import HtmlWriter, MachineLink, Place
 from trace_tools.schema import Claim, Meters, Narrative, Run, Series, Statistics, Tensor, Trace, Value
 
-VOID = {"meta", "link", "br", "hr", "img"}
+VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 class Page(HTMLParser):

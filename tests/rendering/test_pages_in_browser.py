@@ -3,48 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.rendering.browsing import NARROW, ask, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_document import failing, lecture
 from trace_tools.rendering.site import Rendered, render_site
 from trace_tools.schema import Narrative, Run, Step
-
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-WIDE, NARROW = (1280, 900), (390, 844)
-
-
-def _options() -> Any:
-    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if binary is None:
-        pytest.skip("no Chromium or Chrome is installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return options
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    options = _options()
-    driver = shutil.which("chromedriver")
-    os.environ.setdefault("SE_OFFLINE", "true")  # never fetch a driver
-    try:
-        opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver) if driver else None)
-    except Exception as error:  # whatever a browser that can't start raises
-        pytest.skip(f"the browser does not start: {str(error).splitlines()[0]}")
-    yield opened
-    opened.quit()
 
 
 @pytest.fixture(scope="module")
@@ -65,24 +33,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 PAGES = ["index", "plain/index", "plain/00-first", "failing/01-second", "hostile/index", "hostile/00-evil"]
-
-
-def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "light") -> None:
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
-    browser.get("about:blank")
-    browser.get_log("browser"), browser.get_log("performance")
-    browser.get(page.as_uri())
-
-
-def ask(browser: Any, script: str, *arguments: Any) -> Any:
-    return browser.execute_script(f"return {script}", *arguments)
-
-
-def press(browser: Any, keys: str) -> None:
-    browser.find_element("tag name", "body").send_keys(keys)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -146,24 +96,13 @@ def test_dark_mode_follows_the_system_and_the_button(browser: Any, site: Path) -
     browser.execute_script("localStorage.clear()")
 
 
-def test_keys_move_the_current_line_and_the_address_follows(browser: Any, site: Path) -> None:
-    show(browser, site / "plain" / "00-first.html")
-    rows = ask(browser, "[...document.querySelectorAll('.row')].map(r => r.id)")
-    press(browser, "jjjk")
-    assert ask(browser, "document.querySelector('.row.current').id") == rows[1]
-    assert browser.current_url.endswith(f"#{rows[1]}")
-    press(browser, "j" * (len(rows) + 5))
-    assert ask(browser, "document.querySelectorAll('.row.current').length") == 1
-    assert ask(browser, "document.querySelector('.row.current').id") == rows[-1]
-
-
 def test_an_address_opens_what_it_points_into(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     inner = ask(browser, "document.querySelector('details.called .row').id")
     browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = false)")
     browser.execute_script(f"location.hash = '#{inner}'")
     browser.implicitly_wait(1)
-    assert browser.find_element("css selector", f"#{inner}.current").is_displayed()
+    assert browser.find_element("css selector", f"#{inner}:target").is_displayed()
     browser.implicitly_wait(0)
 
 
@@ -186,7 +125,7 @@ def test_a_failure_is_in_sight(browser: Any, site: Path) -> None:
     notice = browser.find_element("css selector", ".notice.failed")
     assert notice.is_displayed() and "ended in this section with ValueError" in notice.text
     notice.find_element("tag name", "a").click()
-    assert browser.find_element("css selector", ".row.current + .under .failure").is_displayed()
+    assert browser.find_element("css selector", ".row:target + .under .failure").is_displayed()
 
 
 def test_print_shows_the_text_without_the_chrome(browser: Any, site: Path) -> None:

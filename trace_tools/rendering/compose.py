@@ -34,6 +34,7 @@ from trace_tools.rendering.events import MAIN, Tree
 from trace_tools.rendering.layout import CutSource, Segment
 from trace_tools.rendering.observe import execution, timing_of
 from trace_tools.rendering.staleness import Edition, edition_of
+from trace_tools.rendering.stepping import Walk
 from trace_tools.schema import Frame, Machine, Narrative, SourceFile, Step, Trace
 from trace_tools.statements import FUNCTIONS, MODULE, Statement, qualified_name
 
@@ -127,6 +128,7 @@ class _Composer:
             claims=self._claims(frame.function, shown),
             timing=timing_of(step, self._machine),
             steps=sum(len(self._tree.steps_of(f)) for f, s in self._tree.section_of.items() if s == frame.function),
+            stepping=Walk(self._tree, self._editions, self._machine, shown).section(frame.function),
             shared=folding.shared_storages(shown),
             failure=None if failure is None or failure.caught else failure,
         )

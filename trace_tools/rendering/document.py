@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
-from trace_tools.schema import Claim, Machine, Meters, Narrative, Run, Value
+from trace_tools.schema import Claim, Machine, Meters, Narrative, Run, Step, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +176,57 @@ class ClaimLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What the player knows of one expression after a stop; `value` is None where `@clear` took it away.
+
+    `change` is "written" when the memory that a tensor lies in was seen to hold something else than before.
+    """
+
+    name: str
+    value: Value | None
+    change: Literal["same", "new", "changed", "written", "cleared"]
+    argument: bool = False  # known from the beginning of the call
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One step as the player shows it: where it stands on the page, and what is known once it is done."""
+
+    number: int  # among the section's steps, from 1
+    frame: int  # place in `Stepping.frames`
+    anchor: str  # of the row or of what was said; "" where neither is on the page
+    line: int
+    code: str  # the line, where its row is not on the page
+    statement: tuple[int, int]  # source and number: executions of the same statement share it
+    execution: int
+    inside: int  # so many stops after it happened during it
+    outputs: int  # that `@animate` reveals one at a time
+    seen: tuple[Seen, ...]
+    step: Step
+    timing: Timing | None
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedFrame:
+    """One call, and the stop that called it; None for what `main` called."""
+
+    function: str
+    of: int | None  # place in `Stepping.stops`
+    number: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """A section's steps in order of execution, for the player."""
+
+    frames: tuple[PlayedFrame, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    said: tuple[tuple[int, int], ...] = ()  # number of what was said on the page, the stop that said it
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """One function that `main` calls, as a page."""
 
@@ -189,6 +240,7 @@ class Section:
     claims: tuple[ClaimLine, ...]
     timing: Timing | None
     steps: int
+    stepping: Stepping
     shared: tuple[str, ...] = ()  # storages that several of its expressions lie in
     failure: Failure | None = None
 

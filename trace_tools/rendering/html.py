@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,11 +26,11 @@ from trace_tools.rendering.document import Call, CodeLine, Document, Listing, No
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.remarks import below, remarks
+from trace_tools.rendering.step_block import StepBlock, step_block
 from trace_tools.schema import Narrative, Scalar, Value
 
 HERE = Path(__file__).parent
 DOTS = 6  # colours of storages
-SMALL_SIDE = 8  # rows and columns of a matrix whose elements stand beside the line at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,13 @@ class Assets:
     policy: str
 
 
-@lru_cache(maxsize=1)
-def assets() -> Assets:
-    """Read the pages' style and script."""
-    css = (HERE / "static" / "page.css").read_text(encoding="utf-8")
-    js = (HERE / "static" / "page.js").read_text(encoding="utf-8")
+@lru_cache(maxsize=2)
+def assets(*names: str) -> Assets:
+    """Read the style and script of pages: `page`, and `player` where steps can be played."""
+    css, js = (
+        "".join((HERE / "static" / f"{name}.{kind}").read_text(encoding="utf-8") for name in names)
+        for kind in ("css", "js")
+    )
     allowed = f"script-src '{_hash(js)}'; style-src '{_hash(css)}'; img-src 'self' data:"
     return Assets(Markup(css), Markup(js), f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'")
 
@@ -125,17 +127,26 @@ class HtmlWriter:
         """Return the page of one section."""
         sections = self._document.sections
         at = sections.index(section)
-        page = self._page(section, section.shared, overview.section_notices(section))
+        block = step_block(section)
+        page = self._page(section, section.shared, [*overview.section_notices(section), *self._about_steps(block)])
         page.previous = sections[at - 1] if at else None
         page.next = sections[at + 1] if at + 1 < len(sections) else None
-        return self._render("section.html.j2", page, section=section)
+        names = ("page", "player") if block.kept else ("page",)
+        return self._render("section.html.j2", page, assets=assets(*names), section=section, steps=block)
+
+    def _about_steps(self, block: StepBlock) -> Iterator[Notice]:
+        """Say on the page that its player does not have all steps."""
+        if block.kept < block.total:
+            link = "trace.yaml" if self._place.has_trace else None
+            told = "the first and last executions of each line, and those that changed something"
+            yield Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link)
 
     def index(self) -> str:
         """Return the machine's own index."""
         document = self._document
         shared = folding.shared_storages((*document.opening, *document.setup))
         page = self._page(None, shared, overview.document_notices(document))
-        return self._render("index.html.j2", page, overview=overview.machine_overview(document))
+        return self._render("index.html.j2", page, assets=assets("page"), overview=overview.machine_overview(document))
 
     def _page(self, section: Section | None, shared: Sequence[str], notices: Iterable[Notice]) -> _Page:
         shown = (*self._document.notices, *self._place.notices, *notices)
@@ -143,13 +154,13 @@ class HtmlWriter:
 
     def _render(self, template: str, page: _Page, **more: Any) -> str:
         found = _environment().get_template(template)
-        return found.render(document=self._document, page=page, assets=assets(), **more)
+        return found.render(document=self._document, page=page, **more)
 
 
 def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
     """Return the page that lists every machine and section."""
     template = _environment().get_template("site.html.j2")
-    return template.render(title=title, machines=machines, sections=sections, assets=assets())
+    return template.render(title=title, machines=machines, sections=sections, assets=assets("page"))
 
 
 @dataclass
@@ -232,10 +243,7 @@ class _Page:
 
     def is_small(self, value: Value | None) -> bool:
         """Whether a tensor's elements stand beside the line without being asked for."""
-        tensor = value.tensor if value is not None else None
-        if tensor is None or tensor.elements is None or len(tensor.shape) != 2:
-            return False
-        return 0 < tensor.shape[0] <= SMALL_SIDE and 0 < tensor.shape[1] <= SMALL_SIDE
+        return value is not None and summaries.is_small(value)
 
 
 def _without_margin(text: str, margin: int) -> str:

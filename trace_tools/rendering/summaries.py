@@ -19,6 +19,7 @@ WHOLE = 4_000  # characters of a value shown in full in its details
 BOTH = 24  # characters of a side that need not be written twice
 INLINE_ELEMENTS = 6  # of a one-dimensional tensor, beside its shape
 GRID_ROWS, GRID_COLUMNS = 16, 12
+SMALL_SIDE = 8  # rows and columns of a matrix whose elements are shown without being asked for
 
 _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
@@ -159,6 +160,14 @@ def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
         start = count * rows * columns
         result.append((label, _grid(tensor, recorded[start : start + rows * columns], rows, columns)))
     return result[:8]
+
+
+def is_small(value: Value) -> bool:
+    """Whether a value is a matrix so small that its elements are shown at once."""
+    tensor = value.tensor
+    if tensor is None or tensor.elements is None or len(tensor.shape) != 2:
+        return False
+    return 0 < tensor.shape[0] <= SMALL_SIDE and 0 < tensor.shape[1] <= SMALL_SIDE
 
 
 def _grid(tensor: Tensor, elements: Sequence[Element], rows: int, columns: int) -> list[list[str]]:

@@ -1,0 +1,53 @@
+"""A real browser for the tests of pages: how it is opened, and what a test asks of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+WIDE, NARROW = (1280, 900), (390, 844)
+
+
+def open_browser() -> Any:
+    """Open the browser that is installed; skip the test where there is none."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if binary is None:
+        pytest.skip("no Chromium or Chrome is installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = shutil.which("chromedriver")
+    os.environ.setdefault("SE_OFFLINE", "true")  # never fetch a driver
+    try:
+        return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver) if driver else None)
+    except Exception as error:  # whatever a browser that can't start raises
+        pytest.skip(f"the browser does not start: {str(error).splitlines()[0]}")
+
+
+def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "light", at: str = "") -> None:
+    """Open a page in a window of that size."""
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    browser.get("about:blank")
+    browser.get_log("browser"), browser.get_log("performance")
+    browser.get(page.as_uri() + at)
+
+
+def ask(browser: Any, script: str, *arguments: Any) -> Any:
+    """Return what an expression is in the page."""
+    return browser.execute_script(f"return {script}", *arguments)
+
+
+def press(browser: Any, keys: str) -> None:
+    """Type keys at the page."""
+    browser.find_element("tag name", "body").send_keys(keys)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.rendering.recording import Recording, matrix
+from tests.rendering.test_document import LECTURE, lecture, number
+from tests.rendering.test_html import Page, place
+from trace_tools.rendering.compose import make_document
+from trace_tools.rendering.document import Stepping, Stop
+from trace_tools.rendering.html import HtmlWriter
+from trace_tools.schema import Narrative, Raised, Run, Tensor, Value
+
+STEPS = """\
+from trace_tools import text
+
+
+def main():
+    f()
+
+
+def f():
+    x = zeros()  # @inspect x
+    y = view(x)  # @inspect y
+    y[0] = 9  # @inspect y
+    total = g(1)  # @inspect total
+    g(2)  # @clear total x
+    secret()  # @hide
+    shown = secret()  # @hide @inspect shown
+    [text(word) for word in "ab"]  # @animate
+    for word in "ab":
+        text(word)
+
+
+def g(n):  # @inspect n
+    double = 2 * n  # @inspect double
+    return double
+"""
+
+
+def vector(*elements: float, name: str = "A", **more: Any) -> Value:
+    known: dict[str, Any] = {"strides": [1], "storage": name} | more
+    return Value("tensor", tensor=Tensor("float32", [len(elements)], "cpu", elements=list(elements), **known))
+
+
+def played() -> Recording:
+    made = Recording(STEPS)
+    f = made.call(made.frame("main"), "f()", "f")
+    made.step(f, "x = zeros", values=[("x", vector(0.0, 0.0, 0.0))])
+    made.step(f, "y = view", values=[("y", vector(0.0, 0.0, offset=1))])
+    made.step(f, "y[0] = 9", values=[("y", vector(9.0, 0.0, offset=1))])
+    for code, n, more in (("total = g", 1, {"values": [("total", number(2))]}), ("g(2)", 2, {})):
+        g = made.frame("g", made.step(f, code, **more), arguments=[("n", number(n))])
+        made.step(g, "double", values=[("double", number(2 * n))])
+        made.step(g, "return double")
+    made.step(f, "secret()")
+    made.step(f, "shown = secret", values=[("shown", number(7))])
+    made.step(f, "[text(word)", narrative=[Narrative("text", text=word) for word in "ab"])
+    for word in "ab":
+        made.step(f, "for word")
+        made.step(f, "text(word)", narrative=[Narrative("text", text=word)])
+    made.step(f, "for word")
+    return made
+
+
+def stepping_of(made: Recording, place: int = 0) -> Stepping:
+    return make_document(made.trace()).sections[place].stepping
+
+
+def lines(stops: Sequence[Stop], text: str = STEPS) -> list[str]:
+    return [text.splitlines()[stop.line - 1].strip().partition("  #")[0] for stop in stops]
+
+
+def changes(stop: Stop) -> list[tuple[str, str]]:
+    return [(seen.name, seen.change) for seen in stop.seen]
+
+
+def test_the_player_stops_at_what_was_executed_in_order_and_not_at_what_is_hidden() -> None:
+    stepping = stepping_of(played())
+    assert lines(stepping.stops) == [
+        "x = zeros()",
+        "y = view(x)",
+        "y[0] = 9",
+        "total = g(1)",
+        "double = 2 * n",
+        "return double",
+        "g(2)",
+        "double = 2 * n",
+        "return double",
+        "shown = secret()",  # hidden, but it has something to show
+        '[text(word) for word in "ab"]',
+        "text(word)",  # the `for` that holds nothing but prose is not on the page
+        "text(word)",
+    ]
+    assert [stop.number for stop in stepping.stops] == list(range(1, 14))
+    assert [stop.inside for stop in stepping.stops] == [0, 0, 0, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0]
+    assert [(frame.function, frame.of) for frame in stepping.frames] == [("f", None), ("g", 3), ("g", 6)]
+
+
+def test_every_stop_stands_at_an_element_of_the_page() -> None:
+    for made in (played(), lecture()):
+        document = make_document(made.trace())
+        for section in document.sections:
+            ids = Page(HtmlWriter(document, place()).section(section)).ids()
+            assert {stop.anchor for stop in section.stepping.stops} <= set(ids)
+            assert {f"said-{number}" for number, _ in section.stepping.said} <= set(ids)
+
+
+def test_a_call_that_is_only_named_borrows_the_rows_where_its_code_stands() -> None:
+    made = Recording(
+        "def main():\n    f()\n\ndef f():\n    for i in range(9):\n        g(i)\n\ndef g(n):\n    return n\n"
+    )
+    f = made.call(made.frame("main"), "f()", "f")
+    for _ in range(9):
+        made.step(f, "for i")
+        made.step(made.call(f, "g(i)", "g"), "return n")
+    stops = stepping_of(made).stops
+    assert {stop.anchor for stop in stops if stop.line == 9} == {"call-2-L9"}
+    assert not any(stop.code for stop in stops)
+
+
+def test_code_that_is_nowhere_on_the_page_is_carried_and_stands_at_its_caller() -> None:
+    text = (
+        "from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    text(g())\n\ndef g():\n    return 'a'\n"
+    )
+    made = Recording(text)
+    f = made.call(made.frame("main"), "f()", "f")
+    said = made.step(f, "text(g())", narrative=[Narrative("text", text="a")])
+    made.step(made.frame("g", said), "return")
+    stops = stepping_of(made).stops
+    assert [(stop.anchor, stop.code) for stop in stops] == [("said-1", ""), ("said-1", "return 'a'")]
+
+
+def test_a_stop_knows_what_changed_and_what_a_write_through_another_name_did() -> None:
+    stops = stepping_of(played()).stops
+    assert [changes(stop) for stop in stops[:6]] == [
+        [("x", "new")],
+        [("y", "new")],
+        [("y", "written")],
+        [("total", "new")],
+        [("n", "new"), ("double", "new")],
+        [],
+    ]
+    assert [seen.argument for seen in stops[4].seen] == [True, False]
+
+
+def test_a_new_view_that_shows_other_elements_tells_of_a_write() -> None:
+    made = Recording("def main():\n    f()\n\ndef f():\n    a = 1\n    b = 2\n    c = 3\n")
+    f = made.call(made.frame("main"), "f()", "f")
+    made.step(f, "a = 1", values=[("x", matrix(2, 3))])
+    made.step(f, "b = 2", values=[("row", vector(3.0, 4.0, 5.0, offset=3))])  # the second row, as it was
+    made.step(f, "c = 3", values=[("column", vector(1.0, 8.0, offset=1, strides=[3]))])  # 4 became 8
+    assert [changes(stop) for stop in stepping_of(made).stops] == [
+        [("x", "new")],
+        [("row", "new")],
+        [("column", "written")],
+    ]
+
+
+def test_clear_takes_names_away() -> None:
+    stop = stepping_of(played()).stops[6]
+    assert changes(stop) == [("total", "cleared"), ("x", "cleared")]
+    assert all(seen.value is None for seen in stop.seen)
+
+
+def test_clear_takes_expressions_of_the_name_with_it_and_no_longer_names() -> None:
+    made = Recording("def main():\n    f()\n\ndef f():\n    a = 1\n    b = 2  # @clear x\n")
+    f = made.call(made.frame("main"), "f()", "f")
+    names = ["x", "x.shape", 'x["k"]', "xs", "f(x)"]
+    made.step(f, "a = 1", values=[(name, number(1)) for name in names])
+    made.step(f, "b = 2")
+    assert [seen.name for seen in stepping_of(made).stops[1].seen] == ["x", "x.shape", 'x["k"]']
+
+
+def test_only_animated_lines_reveal_their_outputs_one_at_a_time() -> None:
+    stepping = stepping_of(played())
+    assert [stop.outputs for stop in stepping.stops if stop.outputs] == [2]
+    assert stepping.said == ((1, 10), (2, 10), (3, 11), (4, 12))
+
+
+def test_lines_follow_the_text_that_is_shown() -> None:
+    changed = LECTURE.replace('    text("Hello.")\n', '    text("Hello.")\n    text("More.")\n')
+    stops = make_document(lecture().trace(), changed).sections[0].stepping.stops
+    assert lines(stops, changed)[:2] == ["x = torch.ones(2, 3)", "y = x.t()"]
+
+
+def test_an_exception_is_told_at_its_stop() -> None:
+    made = Recording("def main():\n    f()\n\ndef f():\n    raise ValueError('no')\n")
+    f = made.frame("f", made.step(made.frame("main"), "f()", raised=Raised("ValueError", "no")))
+    made.step(f, "raise", raised=Raised("ValueError", "no"))
+    run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 5")
+    [stop] = make_document(made.trace(run=run)).sections[0].stepping.stops
+    assert stop.failure is not None and not stop.failure.caught

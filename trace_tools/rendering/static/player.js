@@ -1,0 +1,398 @@
+// The player: steps through what the lecture did, one statement at a time.
+//
+// `step_block.py` packed the steps into columns: stops (where each step stands), frames (calls), seen (what was
+// observed at a stop, in order). A stop is a place in these columns; its `number` is what readers see. The panel
+// shows what is known once a stop's statement has been executed: what a call's own line observed is known at that
+// line, and inside the call it is not known yet. Nothing is kept per step: the state is worked out at each key press.
+(() => {
+  const CHANGES = ["", "new", "changed", "written", ""];
+  const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
+  const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "Warning: " };
+  const $ = (id) => document.getElementById(id);
+  const block = $("steps"), main = $("text"), panel = $("panel");
+  if (!block || typeof DecompressionStream === "undefined") return;
+
+  const make = (tag, name, ...inside) => {
+    const made = document.createElement(tag);
+    if (name) made.className = name;
+    made.append(...inside);
+    return made;
+  };
+
+  // --- the block ---
+
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+  const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
+  const table = ({ of, at }) => sums(at).map((place) => of[place]);
+  const grouped = (keys) => {
+    const groups = new Map();
+    keys.forEach((key, place) => (groups.get(key) ?? groups.set(key, []).get(key)).push(place));
+    return groups;
+  };
+
+  const read = (packed) => {
+    const { frames, stops, seen } = packed;
+    const columns = {
+      ...packed,
+      names: table(frames.name), of: frames.of, calls: frames.number, totals: frames.total,
+      number: sums(stops.number), frame: sums(stops.frame), anchor: table(stops.anchor), line: sums(stops.line),
+      code: table(stops.code), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
+      seen: { ...seen, stop: sums(seen.stop), name: table(seen.name), storage: table(seen.storage) },
+      outputs: new Map(packed.outputs),
+    };
+    columns.depth = [];
+    const depth = (frame) => (columns.depth[frame] ??= columns.of[frame] < 0 ? 0 : 1 + depth(columns.frame[columns.of[frame]]));
+    columns.of.forEach((_, frame) => depth(frame));
+    const statement = table(stops.statement);
+    columns.same = statement.map((name, stop) => `${columns.frame[stop]} ${name}`);  // one statement in one call
+    columns.executions = grouped(columns.same);
+    columns.standing = grouped(columns.anchor);
+    columns.seenIn = grouped(columns.seen.stop.map((stop) => columns.frame[stop]));
+    columns.noted = new Map();
+    for (const [stop, kind, text] of packed.notes) {
+      (columns.noted.get(stop) ?? columns.noted.set(stop, []).get(stop)).push([NOTES[kind], text]);
+    }
+    return columns;
+  };
+
+  const play = (steps) => {
+    const { seen } = steps, count = steps.number.length;
+    const asked = new Set();  // stops whose observations the reader asked for, in predict mode
+    const modes = { animate: false, predict: false, notes: false };
+    let here = -1, before = -1, part = 0;  // stop shown, stop shown before it, output shown of it (@animate)
+    let marked = [];
+
+    // --- moving ---
+
+    const above = (stop) => {  // the next stop outside this call
+      for (let at = stop + 1; at < count; at++) if (steps.depth[steps.frame[at]] < steps.depth[steps.frame[stop]]) return at;
+      return -1;
+    };
+    const over = (stop, way) => {  // the nearest stop that is not deeper
+      let at = stop + way;
+      while (steps.depth[steps.frame[at]] > steps.depth[steps.frame[stop]]) at += way;
+      return at;
+    };
+    const addressed = () => (location.hash.length > 1 ? steps.standing.get(location.hash.slice(1))?.[0] : undefined);
+    const start = () => {  // the line in the address, else the first one in sight
+      if (addressed() !== undefined) return addressed();
+      const top = document.querySelector(".bar").getBoundingClientRect().bottom;
+      for (const [anchor, stops] of steps.standing) {
+        const box = $(anchor)?.getBoundingClientRect();
+        if (box && box.height && box.bottom > top) return stops[0];
+      }
+      return 0;
+    };
+    const outputs = () => (modes.animate ? steps.outputs.get(here) ?? 1 : 1);
+
+    const move = (way) => {
+      const stepping = panel.hidden === false;
+      if (here < 0 || !stepping) return "lj".includes(way) ? go(here < 0 ? start() : here) : undefined;
+      if ("lj".includes(way) && part + 1 < outputs()) return show(here, part + 1);
+      const to = { l: () => here + 1, h: () => here - 1, j: () => over(here, 1), k: () => over(here, -1),
+        u: () => above(here), Home: () => 0, End: () => count - 1 }[way]();
+      if (way === "u" && to < 0) return say("This call ends with the section.");
+      if (to < 0 || to >= count) return say(to < 0 ? "This is the first step." : "This is the last step.");
+      show(to, 0);
+    };
+    const go = (stop) => show(stop, 0);
+
+    const show = (stop, output) => {
+      before = stop === here ? before : here;
+      here = stop;
+      part = output;
+      panel.hidden = false;
+      document.body.classList.add("stepping");
+      mark();
+      if (modes.animate) uncoverPage();
+      drawPanel();
+      $("step-now").textContent = `step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`;
+      $("step-done").value = steps.number[here];
+      scroll();
+      later();
+    };
+    const stop = () => {
+      panel.hidden = true;
+      document.body.classList.remove("stepping");
+      uncoverPage();
+    };
+
+    // --- on the page ---
+
+    const stack = () => {  // innermost first: [frame, the stop in it]
+      const calls = [];
+      for (let at = here; at >= 0; at = steps.of[steps.frame[at]]) calls.push([steps.frame[at], at]);
+      return calls;
+    };
+    const mark = () => {
+      for (const [element, name] of marked) {
+        element.classList.remove(name);
+        element.removeAttribute("aria-current");
+      }
+      marked = stack().map(([, stop], depth) => [$(steps.anchor[stop]), depth ? "caller" : "current"])
+        .filter(([element], place, all) => element && all.findIndex(([other]) => other === element) === place);
+      for (const [element, name] of marked) element.classList.add(name);
+      marked[0]?.[0].setAttribute("aria-current", "step");
+    };
+    const scroll = () => {
+      const at = $(steps.anchor[here]);
+      if (!at) return;
+      reveal(at);
+      at.scrollIntoView({ block: "nearest", behavior: "instant" });
+    };
+
+    // Animate mode: every piece of the page with the position at which it is revealed.
+    let pieces = null;
+    const arrange = () => {
+      const said = new Map(), counts = new Map();
+      for (const [number, stop] of steps.said) {
+        const nth = counts.get(stop) ?? 0;
+        counts.set(stop, nth + 1);
+        said.set(`said-${number}`, stop + (steps.outputs.has(stop) ? nth / 1000 : 0));
+      }
+      const own = (element) => said.get(element.id) ?? steps.standing.get(element.id)?.[0];
+      const leaves = [...main.querySelectorAll(".row, .under > :not(.called), .prose, .note, .reference, figure, h2, h3, h4, h5, h6")]
+        .filter((leaf) => !leaf.parentElement.closest(".prose, .note, figure"));
+      const at = leaves.map((leaf) => own(leaf.closest(".under")?.contains(leaf) && !leaf.matches(".row, .prose, .note")
+        ? leaf.closest(".under").previousElementSibling : leaf));
+      for (let place = at.length - 2; place >= 0; place--) at[place] ??= at[place + 1];  // comes with what follows it
+      for (let place = 1; place < at.length; place++) at[place] ??= at[place - 1];
+      pieces = new Map();
+      leaves.forEach((leaf, place) => {
+        for (let box = leaf; box !== main; box = box.parentElement) {
+          pieces.set(box, Math.min(pieces.get(box) ?? Infinity, at[place] ?? 0));
+        }
+      });
+    };
+    const uncoverPage = () => {
+      if (!pieces && !modes.animate) return;
+      if (!pieces) arrange();
+      const until = modes.animate && !panel.hidden ? here + part / 1000 : Infinity;
+      for (const [piece, at] of pieces) piece.classList.toggle("later", at > until);
+    };
+
+    // Predict mode: what stands beside and under a line is covered until it is asked for.
+    const coverPage = () => {
+      document.querySelectorAll("button.cover:not(.panel *)").forEach((button) => button.remove());
+      document.querySelectorAll(".covered").forEach((covered) => covered.classList.remove("covered"));
+      if (!modes.predict) return;
+      for (const box of main.querySelectorAll(".beside:not(.empty), .under > pre")) {
+        const button = make("button", "cover", "What do you expect? Show");
+        button.type = "button";
+        box.classList.add("covered");
+        if (box.tagName === "PRE") box.before(button); else box.prepend(button);
+      }
+    };
+    const ask = (button) => {
+      const covered = button.closest(".covered") ?? button.nextElementSibling;
+      covered.classList.remove("covered");
+      button.remove();
+    };
+    const askHere = () => {
+      if (here < 0 || !modes.predict) return;
+      asked.add(here);
+      const row = $(steps.anchor[here]);
+      const under = row?.nextElementSibling?.matches(".under") ? row.nextElementSibling : null;
+      for (const button of [...(row?.querySelectorAll("button.cover") ?? []), ...(under?.querySelectorAll(":scope > button.cover") ?? [])]) ask(button);
+      drawPanel();
+      say(spoken());
+    };
+
+    // --- the panel ---
+
+    const isKnown = (entry, at) => {
+      const stop = seen.stop[entry];
+      return seen.change[entry] >= 8 ? stop <= at : stop === at || (stop < at && stop + steps.inside[stop] < at);
+    };
+    const known = (frame) => {  // name → the last entry that says what it is
+      const found = new Map();
+      for (const entry of steps.seenIn.get(frame) ?? []) {
+        if (seen.stop[entry] > here) break;
+        if (!isKnown(entry, here)) continue;
+        if (seen.change[entry] === 4) found.delete(seen.name[entry]);
+        else found.set(seen.name[entry], entry);
+      }
+      return found;
+    };
+    const isFresh = (entry) => (before >= 0 && before < here ? !isKnown(entry, before) : seen.stop[entry] === here);
+    const isCovered = (stop) => modes.predict && !asked.has(stop);
+
+    const gridOf = (text) => {
+      const grid = make("table", "grid");
+      for (const line of text.split("\n")) grid.append(make("tr", "", ...line.split("\t").map((cell) => make("td", "", cell))));
+      const box = make("div", "gridbox", grid);
+      box.tabIndex = 0;
+      box.role = "group";
+      box.ariaLabel = "Elements";
+      return box;
+    };
+    const labelled = (storage) => {
+      const place = seen.shared.indexOf(storage);
+      return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), `storage ${storage}`)];
+    };
+    const showButton = (stop) => {
+      const button = make("button", "cover", "Show");
+      button.type = "button";
+      button.dataset.stop = stop;
+      return button;
+    };
+    const variable = (entry, change) => {
+      const row = make("tr", change, make("th", "", seen.name[entry]));
+      row.firstChild.scope = "row";
+      if (isCovered(seen.stop[entry])) {
+        row.append(make("td", "", showButton(seen.stop[entry])));
+        return row;
+      }
+      const cell = make("td", "", seen.text[entry], ...labelled(seen.storage[entry]));
+      if (seen.grid[entry]) cell.append(gridOf(seen.grid[entry]));
+      const told = { alias: "written through another name" }[change] ?? change;
+      if (told) cell.append(make("small", "", told));
+      row.append(cell);
+      return row;
+    };
+
+    const boxes = [];  // one per depth of the stack, kept so that a slider keeps its focus
+    const boxAt = (depth) => {
+      if (boxes[depth]) return boxes[depth];
+      const title = make("h3"), slider = make("input"), label = make("label", "turns"), text = make("span"), body = make("tbody");
+      const empty = make("p", "where", "Nothing was inspected in this call so far.");
+      slider.type = "range";
+      slider.min = 1;
+      label.append(text, slider);
+      const box = make("section", "", title, label, empty, make("table", "vars", body));
+      const made = (boxes[depth] = { box, title, slider, label, text, empty, body, list: [] });
+      slider.addEventListener("input", () => go(made.list[slider.value - 1]));
+      panel.append(box);
+      return made;
+    };
+    const drawFrame = ([frame, stop], depth, names, writes) => {
+      const { box, title, slider, label, text, empty, body } = boxAt(depth);
+      const list = (boxes[depth].list = steps.executions.get(steps.same[stop]));
+      box.hidden = false;
+      const call = steps.totals[frame] > 1 ? make("small", "", ` call ${steps.calls[frame]} of ${steps.totals[frame]}`) : "";
+      title.replaceChildren(make("code", "", steps.names[frame]), call, ...(depth ? [make("small", "", ` at line ${steps.line[stop]}`)] : []));
+      label.hidden = list.length < 2;
+      slider.max = list.length;
+      slider.value = list.indexOf(stop) + 1;
+      text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
+      empty.hidden = depth > 0 || names.size > 0;
+      body.replaceChildren(...[...names.values()].map((entry) => {
+        const storage = seen.storage[entry];
+        const change = isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : "";
+        return variable(entry, change);
+      }));
+    };
+    const head = make("div", "at");
+    head.id = "step-at";
+    panel.append(head);
+    const drawPanel = () => {
+      const calls = stack(), names = calls.map(([frame]) => known(frame)), writes = new Set();
+      for (const found of names) {
+        for (const entry of found.values()) {
+          if (isFresh(entry) && seen.change[entry] % 8 === 3 && !isCovered(seen.stop[entry])) writes.add(seen.storage[entry]);
+        }
+      }
+      drawHead();
+      calls.forEach((call, depth) => drawFrame(call, depth, names[depth], writes));
+      for (const { box, body } of boxes.slice(calls.length)) {
+        box.hidden = true;
+        body.replaceChildren();
+      }
+    };
+    const drawHead = () => {
+      const time = steps.time[here] ? ` · ${steps.time[here]}` : "";
+      const lines = [make("p", "where", `line ${steps.line[here]}${time}`)];
+      if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
+      const notes = steps.noted.get(here) ?? [];
+      if (notes.length && isCovered(here)) {
+        lines.push(showButton(here));
+      } else {
+        for (const [kind, text] of notes) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
+      }
+      head.replaceChildren(...lines);
+    };
+
+    // --- what follows a moment later: the address, and what is read aloud ---
+
+    let waiting = 0;
+    const say = (text) => { $("step-said").textContent = text; };
+    const spoken = () => {
+      const place = `Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
+      if (isCovered(here)) return place;
+      const fresh = [...known(steps.frame[here]).values()].filter(isFresh).slice(0, 3);
+      const notes = (steps.noted.get(here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
+      return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
+    };
+    const settle = () => {
+      say(spoken());
+      try { history.replaceState(null, "", `#step-${steps.number[here]}`); } catch { /* too many in a row */ }
+    };
+    const later = () => { clearTimeout(waiting); waiting = setTimeout(settle, 250); };
+
+    // --- modes ---
+
+    const setMode = (name, on) => {
+      modes[name] = on;
+      $(`mode-${name}`).checked = on;
+      if (name === "notes") document.querySelectorAll("details.note").forEach((note) => { note.open = on; });
+      if (name === "predict") coverPage();
+      if (name === "animate") { part = 0; uncoverPage(); }
+      if (here >= 0 && !panel.hidden) drawPanel();
+    };
+    const toggle = (name) => {
+      setMode(name, !modes[name]);
+      try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
+      say(`${{ animate: "Reveal step by step", predict: "Predict first", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
+    };
+
+    // --- events ---
+
+    const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
+    const letters = { A: () => toggle("animate"), P: () => toggle("predict"), N: () => toggle("notes"), s: askHere,
+      "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
+    document.addEventListener("keydown", (event) => {
+      const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden;
+      if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+      if (target.closest("textarea, select, input:not([type=range], [type=checkbox])")) return;
+      const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
+      if ((arrow || key === "Home" || key === "End") && own) return;  // they move a slider, or scroll a table
+      if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape", "s"].includes(key)) return;  // a page that is read scrolls
+      if (event.shiftKey && arrow) move({ ArrowRight: "j", ArrowLeft: "k" }[key] ?? KEYS[key]);
+      else if (["h", "j", "k", "l", "u", "Home", "End"].includes(key) || arrow) move(KEYS[key] ?? key);
+      else if (letters[key]) letters[key]();
+      else return;
+      event.preventDefault();
+    });
+    document.addEventListener("click", (event) => {
+      const { target } = event, cover = target.closest("button.cover");
+      if (cover && panel.contains(cover)) { asked.add(Number(cover.dataset.stop)); drawPanel(); } else if (cover) ask(cover);
+      const machine = target.closest(".seg a");
+      if (machine && !panel.hidden) machine.hash = `#step-${steps.number[here]}`;
+      const row = target.closest(".code") && !target.closest("a") && target.closest(".row");
+      const stops = row && !String(getSelection()) && steps.standing.get(row.id);
+      if (stops) go(stops.find((stop) => stop > here) ?? stops[0]);  // once more on the same line: its next execution
+    });
+    $("step-back").addEventListener("click", () => move("k"));
+    $("step-on").addEventListener("click", () => move("j"));
+    $("step-help").addEventListener("click", letters["?"]);
+    $("keys-close").addEventListener("click", () => $("keys").close());
+    for (const name of Object.keys(modes)) $(`mode-${name}`).addEventListener("change", () => toggle(name));
+
+    const open = () => {  // the step in the address; while stepping, also the line in it
+      const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
+      if (number >= 1) go(Math.max(0, steps.number.findLastIndex((own) => own <= number)));
+      else if (addressed() !== undefined && !panel.hidden) go(addressed());
+    };
+    addEventListener("hashchange", open);
+    $("player").hidden = $("step-done").hidden = false;
+    try { for (const name of (sessionStorage.getItem("modes") ?? "").split(" ")) if (name in modes) setMode(name, true); } catch { /* no storage */ }
+    open();
+  };
+
+  // After the first paint; steps that can't be read leave the page to be read as it is.
+  requestAnimationFrame(() => setTimeout(() => unpack(block.content.textContent).then(read).then(play, () => {})));
+})();
