@@ -9,7 +9,7 @@ each of its peaks say so. What is done to the CPU trace, so that a comparison me
   half of the made-up peaks, with 2% of noise from a fixed seed; their host times are 4 µs more
 - every other step's host time is a third of the CPU's: launch time
 - tensors lie on "cuda:0"; the last digits of float32 numbers inspected in them differ
-- sizes in memory are rounded up to 512 bytes, as a caching allocator does
+- what the allocator holds after a step is rounded up to 512 bytes; tensor bytes stay as counted
 - tensors whose values follow from a generator of the CPU are marked device-random where the CPU's vary
 """
 
@@ -76,7 +76,6 @@ def _step(event: Event, draw: random.Random) -> Event:
     if event.values:
         changes["values"] = [(name, _value(value)) for name, value in event.values]
     if event.meters is not None:
-        changes["meters"] = _meters(event.meters)
         changes["allocated_bytes"] = _rounded(event.meters.live_bytes)
     return replace(event, **changes)
 
@@ -88,10 +87,6 @@ def _device_ns(step: Step, draw: random.Random) -> int:
     flops = meters.flops or 0 if moved else 0  # tensors without memory compute nothing
     busy_s = max(flops / (FLOPS_PER_SECOND / 2), moved / (BYTES_PER_SECOND / 2))
     return round((LAUNCH_NS + 1e9 * busy_s) * draw.gauss(1, 0.02))
-
-
-def _meters(meters: Meters) -> Meters:
-    return replace(meters, live_bytes=_rounded(meters.live_bytes), peak_bytes=_rounded(meters.peak_bytes))
 
 
 def _rounded(size: int | None) -> int | None:

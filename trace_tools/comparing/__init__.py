@@ -1,1 +1,1 @@
-"""Two traces → their Difference → reports: `load` and `compare` make it, `terminal` and `plain_difference` write it."""
+"""Two traces → their `Difference` (`between`), many → a comparison (`compare`); reports of both."""

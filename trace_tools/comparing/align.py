@@ -176,9 +176,9 @@ class _Merged:
 
     def walk(self) -> tuple[list[FramePair], list[Place]]:
         """Return frames and places in order: a place, then the frames of the calls made in it."""
-        stack: list[Iterator[FramePair] | Iterator[Place]] = [self._calls(None, None, None, 0)]
+        stack: list[Iterator[FramePair | Place]] = [self._calls(None, None, None, 0)]
         while stack:
-            item = next(stack[-1], None)
+            item: FramePair | Place | None = next(stack[-1], None)
             if item is None:
                 stack.pop()
             elif isinstance(item, FramePair):

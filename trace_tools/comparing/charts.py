@@ -14,10 +14,9 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from trace_tools.rendering import figures, formats, svg
-from trace_tools.schema import Narrative, Series
+from trace_tools.rendering import formats, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 MARKERS = "os^Dv*"
 DASHES = ("-", "--", ":", "-.")
 RATIOS = 30  # bars that one figure can hold
-UNCHANGED = 0.1  # a ratio within 10% is drawn softly
+KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,11 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class TimeRatio:
-    """B's time over A's for one step, with its interval."""
+    """B's time over A's for one step, with its interval; one that holds 1 is drawn softly."""
 
     name: str
     ratio: float
     interval: tuple[float, float] | None = None
-    matters: bool = False
 
 
 def rooflines(roofs: Sequence[Roof], prefix: str) -> str | None:
@@ -127,14 +125,16 @@ def time_ratios(ratios: Sequence[TimeRatio], prefix: str, labels: tuple[str, str
         axes.set_yticks(range(len(shown)), [formats.one_line(item.name, 52) for item in shown])
         axes.set_ylim(-0.7, len(shown) - 0.3)
         _calm(axes, f"time of {labels[1]} ÷ time of {labels[0]}", "", grid="x")
-        axes.xaxis.set_major_formatter(_times)
-        axes.xaxis.set_minor_formatter(_times if max(ends) < 12 * min(ends) else "")
+        low, high = axes.get_xlim()
+        axes.set_xticks([t for t in _ticks(low, high) if low <= t <= high])
+        _label(axes.xaxis, lambda value, _: f"× {value:g}")
 
     return _drawn(draw, (8.2, 0.9 + 0.24 * len(shown)), prefix, "Times as ratios", words)
 
 
 def _draw_ratio(axes: Axes, row: int, item: TimeRatio) -> None:
-    colour = svg.SOFT if not item.matters and abs(math.log(item.ratio)) < UNCHANGED else svg.PALETTE[item.ratio > 1]
+    low, high = item.interval or (item.ratio, item.ratio)
+    colour = svg.SOFT if low <= 1 <= high else svg.PALETTE[item.ratio > 1]
     axes.plot([1, item.ratio], [row, row], color=colour, linewidth=4, solid_capstyle="butt", alpha=0.75)
     if item.interval is not None:
         axes.plot(item.interval, [row, row], color="#000000", linewidth=1.1)
@@ -142,22 +142,42 @@ def _draw_ratio(axes: Axes, row: int, item: TimeRatio) -> None:
     axes.plot([item.ratio], [row], color=colour, marker=MARKERS[item.ratio > 1], markersize=5)
 
 
-def _times(value: float, place: float) -> str:
-    return f"× {value:g}"
+def _ticks(low: float, high: float) -> list[float]:
+    """Return places for the ticks of a logarithmic axis that don't crowd each other."""
+    decades = [10.0**n for n in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    if high > 300 * low:
+        return decades
+    between = [0.8, 1.25] if high < 4 * low else []
+    return between + [d * step for d in decades for step in (1, 2, 5)]
 
 
 def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str) -> str | None:
-    """Draw live tensor bytes along the matched steps, one line a machine."""
-    if not any(size for _, sizes in lines for size in sizes):
+    """Draw live tensor bytes along the matched steps, one line a machine; below 1 KiB the axis is linear."""
+    known = [size for _, sizes in lines for size in sizes if size is not None]
+    most = max(known, default=0)
+    if not most:
         return None
-    most = max(size or 0 for _, sizes in lines for size in sizes)
-    factor, unit = next(((2**n, u) for n, u in ((30, "GiB"), (20, "MiB"), (10, "KiB")) if most >= 2**n), (1, "B"))
-    series = [
-        Series(label, list(range(len(sizes))), [None if size is None else size / factor for size in sizes], "steps")
-        for label, sizes in lines
-    ]
-    plot = Narrative("plot", title="Memory along the lecture", x_label="step", y_label=f"live {unit}", series=series)
-    return figures.figure(plot, prefix)
+    words = "; ".join(
+        f"{name}: at most {formats.byte_size(max((s or 0 for s in sizes), default=0))}" for name, sizes in lines
+    )
+
+    def draw(axes: Axes) -> None:
+        for place, (name, sizes) in enumerate(lines):
+            heights = [math.nan if size is None else size for size in sizes]
+            colour = svg.PALETTE[place % len(svg.PALETTE)]
+            # The first is drawn broad, so that it shows where the others cover it.
+            width, opacity = (4.0, 0.45) if place == 0 else (1.3, 1.0)
+            style: dict[str, Any] = {"color": colour, "linewidth": width, "alpha": opacity, "label": name}
+            axes.plot(range(len(heights)), heights, drawstyle="steps-post", **style)
+        axes.set_yscale("symlog", linthresh=KIB, base=2)
+        powers = [2**n for n in range(10, 60, 5) if 2**n <= 2 * most]
+        axes.set_yticks([0, *powers], [formats.byte_size(size) for size in (0, *powers)])
+        axes.set_ylim(0, max(most * 1.6, KIB))
+        axes.minorticks_off()
+        _calm(axes, "matched step", "", grid="y")
+        _legend(axes)
+
+    return _drawn(draw, (8.2, 3.0), prefix, "Memory along the lecture", words)
 
 
 def bars(
@@ -203,7 +223,7 @@ def _legend(axes: Axes) -> None:
     axes.legend(frameon=False, fontsize=8, labelcolor="#000000", loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _calm(axes: Axes, across: str, up: str, grid: str) -> None:
+def _calm(axes: Axes, across: str, up: str, grid: Literal["both", "x", "y"]) -> None:
     """Give the axes their names and a calm frame."""
     axes.set_xlabel(across)
     axes.set_ylabel(up)

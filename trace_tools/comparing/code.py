@@ -1,6 +1,6 @@
 """A trace's sources → what can be compared of each statement: its code exactly, without names, without constants.
 
-    codes_of(trace)[0].functions["matmul"]  # [Code(number=8, exact="…", unnamed="…", bare="…", names=("x", …)), …]
+    codes_of(trace)[0].functions["matmul"]  # [Code(number=8, exact="…", unnamed="…", bare="…", …), …]
 
 A compound statement counts with its header only; what is inside it are statements of their own. Comments
 are not code, so an annotation more or less changes nothing.
@@ -22,13 +22,15 @@ RENAMED = NAMING - {"attr"}  # of them those that a renamed variable or function
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One statement as code; `names` are the identifiers in it, in order."""
+    """One statement as code; `names` are the identifiers in it, in order, `called` those of functions it calls."""
 
     number: int
     exact: str
     unnamed: str  # with every name blanked
     bare: str  # with names and constants blanked
+    role: str  # what it does to what: the kind of statement with its target, or the function it calls
     names: tuple[str, ...]
+    called: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +63,37 @@ def _code(statement: Statement) -> Code:
     return Code(
         statement.number,
         exact=" ".join(text for _, text in tokens),
-        unnamed=" ".join("·" if kind == "name" else text for kind, text in tokens),
+        unnamed=" ".join(text if kind in ("node", "constant") else "·" for kind, text in tokens),
         bare=" ".join(text if kind == "node" else "·" for kind, text in tokens),
+        role=_role(statement.node),
         names=tuple(text for kind, text in tokens if kind == "name"),
+        called=tuple(text for kind, text in tokens if kind == "called"),
     )
 
 
+def _role(node: ast.stmt) -> str:
+    """Return what an edited statement keeps; "" where two that differ need have nothing to do with each other."""
+    target: ast.AST | None = None
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)):
+        target = node.target
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        target = node.value.func
+    elif not isinstance(node, ast.Return):
+        return ""
+    return f"{type(node).__name__} {ast.dump(target) if target is not None else ''}"
+
+
 def _tokens(statement: ast.stmt) -> Iterator[tuple[str, str]]:
-    """Yield a statement's tree in order as ("node", class), ("name", identifier) and ("constant", repr)."""
+    """Yield a statement's tree in order: ("node", class), ("name" or "called", identifier), ("constant", repr)."""
     stack: list[tuple[str, object]] = [("", statement)]
     while stack:
         field, item = stack.pop()
         if isinstance(item, ast.Constant):
             yield "constant", repr(item.value)
+        elif isinstance(item, ast.Name) and field == "func":
+            yield "called", item.id
         elif isinstance(item, ast.AST) and not isinstance(item, ast.expr_context):
             yield "node", type(item).__name__
             stack.extend(reversed(list(ast.iter_fields(item))))
@@ -93,7 +113,7 @@ def _by_lines(trace: Trace, number: int) -> SourceCode:
     functions: dict[str, dict[int, Code]] = {}
     for function, statement, line in _ran(trace, number):
         text = lines[line - 1].strip() if line <= len(lines) else ""
-        functions.setdefault(function, {})[statement] = Code(statement, text, text, text, ())
+        functions.setdefault(function, {})[statement] = Code(statement, text, text, text, "", (), ())
     ordered = {name: [codes[n] for n in sorted(codes)] for name, codes in functions.items()}
     return SourceCode(trace.sources[number].path, ordered, parsed=False)
 

@@ -18,6 +18,7 @@ from typing import Literal
 from trace_tools.comparing.matching import KeyedStep, StepKey, keyed_steps
 from trace_tools.comparing.measured import BANDWIDTH, MEMORY, MFU, QUANTITIES, RATE, TIME, Measured, Quantity, Reading
 from trace_tools.comparing.measured import measured as measure_step
+from trace_tools.comparing.roofs import has_place
 from trace_tools.errors import UsageError
 from trace_tools.rendering import formats
 from trace_tools.rendering.observe import peak_of
@@ -126,7 +127,7 @@ def compare(contenders: Sequence[Contender], base: str | None = None) -> Compari
         values=tuple(_values(steps, at)),
         peaks=tuple(_peaks(contenders, at)),
         reached=tuple(_reached(every, at)),
-        points=tuple(tuple(m for m in found.values() if _has_place(m)) for found in every),
+        points=tuple(tuple(m for m in found.values() if has_place(m)) for found in every),
         matched=len(everywhere),
         unmatched=tuple(len(found - everywhere) for found in annotated),
         notes=tuple(_notes(contenders)),
@@ -164,14 +165,13 @@ def _table(
     quantity: Quantity, keys: Sequence[StepKey], every: Sequence[Mapping[StepKey, Measured]], base: int
 ) -> Table:
     """Return one quantity's lines; for sections, time and memory only."""
-    lines, folded = [], []
+    lines: list[Line] = []
+    folded: list[Line] = []
     for key in keys:
         found = [machine.get(key) for machine in every]
         first = next(m for m in found if m is not None)
         section = first.keyed.section and quantity in (TIME, MEMORY)
         readings = [m.readings[quantity.key] if m is not None else Reading(None, why="did not run") for m in found]
-        if section and quantity is TIME:
-            readings = [_section_time(m) if m is not None else r for m, r in zip(found, readings, strict=True)]
         known = [r.value for r in readings if r.value is not None]
         if not known or not (section or first.keyed.step.annotated):
             continue
@@ -179,14 +179,6 @@ def _table(
         small = {TIME: WORTH_SHOWING_S, MEMORY: WORTH_SHOWING_BYTES}.get(quantity, 0)
         (lines if section or max(known) >= small else folded).append(line)
     return Table(quantity, tuple(lines), tuple(folded))
-
-
-def _section_time(m: Measured) -> Reading:
-    """Return how long a section took by the host's clock, which sees all of it but work still under way."""
-    samples = [ns / 1e9 for ns in m.keyed.step.host_ns or m.keyed.step.cold_ns or ()]
-    if not samples:
-        return Reading(None, why="no pass timed it")
-    return Reading(statistics.median(samples), min(samples), max(samples))
 
 
 def _line(where: Literal["section", "step"], key: StepKey, keyed: KeyedStep, row: tuple[Cell, ...]) -> Line:
@@ -281,10 +273,6 @@ def _reached(every: Sequence[Mapping[StepKey, Measured]], base: int) -> Iterator
             none = Reading(None, why="no annotated step used it")
             readings.append(max(reached, key=lambda reading: reading.value or 0.0, default=none))
         yield Line("peak", "", dtype, None, "", cells(readings, base, None))
-
-
-def _has_place(m: Measured) -> bool:
-    return m.keyed.step.annotated and m.intensity is not None and bool(m.readings[RATE.key].value)
 
 
 def _notes(contenders: Iterable[Contender]) -> Iterator[str]:

@@ -13,10 +13,10 @@ from trace_tools.comparing.compare_text import (
     bar_figures,
     intro,
     line_place,
+    line_text,
     machine_facts,
     ratio_text,
     roofline_figure,
-    line_text,
 )
 from trace_tools.comparing.markdown_table import table
 from trace_tools.rendering import formats, svg
@@ -26,7 +26,7 @@ CODE = 70  # characters of a statement
 
 
 def comparison_markdown(comparison: Comparison, csv_name: str | None = None) -> tuple[str, dict[str, bytes]]:
-    """Return the text, and its figures by the names it shows them under."""
+    """Return the text, and its figures by the names it shows them under; without files beside it, no figures."""
     files: dict[str, bytes] = {}
     parts = [
         f"# {inline_markdown(comparison.title)}: {formats.plural(len(comparison.contenders), 'machine')} side by side",
@@ -36,8 +36,7 @@ def comparison_markdown(comparison: Comparison, csv_name: str | None = None) -> 
             [[escape(label), *map(escape, facts)] for label, facts in machine_facts(comparison)],
         ),
         *(f"> {escape(formats.one_line(note, 400))}" for note in comparison.notes),
-        *_figure("roofs", "Rooflines", roofline_figure(comparison), files),
-        *(part for name, title, drawn in bar_figures(comparison) for part in _figure(name, title, drawn, files)),
+        *(_figures(comparison, files) if csv_name else ()),
         *_peaks(comparison),
         *_tables(comparison),
         *_values(comparison),
@@ -45,8 +44,10 @@ def comparison_markdown(comparison: Comparison, csv_name: str | None = None) -> 
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n", files
 
 
-def _figure(name: str, title: str, drawn: str | None, files: dict[str, bytes]) -> Iterator[str]:
-    if drawn is not None:
+def _figures(comparison: Comparison, files: dict[str, bytes]) -> Iterator[str]:
+    roofs = roofline_figure(comparison)
+    found = [("roofs", "Rooflines", roofs)] if roofs is not None else []
+    for name, title, drawn in [*found, *bar_figures(comparison)]:
         files[f"figures/{name}.svg"] = svg.standalone(drawn).encode("utf-8")
         yield f"![{title}](figures/{name}.svg)"
 
@@ -67,7 +68,8 @@ def _tables(comparison: Comparison) -> Iterator[str]:
         yield found.quantity.meaning
         if not found.lines:
             yield "No annotated step has one on any of these machines."
-        rows = [[_where(line), *(_cell(line, cell, found.quantity.unit) for cell in line.cells)] for line in found.lines]
+        unit = found.quantity.unit
+        rows = [[_where(line), *(_cell(line, cell, unit) for cell in line.cells)] for line in found.lines]
         yield table(["", *_labels(comparison)], rows)
         if found.folded:
             yield f"*{formats.plural(len(found.folded), 'smaller one')}: in the CSV.*"
@@ -77,10 +79,7 @@ def _values(comparison: Comparison) -> Iterator[str]:
     if comparison.values:
         yield "## Measured by the lecture"
         yield "Numbers the lecture measured and inspected itself."
-        rows = [
-            [_where(line), *(_cell(line, cell) for cell in line.cells)]
-            for line in comparison.values
-        ]
+        rows = [[_where(line), *(_cell(line, cell) for cell in line.cells)] for line in comparison.values]
         yield table(["", *_labels(comparison)], rows)
 
 

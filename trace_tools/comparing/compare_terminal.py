@@ -16,24 +16,21 @@ from trace_tools.comparing.compare import Cell, Comparison, Line, Table
 from trace_tools.comparing.compare_text import (
     MACHINE_COLUMNS,
     intro,
+    line_text,
     machine_facts,
     ratio_text,
-    line_text,
 )
 from trace_tools.rendering import formats
 
 FEW = 6  # lines of each table, unless all are asked for
-CODE = 38
+CODE, NARROW = 38, 22  # characters of a statement
 
 
 def print_comparison(comparison: Comparison, console: Console, *, every: bool = False) -> None:
     """Print what each machine measured, table by table."""
     console.print(Text(formats.one_line(comparison.title, 100), style="bold"))
     console.print(Text(intro(comparison)))
-    machines = _grid("Machines", ["", *MACHINE_COLUMNS])
-    for label, facts in machine_facts(comparison):
-        machines.add_row(Text(formats.one_line(label, 40), style="bold"), *map(Text, facts))
-    console.print(machines)
+    _print_machines(comparison, console)
     for note in comparison.notes:
         console.print(Text(f"! {formats.one_line(note, 300)}", style="yellow"))
     for table in comparison.tables:
@@ -44,13 +41,32 @@ def print_comparison(comparison: Comparison, console: Console, *, every: bool = 
             _print_lines(title, lines, comparison, console)
 
 
+def _is_wide(comparison: Comparison, console: Console) -> bool:
+    """Whether there is room for how far each figure scatters."""
+    return console.width >= CODE + 22 + 30 * len(comparison.contenders)
+
+
+def _print_machines(comparison: Comparison, console: Console) -> None:
+    if _is_wide(comparison, console):
+        grid = _grid("Machines", ["", *MACHINE_COLUMNS])
+        for label, facts in machine_facts(comparison):
+            grid.add_row(Text(formats.one_line(label, 40), style="bold"), *map(Text, facts))
+        console.print(grid)
+        return
+    for label, facts in machine_facts(comparison):
+        named = [f"{column} {fact}" for column, fact in zip(MACHINE_COLUMNS[1:], facts[1:], strict=True)]
+        console.print(Text.assemble((formats.one_line(label, 40), "bold"), f"  {facts[0]} · {' · '.join(named)}"))
+
+
 def _print_table(table: Table, comparison: Comparison, console: Console, *, every: bool) -> None:
     """Print a quantity's lines: sections, then the steps with the largest figures."""
+    wide = _is_wide(comparison, console)
     lines: Sequence[Line] = (*table.lines, *table.folded) if every else _first(table.lines)
     grid = _grid(table.quantity.title, ["", *_labels(comparison)], f"{table.quantity.meaning}")
     for line in lines:
-        row = [_marked(line_text(line, cell, table.quantity.unit), cell) for cell in line.cells]
-        grid.add_row(_where(line), *row, style="bold" if line.where == "section" else None)
+        texts = [line_text(line, cell, table.quantity.unit, spread=wide) for cell in line.cells]
+        row = [_marked(text, cell) for text, cell in zip(texts, line.cells, strict=True)]
+        grid.add_row(_where(line, wide=wide), *row, style="bold" if line.where == "section" else None)
     console.print(grid)
     hidden = len(table.lines) + len(table.folded) - len(lines)
     if hidden:
@@ -65,9 +81,10 @@ def _first(lines: Sequence[Line]) -> list[Line]:
 
 
 def _print_lines(title: str, lines: Sequence[Line], comparison: Comparison, console: Console) -> None:
-    grid = _grid(title, ["", *_labels(comparison)])
+    grid, wide = _grid(title, ["", *_labels(comparison)]), _is_wide(comparison, console)
     for line in lines:
-        grid.add_row(_where(line), *(_marked(line_text(line, cell), cell) for cell in line.cells))
+        row = [_marked(line_text(line, cell, spread=wide), cell) for cell in line.cells]
+        grid.add_row(_where(line, wide=wide), *row)
     console.print(grid)
 
 
@@ -87,8 +104,8 @@ def _labels(comparison: Comparison) -> list[str]:
     return [formats.one_line(contender.label, 40) for contender in comparison.contenders]
 
 
-def _where(line: Line) -> Text:
-    shown = Text(formats.one_line(line.code, CODE))
+def _where(line: Line, *, wide: bool) -> Text:
+    shown = Text(formats.one_line(line.code, CODE if wide else NARROW))
     if line.line is not None:
         shown.append(f"  {line.line}{' ' + line.which if line.which else ''}", style="dim not bold")
     return shown

@@ -10,25 +10,24 @@ from __future__ import annotations
 import csv
 import io
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from trace_tools.comparing.charts import Roof, RoofPoint, bars, rooflines
-from trace_tools.comparing.compare import Cell, Comparison, Contender, Line
-from trace_tools.comparing.measured import RATE, Measured
+from trace_tools.comparing.charts import bars, rooflines
+from trace_tools.comparing.compare import Cell, Comparison, Line
+from trace_tools.comparing.roofs import roof_of
 from trace_tools.rendering import formats
-from trace_tools.rendering.observe import peak_of
 from trace_tools.schema import Machine, Step, Trace
 
 NAME = 60  # characters of a machine's name
 
 
-def cell_text(cell: Cell, unit: str | None) -> str:
+def cell_text(cell: Cell, unit: str | None, *, spread: bool = True) -> str:
     """Write a reading: its median, and half the range over the passes relative to it."""
     reading = cell.reading
     if reading.value is None:
         return "–"
     text = formats.percent(reading.value) if unit is None else formats.quantity(reading.value, unit, 3)
-    if unit is None or reading.low is None or reading.high is None or reading.low == reading.high:
+    if not spread or unit is None or reading.low is None or reading.high is None or reading.low == reading.high:
         return text
     return f"{text} ± {formats.percent((reading.high - reading.low) / 2 / abs(reading.value or 1))}"
 
@@ -55,12 +54,12 @@ def line_place(line: Line) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def line_text(line: Line, cell: Cell, unit: str | None = None) -> str:
+def line_text(line: Line, cell: Cell, unit: str | None = None, *, spread: bool = True) -> str:
     """Write a cell of a line: in the quantity's unit, or its own; a value without one is a plain number."""
     value = cell.reading.value
     if line.where == "value" and not line.unit and value is not None:
         return formats.number(value, 4)
-    return cell_text(cell, unit or line.unit)
+    return cell_text(cell, unit or line.unit, spread=spread)
 
 
 def machine_facts(comparison: Comparison) -> list[tuple[str, list[str]]]:
@@ -104,26 +103,11 @@ def intro(comparison: Comparison) -> str:
 
 def roofline_figure(comparison: Comparison) -> str | None:
     """Draw all rooflines on one figure."""
-    pairs = zip(comparison.contenders, comparison.points, strict=True)
-    return rooflines([_roof(contender, points) for contender, points in pairs], "roofs")
-
-
-def _roof(contender: Contender, points: Sequence[Measured]) -> Roof:
-    """Return a machine's roof: the peaks its steps were measured against, else its highest."""
-    machine = contender.trace.machine
-    used = dict.fromkeys(m.dtype for m in points if m.dtype is not None)
-    known = [
-        (p.name, p.per_second) for p in machine.peaks if p.per_second and p.name != "memory" and "int" not in p.name
+    roofs = [
+        roof_of(contender.label, contender.trace.machine, points)
+        for contender, points in zip(comparison.contenders, comparison.points, strict=True)
     ]
-    highest = max(known, key=lambda peak: peak[1], default=None)
-    shown = [(name, rate) for name, rate in known if name in used or (name, rate) == highest]
-    memory = peak_of(machine, "memory")
-    places = [
-        RoofPoint(m.intensity, rate, m.keyed.code)
-        for m in points
-        if (rate := m.readings[RATE.key].value) and m.intensity is not None
-    ]
-    return Roof(contender.label, tuple(shown), memory.per_second if memory else None, tuple(places))
+    return rooflines(roofs, "roofs")
 
 
 def bar_figures(comparison: Comparison) -> Iterator[tuple[str, str, str]]:

@@ -7,13 +7,13 @@
 A function is found by its qualified name, else, renamed or moved, by what it does: the share of the two
 functions' code that is alike. Within matched functions statements are matched by longest common subsequence
 on their code; what is left and is exactly alike has moved; what is left between the matched ones is matched
-without names, then without constants: renamed, then edited.
+without names, then without constants, then by what it does to what: renamed, then edited.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,7 @@ LENGTHY = 400  # characters of a statement's code beyond which it weighs no more
 CANDIDATES = 20  # functions that share one statement, tried at most
 
 Function = tuple[int, str]  # number of its source, qualified name
+Key = tuple[str, tuple[str, ...]]  # code, and the functions it calls
 Place = tuple[int, int]  # number of its source, number of the statement
 
 
@@ -51,7 +52,7 @@ def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
     names: dict[Function, Mapping[str, str]] = {}
     matches = []
     for f, g in pairs.items():
-        matched = _statements(of_a[f], of_b[g])
+        matched = _statements(of_a[f], of_b[g], called)
         names[f] = _variables(matched, called)
         for x, y in matched:
             places[f[0], x.number] = (g[0], y.number)
@@ -87,13 +88,13 @@ def _functions(
     """Match functions by name, then those that are left by content, the most alike first, each once."""
     pairs = {f: (sources[f[0]], f[1]) for f in a if f[0] in sources and (sources[f[0]], f[1]) in b}
     taken = set(pairs.values())
-    where: dict[str, list[Function]] = defaultdict(list)
+    where: dict[Key, list[Function]] = defaultdict(list)
     for g in b:
-        for key in {code.unnamed for code in b[g]} if g not in taken else ():
+        for key in {_unnamed(code) for code in b[g]} if g not in taken else ():
             where[key].append(g)
     scored = []
     for order, f in enumerate(f for f in a if f not in pairs):
-        for g in {g for key in {code.unnamed for code in a[f]} for g in where[key][:CANDIDATES]}:
+        for g in {g for key in {_unnamed(code) for code in a[f]} for g in where[key][:CANDIDATES]}:
             scored.append((-_similarity(a[f], b[g]), _last(f) != _last(g), order, f, g))
     for negative, _, _, f, g in sorted(scored):
         if -negative >= ALIKE and f not in pairs and g not in taken:
@@ -108,14 +109,18 @@ def _last(function: Function) -> str:
 
 def _similarity(a: Sequence[Code], b: Sequence[Code]) -> float:
     """Return the share of two functions' code that is alike but for names (Dice's coefficient, by weight)."""
-    in_a, in_b = Counter(code.unnamed for code in a), Counter(code.unnamed for code in b)
+    in_a, in_b = Counter(map(_unnamed, a)), Counter(map(_unnamed, b))
     shared = sum(_weight(key) * count for key, count in (in_a & in_b).items())
     total = sum(_weight(key) * count for counts in (in_a, in_b) for key, count in counts.items())
     return 2 * shared / total if total else 1.0
 
 
-def _weight(key: str) -> int:
-    return min(len(key), LENGTHY)
+def _unnamed(code: Code) -> Key:
+    return code.unnamed, code.called
+
+
+def _weight(key: Key) -> int:
+    return min(len(key[0]), LENGTHY)
 
 
 def _described(
@@ -132,18 +137,30 @@ def _described(
 # --- statements within a function -----------------------------------------------------------------
 
 
-def _statements(a: Sequence[Code], b: Sequence[Code]) -> list[tuple[Code, Code]]:
-    """Return the statements of one function that have a counterpart in the other, with it."""
+def _statements(a: Sequence[Code], b: Sequence[Code], called: Mapping[str, str]) -> list[tuple[Code, Code]]:
+    """Return the statements of one function that have a counterpart in the other, with it.
+
+    `called` are the functions that have another name in B: calling the one is calling the other.
+    """
+
+    def in_b(code: Code) -> tuple[str, ...]:
+        return tuple(called.get(name, name) for name in code.called)
+
     kept = common([code.exact for code in a], [code.exact for code in b])
-    moved = _moved(a, b, kept)
-    left = [i for i in range(len(a)) if i not in {i for i, _ in (*kept, *moved)}]
-    free = [j for j in range(len(b)) if j not in {j for _, j in (*kept, *moved)}]
-    unnamed = _in_gaps(kept, left, free, ([c.unnamed for c in a], [c.unnamed for c in b]))
-    fences = sorted([*kept, *unnamed])
-    left = [i for i in left if i not in dict(unnamed)]
-    free = [j for j in free if j not in {j for _, j in unnamed}]
-    bare = _in_gaps(fences, left, free, ([c.bare for c in a], [c.bare for c in b]))
-    return [(a[i], b[j]) for i, j in sorted([*kept, *moved, *unnamed, *bare])]
+    pairs = [*kept, *_moved(a, b, kept)]
+    fences = kept
+    tiers: tuple[tuple[list[Hashable], list[Hashable]], ...] = (
+        ([(c.unnamed, in_b(c)) for c in a], [(c.unnamed, c.called) for c in b]),
+        ([(c.bare, in_b(c)) for c in a], [(c.bare, c.called) for c in b]),
+        ([c.role or ("A", c.number) for c in a], [c.role or ("B", c.number) for c in b]),
+    )
+    for keys in tiers:
+        left = sorted(set(range(len(a))) - {i for i, _ in pairs})
+        free = sorted(set(range(len(b))) - {j for _, j in pairs})
+        found = _in_gaps(fences, left, free, keys)
+        pairs += found
+        fences = sorted([*fences, *found])
+    return [(a[i], b[j]) for i, j in sorted(pairs)]
 
 
 def _moved(a: Sequence[Code], b: Sequence[Code], kept: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -160,7 +177,7 @@ def _in_gaps(
     fences: Sequence[tuple[int, int]],
     left: Sequence[int],
     free: Sequence[int],
-    keys: tuple[Sequence[str], Sequence[str]],
+    keys: tuple[Sequence[Hashable], Sequence[Hashable]],
 ) -> list[tuple[int, int]]:
     """Match places by key, those between two fences in A with those between the same fences in B."""
     gaps_a, gaps_b = _by_gap(left, [i for i, _ in fences]), _by_gap(free, [j for _, j in fences])

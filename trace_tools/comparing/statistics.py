@@ -6,12 +6,13 @@
 The unit is the process. A step's variance, known from a few processes only, is shrunk towards the pooled
 variance of all steps: empirical Bayes as in limma (Smyth, "Linear models and empirical Bayes methods for
 assessing differential expression", 2004, section 6). The false discovery rate is held at 5% (Benjamini and
-Hochberg, 1995). `tests/power.md` has the curve of power against effect, noise and passes.
+Hochberg, 1995). `tests/comparing/power.md` has the curve of power against effect, noise and passes.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -91,12 +92,12 @@ def moderated(steps: Sequence[Samples]) -> Judged:
 
 
 def _mean(samples: Sequence[float]) -> float:
-    return math.fsum(samples) / len(samples)
+    return sum(samples) / len(samples)
 
 
 def _squares(samples: Sequence[float]) -> float:
     mean = _mean(samples)
-    return math.fsum((sample - mean) ** 2 for sample in samples)
+    return sum([(sample - mean) ** 2 for sample in samples])
 
 
 def fit_prior(variance: Floats, degrees: Floats) -> Prior:
@@ -146,12 +147,14 @@ def _quantiles(probability: float, degrees: Floats) -> Floats:
 
 def processes_needed(ratio: float, prior: Prior, threshold: float, most: int = 50) -> int | None:
     """Return how many processes a side would show a ratio in a typical step; None when `most` are too few."""
-    for n in range(FEWEST_PROCESSES, most + 1):
+
+    def is_enough(n: int) -> bool:
         error = np.array([math.sqrt(prior.variance * 2 / n)])
         degrees = np.array([2 * n - 2 + prior.degrees_of_freedom])
-        if detectable_ratio(error, degrees, threshold)[0] <= ratio:
-            return n
-    return None
+        return bool(detectable_ratio(error, degrees, threshold)[0] <= ratio)
+
+    found = FEWEST_PROCESSES + bisect_left(range(FEWEST_PROCESSES, most + 1), True, key=is_enough)
+    return found if found <= most else None
 
 
 def side_by_side(steps: Sequence[Samples]) -> Floats:

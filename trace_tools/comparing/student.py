@@ -33,7 +33,7 @@ def _incomplete_beta(a: Floats, b: Floats, x: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         front = np.exp(logs + p * np.log(z) + q * np.log1p(-z)) / p
     value = front * _fraction(p, q, z)
-    return np.clip(np.where(mirrored, 1 - value, value), 0.0, 1.0)
+    return np.asarray(np.clip(np.where(mirrored, 1 - value, value), 0.0, 1.0))
 
 
 def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
@@ -58,15 +58,24 @@ def _nonzero(x: Floats) -> Floats:
 
 
 def t_quantile(probability: float, degrees: float) -> float:
-    """Return the t below which a share `probability` (0.5 … 1) lies, by bisection on the tail."""
+    """Return the t below which a share `probability` (0.5 … 1) lies; infinite beyond 10¹².
+
+    Each round divides the interval that holds it into 64 at once.
+    """
     tail = 2 * (1 - probability)
-    freedom = np.array([degrees])
-    low, high = 0.0, 2.0
-    while t_two_sided(np.array([high]), freedom)[0] > tail and high < 1e12:
-        high *= 4
-    for _ in range(70):
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_two_sided(np.array([middle]), freedom)[0] > tail else (low, middle)
+
+    def first_beyond(points: Floats) -> int:
+        return int(np.searchsorted(-t_two_sided(points, np.full(len(points), degrees)), -tail))
+
+    steps = np.concatenate([[0.0], 2.0 * 4.0 ** np.arange(20)])
+    place = first_beyond(steps)
+    if place == len(steps):
+        return math.inf
+    low, high = float(steps[max(place - 1, 0)]), float(steps[place])
+    for _ in range(8):
+        points = np.linspace(low, high, 65)
+        place = min(max(first_beyond(points), 1), 64)
+        low, high = float(points[place - 1]), float(points[place])
     return (low + high) / 2
 
 

@@ -69,7 +69,10 @@ class Tolerances:
         """Whether b is a within tolerance; nan is nan, an infinity only itself."""
         if a == b or (a != a and b != b):
             return True
-        if not (math.isfinite(a) and math.isfinite(b)):
-            return False
         tolerance = self.of(dtype)
-        return abs(b - a) <= tolerance.absolute + tolerance.relative * abs(a)
+        try:
+            if not (math.isfinite(a) and math.isfinite(b)):
+                return False
+            return abs(b - a) <= tolerance.absolute + tolerance.relative * abs(a)
+        except OverflowError:  # an integer beyond the range of floats
+            return False

@@ -84,8 +84,6 @@ def _structure_of_random(a: Value, b: Value, context: Context) -> Judgement | No
 
 
 def _judge(a: Value, b: Value, context: Context) -> Judgement:
-    if a.unit != b.unit:
-        return Judgement("changed", f"unit {a.unit or 'none'} → {b.unit or 'none'}", math.inf)
     if a.type in ("int", "float") and b.type in ("int", "float"):
         return _judge_numbers(a, b, context)
     if a.type != b.type:
@@ -134,9 +132,12 @@ def python_float_dtype(x: float, y: float) -> str:
 
 def _is_float32(x: float) -> bool:
     """Whether 24 bits hold the number's digits and 8 its exponent."""
-    if not math.isfinite(x) or x == 0:
-        return True
-    mantissa, exponent = math.frexp(x)
+    try:
+        if not math.isfinite(x) or x == 0:
+            return True
+        mantissa, exponent = math.frexp(x)
+    except OverflowError:  # an integer beyond the range of floats
+        return False
     return -125 <= exponent <= 128 and (mantissa * 2**24).is_integer()
 
 

@@ -1,0 +1,67 @@
+"""Simulate the verdict on times: the share of false calls, and power against effect, noise and passes.
+
+python -m tests.comparing.power > tests/comparing/power.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from trace_tools.comparing.statistics import moderated
+
+STEPS, PLANTED, RUNS = 800, 16, 12  # as many steps as the lecture has; some of them slowed; repetitions
+NOISES = (0.01, 0.03, 0.05, 0.10, 0.16)
+PASSES = (3, 5, 10, 20)
+EFFECTS = (1.1, 1.15, 1.2, 1.3, 1.5, 2.0)
+
+HEAD = """\
+# How well a change in time is found
+
+`python -m tests.comparing.power` made these tables: {runs} pairs of traces for each cell, of {steps} steps of which
+{planted} were slowed, judged as `diff` judges them (moderated t on the logarithms, Benjamini–Hochberg at 5%, an effect
+of at least 10%). Noise is the standard deviation of a duration's logarithm between processes: 0.03 is about 3%.
+In the even tables all steps are equally noisy; in the uneven ones a step's noise is drawn anew (its variance from a
+scaled inverse chi-squared distribution with 4 degrees of freedom), which is nearer to what a busy machine does.
+"""
+
+
+def main() -> None:
+    """Print the tables."""
+    print(HEAD.format(runs=RUNS, steps=STEPS, planted=PLANTED))
+    for title, uneven in (("even", False), ("uneven", True)):
+        print(f"## False calls, {title} noise\n\nThe share of all steps called although nothing changed, in percent.\n")
+        print("\n".join(_table([1.0], uneven=uneven)), end="\n\n")
+        print(f"## Power, {title} noise\n\nThe share of slowed steps that is found, in percent.\n")
+        print("\n".join(_table(EFFECTS, uneven=uneven)), end="\n\n")
+
+
+def _table(effects: tuple[float, ...] | list[float], *, uneven: bool) -> Iterator[str]:
+    heads = [f"{(effect - 1):.0%} slower" if effect > 1 else "called" for effect in effects]
+    yield f"| passes | noise | {' | '.join(heads)} |"
+    yield "|" + "---:|" * (2 + len(heads))
+    for passes in PASSES:
+        for noise in NOISES:
+            shares = [_share(noise, passes, effect, uneven=uneven) for effect in effects]
+            digits = 2 if effects == [1.0] else 0
+            yield f"| {passes} | {noise:.0%} | " + " | ".join(f"{100 * s:.{digits}f}" for s in shares) + " |"
+
+
+def _share(noise: float, passes: int, effect: float, *, uneven: bool) -> float:
+    """Return the share called of the slowed steps; of all steps where none is slowed."""
+    rng = np.random.default_rng(round(1000 * noise) + 7 * passes)
+    called = []
+    for _ in range(RUNS):
+        spread = noise * (np.sqrt(4 / rng.chisquare(4, STEPS)) if uneven else np.ones(STEPS))
+        shift = np.where(np.arange(STEPS) < PLANTED, math.log(effect), 0.0)
+        a = rng.normal(9, spread[:, None], (STEPS, passes))
+        b = rng.normal((9 + shift)[:, None], spread[:, None], (STEPS, passes))
+        judged = moderated([(list(x), list(y)) for x, y in zip(a, b, strict=True)]).called
+        called.append(judged[:PLANTED].mean() if effect > 1 else judged.mean())
+    return float(np.mean(called))
+
+
+if __name__ == "__main__":
+    main()

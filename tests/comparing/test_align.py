@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.comparing.plain_tracing import traced
+from tests.traces import big_trace, example_trace
+from trace_tools.comparing.align import Aligned, align
+from trace_tools.comparing.code import codes_of
+from trace_tools.schema import Frame, Omitted, SourceFile, Step, Trace
+
+CASES = sorted((Path(__file__).parent / "cases" / "align").glob("*.txt"))
+MARK = re.compile(r"  #= (\d+|-|\?)$", re.MULTILINE)
+
+
+def lines(aligned: Aligned) -> set[tuple[int | None, int | None]]:
+    """Return every pair of lines that was matched at least once, and the lines that never were."""
+    places = aligned.places
+    both: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in places if p.a and p.b}
+    matched_a, matched_b = {a for a, _ in both}, {b for _, b in both}
+    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in places if p.a and not p.b}
+    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in places if p.b and not p.a}
+    lonely = {pair for pair in only_a if pair[0] not in matched_a} | {
+        pair for pair in only_b if pair[1] not in matched_b
+    }
+    return both | lonely
+
+
+def expected(before: str, edited: str) -> tuple[set[tuple[int | None, int | None]], set[int]]:
+    """Read the marks: pairs and lonely lines, and the lines of the edited lecture that are left open."""
+    marks = {number: m[1] for number, line in enumerate(edited.splitlines(), 1) if (m := MARK.search(line))}
+    open_lines = {number for number, mark in marks.items() if mark == "?"}
+    pairs: set[tuple[int | None, int | None]] = set()
+    for number, mark in marks.items():
+        if mark != "?":
+            pairs.add((None if mark == "-" else int(mark), number))
+    return pairs, open_lines
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_edited_lectures_align_as_the_cases_say(case: Path) -> None:
+    before, _, marked = case.read_text(encoding="utf-8").partition("=== edited\n")
+    edited = MARK.sub("", marked)
+    pairs, left_open = expected(before, marked)
+    executed = {s.line for s in traced(edited).steps if isinstance(s, Step)}
+    found = lines(align(traced(before), traced(edited)))
+    assert {pair for pair in found if pair[1] is not None and pair[1] not in left_open} == {
+        pair for pair in pairs if pair[1] in executed
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_every_step_is_in_exactly_one_place(case: Path) -> None:
+    before, _, marked = case.read_text(encoding="utf-8").partition("=== edited\n")
+    a, b = traced(before), traced(marked)
+    aligned = align(a, b)
+    assert sorted(p.a.id for p in aligned.places if p.a) == sorted(s.id for s in a.steps if isinstance(s, Step))
+    assert [p.b.id for p in aligned.places if p.b] == [s.id for s in b.steps if isinstance(s, Step)]
+    assert len([f for f in aligned.frames if f.a]) == sum(isinstance(e, Frame) for e in a.steps)
+
+
+def test_loops_of_different_lengths_align_from_the_front() -> None:
+    source = "total = 0\nfor i in range({}):\n    total += i\n"
+    aligned = align(traced(source.format(3)), traced(source.format(5)))
+    body = [p for p in aligned.places if (p.b or p.a).line == 3]
+    assert [(p.a and p.a.execution, p.b and p.b.execution) for p in body] == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (None, 4),
+        (None, 5),
+    ]
+
+
+def test_a_renamed_variable_is_named() -> None:
+    a, b = traced("x = [1]\ny = len(x)\nz = x + [y]\n"), traced("h = [1]\ny = len(h)\nz = h + [y]\n")
+    matching = align(a, b).matching
+    assert matching is not None and dict(matching.names[0, "<module>"]) == {"x": "h"}
+
+
+def test_a_step_that_the_other_side_only_counted_is_not_missing() -> None:
+    a = example_trace()
+    without = [e for e in a.steps if not (isinstance(e, Step) and e.statement == 25 and e.execution == 1000)]
+    counted = [replace(e, omitted=999) if isinstance(e, Omitted) else e for e in without]
+    aligned = align(a, replace(a, steps=counted))
+    assert [(p.a.id, p.beyond_limit) for p in aligned.places if p.a and p.b is None] == [(20, True)]
+
+
+def test_a_source_that_this_python_cannot_parse_is_matched_by_its_lines() -> None:
+    def unreadable(*body: str) -> Trace:
+        text = "\n".join(["future syntax ~~", *body])
+        steps = [Frame(0, "<module>"), *(Step(n, 0, n + 1, n + 2) for n in range(len(body)))]
+        return example_trace(sources=[SourceFile("lecture.py", text)], steps=steps)
+
+    a, b = unreadable("x = 1", "y = 2"), unreadable("x = 1", "new = 0", "y = 2")
+    assert not codes_of(a)[0].parsed
+    assert lines(align(a, b)) == {(2, 2), (3, 4), (None, 3)}
+
+
+def test_deep_recursion_and_many_steps_need_no_stack() -> None:
+    deep: list[Frame | Step] = []
+    for level in range(3000):
+        deep += [Frame(level, "f", of=level - 1 if level else None), Step(level, level, 0, 1)]
+    trace = example_trace(sources=[SourceFile("lecture.py", "f()\n")], steps=deep)
+    aligned = align(trace, trace)
+    assert len(aligned.places) == 3000 and aligned.frames[-1].depth == 2999
+
+
+def test_a_large_trace_aligns_with_itself() -> None:
+    trace = big_trace(20_000)
+    assert all(p.a is not None and p.b is not None and p.a.id == p.b.id for p in align(trace, trace).places)
+
+
+def _ids(steps: Iterable[Step | None]) -> list[int | None]:
+    return [step.id if step else None for step in steps]
+
+
+def test_what_only_a_has_stands_where_it_stood() -> None:
+    a, b = traced("x = 1\ngone = [x]\ny = 2\n"), traced("x = 1\ny = 2\n")
+    places = align(a, b).places
+    assert _ids(p.a for p in places) == [0, 1, 2] and _ids(p.b for p in places) == [0, None, 1]

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tests.comparing.plain_tracing import traced
+from tests.comparing.planted import CPU, LECTURE, SLOW_LINE, at, differ, made, slower, tensor, with_steps
+from tests.traces import example_trace
+from trace_tools.comparing.between import Choices
+from trace_tools.comparing.difference import Aspect, Difference, Side
+from trace_tools.comparing.entries import ORDER, entries, headline
+from trace_tools.comparing.terminal import print_report
+from trace_tools.comparing.tolerance import Tolerances
+from trace_tools.errors import UsageError
+from trace_tools.schema import Claim, Machine, Meters, Peak, Process, Raised, Step, Value
+
+
+def leading(difference: Difference) -> tuple[Aspect, str, int]:
+    """Return the aspect, name and line of what the report leads with."""
+    first = next(found[0] for aspect in ORDER if (found := entries(difference, aspect)))
+    return first.aspect, first.name, first.line
+
+
+def shown(difference: Difference, **options: bool) -> str:
+    text = StringIO()
+    print_report(difference, Console(file=text, width=110), **options)
+    return text.getvalue()
+
+
+# --- nothing differs ------------------------------------------------------------------------------
+
+
+def test_a_trace_against_itself_differs_in_nothing() -> None:
+    for trace in (made(0), example_trace()):
+        difference = differ(trace, trace)
+        assert not difference.matters and headline(difference) == "No differences"
+
+
+def test_two_runs_with_the_same_noise_do_not_differ() -> None:
+    difference = differ(made(0), made(1))
+    assert not difference.matters
+    assert difference.times.judged > 60 and difference.times.different == 0
+
+
+# --- one planted change each ----------------------------------------------------------------------
+
+PLANTED: list[tuple[str, Callable[[Step], Step], tuple[Aspect, str, int]]] = [
+    ("value", at(6, values=[("y", tensor(elements=[1.0, 2.0, 3.5, 4.0]))]), ("values", "y", 6)),
+    ("stride", at(6, values=[("y", tensor(strides=[1, 2], contiguous=False))]), ("values", "y", 6)),
+    ("nan", at(6, values=[("y", tensor(elements=[1.0, math.nan, 3.0, 4.0]))]), ("values", "y", 6)),
+    ("dtype", at(6, values=[("y", tensor(dtype="bfloat16"))]), ("values", "y", 6)),
+    ("memory", at(7, meters=Meters(0, 16, 0, 1_049_600, 1_049_600)), ("memory", "live tensor bytes", 7)),
+    ("flops", at(6, meters=Meters(16, 16, 16, 1024, 2048)), ("flops", "FLOPs", 6)),
+    ("claim", at(7, claim=Claim("y == 2", False, failed_runs=["pass 1, warm"])), ("claims", "y == 2", 7)),
+    ("exception", at(12, raised=Raised("ValueError", "no")), ("steps", "raised", 12)),
+    ("slowdown", slower(1.2), ("time", "1.2× slower", SLOW_LINE)),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "expected"), PLANTED, ids=[name for name, _, _ in PLANTED])
+def test_a_planted_change_is_found_and_led_with(
+    name: str, change: Callable[[Step], Step], expected: tuple[Aspect, str, int]
+) -> None:
+    a = made(0)
+    difference = differ(a, with_steps(made(0) if name != "slowdown" else made(1), change))
+    assert difference.matters
+    aspect, what, line = leading(difference)
+    assert (aspect, line) == (expected[0], expected[2])
+    if aspect != "time":
+        assert what == expected[1]
+    assert all(not entries(difference, other) for other in ORDER if other != aspect)
+
+
+def test_a_slowdown_in_a_loop_is_one_entry_with_its_factor() -> None:
+    difference = differ(made(0), with_steps(made(1), slower(1.5)))
+    (entry,) = entries(difference, "time")
+    assert entry.executions == 20 and entry.function == "work" and 1.45 < float(entry.name.split("×")[0]) < 1.55
+    assert {row.step.line for row in difference.rows if row.time and row.time.matters} == {SLOW_LINE}
+
+
+def test_the_call_around_a_slow_statement_names_it_as_its_cause() -> None:
+    def outer(step: Step) -> Step:
+        return replace(step, host_ns=[ns + 400_000 for ns in step.host_ns or []]) if step.line == 3 else step
+
+    slow = with_steps(with_steps(made(1), slower(20, line=12)), outer)
+    base = with_steps(made(0), outer)
+    difference = differ(base, with_steps(slow, slower(1.5, line=3)))
+    rows = {row.step.line: row for row in difference.rows if row.time and row.time.matters}
+    assert rows[3].time and rows[12].time
+    assert rows[3].time.cause == rows[12].number and [e.line for e in entries(difference, "time")] == [12]
+
+
+def test_a_leak_is_told_once() -> None:
+    def leaking(step: Step) -> Step:
+        ends_before = step.line in (1, 4, 5, 8, 13)  # definitions, and what runs before y is made
+        held = 0 if ends_before else 4096
+        return replace(step, meters=Meters(0, 0, 0, 1024 + held, 2048 + held))
+
+    difference = differ(
+        with_steps(made(0), lambda s: replace(s, meters=Meters(0, 0, 0, 1024, 2048))), with_steps(made(0), leaking)
+    )
+    assert {(e.name, e.line) for e in entries(difference, "memory")} == {
+        ("live tensor bytes", 6),
+        ("peak tensor bytes", 6),
+    }
+
+
+def test_a_longer_loop_is_told_once() -> None:
+    a, b = traced(LECTURE), traced(LECTURE.replace("range(20)", "range(25)"))
+    found = entries(differ(a, b), "steps")
+    assert [(e.name, e.a, e.b, e.line) for e in found] == [("executions", "21", "26", 10)]
+    assert found[0].follows >= 5
+
+
+def test_renamed_variables_keep_their_values() -> None:
+    a = with_steps(traced("x = [1]\ny = len(x)\n"), at(1, values=[("x", Value("int", 1)), ("x.y", Value("int", 2))]))
+    b = with_steps(traced("h = [1]\ny = len(h)\n"), at(1, values=[("h", Value("int", 1)), ("h.y", Value("int", 2))]))
+    counts = {(aspect, verdict): n for aspect, verdict, n in differ(a, b).counts}
+    assert counts["values", "same"] == 2 and ("values", "only in A") not in counts
+
+
+# --- what is never called changed -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", ["varies", "device_random"])
+def test_varying_and_random_values_are_never_called_changed(mark: str) -> None:
+    marked = replace(tensor(elements=[9.0, 8.0, 7.0, 6.0]), **{mark: True})
+    difference = differ(made(0), with_steps(made(0), at(6, values=[("y", marked)])))
+    assert not difference.matters
+    assert [f.verdict for _, f in difference.findings("values")] == ["varies" if mark == "varies" else "random"]
+
+
+def test_the_layout_of_a_random_tensor_is_not_random() -> None:
+    a = with_steps(made(0), at(6, values=[("y", replace(tensor(), device_random=True))]))
+    b = with_steps(a, at(6, values=[("y", replace(tensor(strides=[1, 2], elements=[5.0] * 4), device_random=True))]))
+    assert [f.verdict for _, f in differ(a, b).findings("values")] == ["changed"]
+
+
+def test_launch_times_and_compilation_are_never_judged() -> None:
+    gpu = replace(CPU, device="cuda")
+    a, b = made(0, passes=3), with_steps(made(1), slower(9.0))
+    difference = differ(replace(a, machine=gpu), replace(b, machine=gpu))
+    assert difference.times.judged == 1 and difference.times.different == 0  # the one annotated step
+    compiled = with_steps(b, lambda s: replace(s, compiled=True))
+    assert differ(a, compiled).times.judged == 0
+
+
+def test_fewer_than_three_processes_give_no_verdict() -> None:
+    difference = differ(made(0, passes=2), with_steps(made(1, passes=3), slower(5.0)))
+    assert difference.times.judged == 0 and not difference.matters
+    assert "fewer than 3 processes" in shown(difference)
+
+
+def test_across_machines_times_are_ratios_with_an_interval() -> None:
+    other = replace(with_steps(made(1), slower(3.0)), machine=replace(CPU, name="Another processor"))
+    difference = differ(made(0), other)
+    rows = [row.time for row in difference.rows if row.step.line == SLOW_LINE and row.time]
+    assert not difference.matters and rows
+    for time in rows:
+        assert time.verdict == "ratio" and time.ratio and time.interval
+        assert time.interval[0] < time.ratio < time.interval[1] and 2.7 < time.ratio < 3.3
+    assert "Another processor" in shown(difference)
+
+
+def test_aliasing_is_compared_without_the_labels() -> None:
+    def lying(first: str, second: str) -> Callable[[Step], Step]:
+        return at(6, values=[("y", tensor(storage=first)), ("z", tensor(storage=second))])
+
+    a = with_steps(made(0), lying("s1", "s1"))
+    assert not differ(a, with_steps(made(0), lying("s7", "s7"))).matters
+    found = [f for _, f in differ(a, with_steps(made(0), lying("s1", "s2"))).findings("values")]
+    assert [(f.name, f.detail) for f in found] == [("z", "it shares memory in A that it does not share in B")]
+
+
+def test_the_allocators_rounding_is_not_a_change() -> None:
+    meters = Meters(0, 0, 0, 1000, 1000)
+    a = with_steps(made(0), at(6, allocated_bytes=1024, meters=meters))
+    rounded = differ(a, with_steps(a, at(6, allocated_bytes=1536, meters=meters)))
+    assert not rounded.matters and [f.verdict for _, f in rounded.findings("memory")] == ["rounding"]
+    assert differ(a, with_steps(a, at(6, allocated_bytes=1024 + 2**24, meters=meters))).matters
+
+
+def test_numbers_that_follow_a_measured_peak_are_noise() -> None:
+    def measuring(rate: float) -> Machine:
+        return replace(CPU, peaks=[Peak("float32", rate, "measured: a matmul", measured=True)])
+
+    a = replace(
+        with_steps(made(0), at(6, values=[("days", Value("float", 6.0e20 / 2.09e11))])), machine=measuring(2.09e11)
+    )
+    b = replace(
+        with_steps(made(0), at(6, values=[("days", Value("float", 6.0e20 / 1.99e11))])), machine=measuring(1.99e11)
+    )
+    assert [f.verdict for _, f in differ(a, b).findings("values")] == ["varies"]
+    assert differ(a, replace(b, machine=a.machine)).matters
+
+
+# --- choices --------------------------------------------------------------------------------------
+
+
+def test_only_and_ignore_leave_things_out() -> None:
+    b = with_steps(made(0), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
+    assert differ(made(0), b).matters
+    assert not differ(made(0), b, Choices(aspects=frozenset({"time"}))).matters
+    for pattern in ("y", "fir*"):
+        difference = differ(made(0), b, Choices(ignored=(pattern,)))
+        assert not difference.matters and pattern in difference.ignored
+
+
+def test_a_wider_tolerance_makes_a_change_rounding() -> None:
+    b = with_steps(made(0), at(6, values=[("y", tensor(elements=[1.0, 2.0, 3.0, 4.01]))]))
+    assert differ(made(0), b).matters
+    wide = differ(made(0), b, Choices(tolerances=Tolerances.parse(["float32=0.01"])))
+    assert [f.verdict for _, f in wide.findings("values")] == ["rounding"]
+    assert ("float32", 0.01) in [(t.dtype, t.relative) for t in wide.tolerances]
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def test_unrelated_lectures_are_refused() -> None:
+    a, b = made(0), traced("import math\nfor k in range(99):\n    q = math.sin(k)\n")
+    with pytest.raises(UsageError, match=r"different lectures.*--force"):
+        differ(a, b)
+    assert differ(a, b, Choices(force=True)).matters
+
+
+def test_a_trace_without_steps_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"b\.yaml: has no steps"):
+        differ(made(0), replace(made(0), steps=[]))
+
+
+def test_a_partial_trace_is_compared_as_far_as_it_goes() -> None:
+    a = made(0)
+    cut = replace(a, steps=a.steps[:12], run=replace(a.run, complete=False, ended="killed by SIGKILL"))
+    difference = differ(a, cut)
+    assert not difference.matters
+    assert "B is partial: killed by SIGKILL" in shown(difference)
+    assert any(f.detail == "B is partial: it ended before" for _, f in difference.findings("steps"))
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+def test_the_report_fits_a_screen_and_leads_with_claims() -> None:
+    def wrecked(step: Step) -> Step:
+        worse = slower(3.0, step.line)(step)
+        values = [(f"v{n}", Value("int", n)) for n in range(9)]
+        claim = Claim("y == 2", False, message="no") if step.line == 7 else step.claim
+        return replace(worse, claim=claim, values=values, meters=Meters(5, 5, 5, 5, 5))
+
+    base = with_steps(made(0), lambda s: replace(s, values=[(f"v{n}", Value("int", -1)) for n in range(9)]))
+    text = shown(differ(base, with_steps(made(1), wrecked)))
+    assert len(text.splitlines()) <= 60
+    assert text.index("Claims") < text.index("Values") < text.index("Memory") < text.index("Time, ")
+    assert "more (--all)" in text
+    assert len(shown(differ(base, with_steps(made(1), wrecked)), everything=True)) > 3 * len(text)
+
+
+def test_settings_and_versions_come_first() -> None:
+    b = replace(made(0), versions=[("torch", "9.9")], run=replace(made(0).run, seed=7))
+    text = shown(differ(made(0), b))
+    assert "seed 0 → 7; python 3.11.7 → (none); torch 2.13.0 → 9.9" in text.replace("\n", " ")
+
+
+def test_load_during_a_run_is_told_once() -> None:
+    notes = [Process(f"pass {n}", "complete", notes=[f"load average {n}.5 on 2 cores"]) for n in range(1, 4)]
+    b = replace(made(0), run=replace(made(0).run, processes=notes))
+    assert "B, pass 1: load average 1.5 on 2 cores (and 2 more like it)" in differ(made(0), b).notes
+
+
+def test_hostile_text_is_shown_as_what_it_is() -> None:
+    nasty = "[bold red]x[/]\x1b[2J\u202e"
+    b = with_steps(made(0), at(6, values=[(nasty, Value("str", nasty))]))
+    text = shown(differ(made(0), replace(b, versions=[(nasty, nasty)])), everything=True)
+    assert "[bold red]x[/]" in text and "\x1b" not in text and "\u202e" not in text
+
+
+def test_a_difference_without_counterparts_for_its_sides() -> None:
+    side = Side("a.yaml", made(0))
+    assert side.label == "cpu"

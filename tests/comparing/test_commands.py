@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.comparing.plain_tracing import traced
+from tests.comparing.planted import at, made, slower, tensor, with_steps
+from tests.traces import example_trace
+from trace_tools.cli import OneLineErrors
+from trace_tools.comparing.commands import diff_command
+from trace_tools.file_format.trace_file import dump, write
+from trace_tools.schema import Claim, Trace, Value
+
+
+@click.group(cls=OneLineErrors)
+def main() -> None:
+    """The command as the command line has it."""
+
+
+main.add_command(diff_command)
+
+
+def diff(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["diff", *map(str, arguments)])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A trace, and the same with another value and a slower statement."""
+    changed = with_steps(made(1), slower(1.5))
+    return (
+        saved(tmp_path / "a", made(0)),
+        saved(tmp_path / "b", with_steps(changed, at(6, values=[("y", tensor(elements=[0.0] * 4))]))),
+    )
+
+
+def saved(folder: Path, trace: Trace) -> Path:
+    folder.mkdir(exist_ok=True)
+    write(trace, folder / "trace.yaml")
+    return folder / "trace.yaml"
+
+
+# --- exit codes -----------------------------------------------------------------------------------
+
+
+def test_exit_codes(files: tuple[Path, Path]) -> None:
+    a, b = files
+    assert diff(a, a).exit_code == 0 and "No differences\n" in diff(a, a).output
+    assert diff(a, b).exit_code == 1
+    assert diff(a, a.parent / "missing.yaml").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--fail-on", "claims"], 0),
+        (["--fail-on", "claims,values"], 1),
+        (["--fail-on", "time"], 1),
+        (["--fail-on", "none"], 0),
+        (["--only", "claims,memory"], 0),
+        (["--only", "time", "--ignore", "work"], 0),
+        (["--ignore", "y,time"], 0),
+        (["--ignore", "y", "--ignore", "time"], 0),
+        (["--only", "time", "--ignore", "time"], 2),
+        (["--only", "speed"], 2),
+        (["--tolerance", "lots"], 2),
+        (["--format", "pdf"], 2),
+    ],
+)
+def test_options_choose_what_counts(files: tuple[Path, Path], options: list[str], code: int) -> None:
+    assert diff(*files, *options).exit_code == code
+
+
+def test_the_report_goes_to_a_file_and_never_over_a_trace(files: tuple[Path, Path], tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    assert diff(*files, "-o", report).exit_code == 1 and "Differences that matter" in report.read_text("utf-8")
+    before = files[0].read_bytes()
+    refused = diff(*files, "-o", files[0])
+    assert refused.exit_code == 2 and "is one of the traces" in refused.output
+    assert diff(files[0].parent, files[1].parent, "-o", files[0]).exit_code == 2
+    assert files[0].read_bytes() == before
+    unwritable = diff(*files, "-o", tmp_path / "no" / "folder.txt")
+    assert unwritable.exit_code == 2 and "can't be written" in unwritable.output
+
+
+def test_folders_name_the_traces_in_them(files: tuple[Path, Path]) -> None:
+    assert diff(files[0].parent, files[1].parent).exit_code == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["a"], ["a", "b", "c"]])
+def test_two_traces_are_needed(arguments: list[str]) -> None:
+    result = diff(*arguments)
+    assert result.exit_code == 2 and "expected two traces" in result.output
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def _bad(text: str, kind: str) -> str:
+    match kind:
+        case "empty":
+            return ""
+        case "newer schema":
+            return text.replace("schema: 1", "schema: 99", 1)
+        case "older schema":
+            return text.replace("schema: 1", "schema: 0", 1)
+        case "not a trace":
+            return "- 1\n- 2\n"
+        case "aliases":
+            return text.replace('title: "', 'title: &x "', 1) + "- *x\n"
+        case _:
+            return text.replace('"frame": 0, "statement": 0', '"frame": 77, "statement": 0', 1)
+
+
+@pytest.mark.parametrize("kind", ["empty", "newer schema", "older schema", "not a trace", "aliases", "dangling"])
+def test_a_bad_file_is_one_line_and_exit_code_2(files: tuple[Path, Path], kind: str) -> None:
+    bad = files[1]
+    bad.write_text(_bad(bad.read_text("utf-8"), kind), encoding="utf-8")
+    result = diff(*files)
+    assert result.exit_code == 2 and result.output.startswith(f"error: {bad}: ")
+    assert len(result.output.splitlines()) == 1
+
+
+def test_a_truncated_file_is_compared_as_far_as_it_goes(files: tuple[Path, Path]) -> None:
+    text = dump(made(0))
+    files[1].write_text(text[: len(text) * 3 // 4], encoding="utf-8")
+    result = diff(*files)
+    assert result.exit_code in (0, 1) and "unfinished" in result.output
+
+
+def test_unrelated_lectures(files: tuple[Path, Path], tmp_path: Path) -> None:
+    other = saved(tmp_path / "c", traced("import math\nfor k in range(99):\n    q = math.sin(k)\n"))
+    refused = diff(files[0], other)
+    assert refused.exit_code == 2 and "different lectures" in refused.output
+    assert diff(files[0], other, "--force").exit_code == 1
+
+
+# --- formats --------------------------------------------------------------------------------------
+
+
+def test_json_is_what_its_schema_says(files: tuple[Path, Path]) -> None:
+    from trace_tools.comparing import report_json
+
+    result = diff(*files, "--format", "json")
+    report: dict[str, Any] = json.loads(result.output)
+    assert report["matters"] is True and report["version"] == 1
+    (changed,) = [f for f in report["findings"] if f["aspect"] == "values" and f["matters"]]
+    assert (changed["name"], changed["line"], changed["verdict"]) == ("y", 6, "changed")
+    slow = [f for f in report["findings"] if f["aspect"] == "time" and f["matters"]]
+    assert {f["line"] for f in slow} == {15} and all(1.3 < f["ratio"] < 1.7 for f in slow)
+    documented = report_json.__doc__ or ""
+    for key in {*report, *report["times"], *changed, *slow[0]}:
+        assert f'"{key}"' in documented, key
+
+
+@pytest.mark.parametrize("style", ["terminal", "md", "html", "json"])
+def test_the_same_traces_give_the_same_report(files: tuple[Path, Path], style: str) -> None:
+    first = diff(*files, "--format", style)
+    assert first.exit_code == 1 and first.output == diff(*files, "--format", style).output
+
+
+def test_a_report_has_numbers_json_can_hold(tmp_path: Path) -> None:
+    def valued(value: float) -> Trace:
+        return with_steps(made(0), at(6, values=[("v", Value("float", value))]))
+
+    a, b = saved(tmp_path / "a", valued(0.0)), saved(tmp_path / "b", valued(float("inf")))
+    report = json.loads(diff(a, b, "--format", "json").output, parse_constant=lambda text: pytest.fail(text))
+    assert [f["size"] for f in report["findings"] if f["aspect"] == "values"] == [None]
+
+
+# --- git ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with two commits of one trace: in the second a claim fails."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    git("init", "-q")
+    failed = with_steps(made(0), at(7, claim=Claim("y == 2", False, failed_runs=["pass 1, warm"])))
+    for trace in (made(0), failed):
+        saved(tmp_path / "cpu", trace)
+        git("add", ".")
+        git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "trace")
+    return tmp_path
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def test_a_trace_is_compared_with_its_version_at_a_revision(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = diff("HEAD~1:cpu/trace.yaml", "cpu/trace.yaml")
+    assert result.exit_code == 1 and "claim flipped" in result.output
+    assert diff("HEAD:cpu/trace.yaml", "cpu/trace.yaml").exit_code == 0
+    monkeypatch.chdir(clone / "cpu")
+    assert diff("HEAD~1:./trace.yaml", "HEAD:cpu/trace.yaml").exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["HEAD~9:cpu/trace.yaml", "HEAD:nothing", "--output=x:y", "nothing:"])
+def test_a_revision_that_is_none(clone: Path, name: str) -> None:
+    result = CliRunner().invoke(main, ["diff", "--", name, "cpu/trace.yaml"])
+    assert result.exit_code == 2 and result.output.startswith(f"error: {name}: ")
+    assert sorted(path.name for path in clone.iterdir()) == [".git", "cpu"]
+
+
+def test_git_diff_shows_what_changed_in_words(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    assert diff("--setup-git").exit_code == 0 and diff("--setup-git").exit_code == 0
+    assert (clone / ".git/info/attributes").read_text("utf-8").count("diff=trace") == 1
+    lines = git("diff", "HEAD~1", "HEAD").splitlines()
+    changes = [line for line in lines if line[:1] in "+-" and not line.startswith(("+++", "---"))]
+    assert changes == ["-    claim held: 2 == 2", "+    claim FAILED: y == 2"] or any("FAILED" in c for c in changes)
+    assert len(changes) == 2
+    (clone / "cpu/trace.yaml").write_text("broken", encoding="utf-8")
+    assert "+not a trace: " in git("diff")
+
+
+def test_textconv_of_a_trace_with_everything_in_it(tmp_path: Path) -> None:
+    path = saved(tmp_path / "e", example_trace())
+    shown = diff("--textconv", path).output
+    assert "flops = 48 FLOP" in shown and "claim FAILED" in shown and "ns" not in shown.split()
+    slow = replace(example_trace(), steps=with_steps(example_trace(), slower(2.0, 19)).steps)
+    assert diff("--textconv", saved(tmp_path / "f", slow)).output == shown

@@ -1,0 +1,260 @@
+"""Machines side by side: against figures worked out by hand, and stock readers of CSV and HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from tests.pretend_gpu import MADE_UP, pretend_gpu
+from tests.rendering.hostile import hostile_trace
+from tests.rendering.recording import Recording, matrix
+from tests.traces import example_trace
+from trace_tools.comparing.compare import Comparison, Line, compare, labelled
+from trace_tools.comparing.compare_command import compare as command
+from trace_tools.comparing.compare_html import comparison_page
+from trace_tools.comparing.compare_markdown import comparison_markdown
+from trace_tools.comparing.compare_terminal import print_comparison
+from trace_tools.comparing.compare_text import csv_text, factor
+from trace_tools.errors import UsageError
+from trace_tools.file_format.trace_file import dump, load, write
+from trace_tools.schema import Machine, Meters, Peak, Trace, Value
+
+LECTURE = """\
+def main():
+    first()
+
+
+def first():
+    y = x @ w  # @inspect y
+    for i in range(2):
+        z = y + 1  # @inspect z
+    seconds = measure(f)  # @inspect seconds [s]
+    assert seconds < 1
+"""
+PEAKS = [Peak("float32", 1e10, "a datasheet"), Peak("memory", 1e9, "a datasheet")]
+METERS = Meters(flops=2_000, bytes_read=100, bytes_written=100, peak_bytes=4_096)
+
+
+def machine_trace(name: str, ns: list[int], text: str = LECTURE, **more: Any) -> Trace:
+    made = Recording(text)
+    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
+    made.step(first, "y = ", annotated=True, host_ns=ns, values=[("y", matrix(2, 2))], meters=METERS)
+    for _ in range(2):
+        made.step(first, "z = ", annotated=True, host_ns=ns)
+    made.step(first, "seconds", values=[("seconds", Value("float", ns[0] / 1e9, unit="s"))])
+    machine = more.pop("machine", Machine(name, name, "cpu", peaks=PEAKS))
+    return made.trace(machine=machine, **more)
+
+
+def side_by_side(*traces: Trace, base: str | None = None) -> Comparison:
+    return compare(labelled([(f"{t.machine.slug}.yaml", t, ()) for t in traces]), base)
+
+
+def lines(comparison: Comparison, key: str) -> list[Line]:
+    table = next(table for table in comparison.tables if table.quantity.key == key)
+    return [line for line in (*table.lines, *table.folded) if line.where == "step"]
+
+
+def test_quantities_are_those_worked_out_by_hand() -> None:
+    found = side_by_side(machine_trace("a", [1_000, 2_000, 4_000]), machine_trace("b", [500, 500, 500]))
+    [time, *_], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
+    assert [cell.reading.value for cell in time.cells] == [2e-6, 5e-7]  # medians
+    assert (time.cells[0].reading.low, time.cells[0].reading.high) == (1e-6, 4e-6)
+    assert [cell.reading.value for cell in rate.cells] == pytest.approx([1e9, 4e9])  # 2,000 FLOP in 2 µs, 0.5 µs
+    assert [cell.reading.value for cell in mfu.cells] == pytest.approx([0.1, 0.4])  # of 10 GFLOP/s
+    assert rate.cells[0].reading.low == pytest.approx(2_000 / 4e-6)  # at the slowest pass
+    [bandwidth], [share] = lines(found, "bytes_per_second"), lines(found, "bandwidth_share")
+    assert [cell.reading.value for cell in bandwidth.cells] == pytest.approx([1e8, 4e8])
+    assert share.cells[1].reading.value == pytest.approx(0.4)
+    assert found.points[0][0].intensity == 10
+    [memory] = lines(found, "peak_bytes")
+    assert memory.cells[0].reading.value == 4_096
+
+
+def test_ratios_are_to_the_base_and_the_best_is_what_the_passes_separate() -> None:
+    slow, fast = machine_trace("slow", [900, 1_000, 1_100]), machine_trace("fast", [450, 500, 550])
+    near = machine_trace("near", [440, 490, 900])
+    found = side_by_side(slow, fast, base="fast")
+    cells = lines(found, "time_s")[0].cells
+    assert [cell.ratio for cell in cells] == pytest.approx([2, 1])
+    assert [cell.best for cell in cells] == [False, True]
+    assert not any(cell.best for cell in lines(side_by_side(fast, near), "time_s")[0].cells)  # they overlap
+    equal = lines(side_by_side(fast, replace(fast, machine=slow.machine)), "peak_bytes")[0].cells
+    assert not any(cell.best for cell in equal)
+
+
+def test_steps_are_matched_by_what_they_are_not_where() -> None:
+    moved = LECTURE.replace("def first():\n", "def first():\n    # a comment\n    pass\n")
+    found = side_by_side(machine_trace("a", [20_000]), machine_trace("b", [10_000], text=moved))
+    assert found.matched == 3
+    assert found.unmatched == (0, 0)
+    assert [(line.line, line.which) for line in lines(found, "time_s")] == [(6, ""), (8, ""), (8, "execution 2")]
+    assert "The lecture's source is not the same on all of these machines." in found.notes
+    edited = LECTURE.replace("y + 1", "y + 2")
+    found = side_by_side(machine_trace("a", [20_000]), machine_trace("b", [10_000], text=edited))
+    assert (found.matched, found.unmatched) == (1, (2, 2))
+    assert [cell.reading.why for cell in lines(found, "time_s")[-1].cells] == [None, "did not run"]
+
+
+def test_what_was_not_measured_has_no_number_but_a_reason() -> None:
+    made = Recording(LECTURE)
+    first = made.call(made.frame("main"), "first()", "first")
+    meta = Meters(flops=10**15, bytes_read=0, bytes_written=0, peak_bytes=0)
+    made.step(first, "y = ", annotated=True, host_ns=[9_000], values=[("y", matrix(2, 2))], meters=meta)
+    unknown = Machine("u", "u", "cpu", peaks=[Peak("float32", None, "not in the table")])
+    found = side_by_side(machine_trace("a", [9_000]), made.trace(machine=unknown))
+    assert lines(found, "flops_per_second")[0].cells[1].reading.why == (
+        "nothing was read or written: its tensors have no memory"
+    )
+    other = side_by_side(machine_trace("a", [9_000]), machine_trace("u", [9_000], machine=unknown))
+    reading = lines(other, "mfu")[0].cells[1].reading
+    assert (reading.value, reading.why) == (None, "no float32 peak: not in the table")
+    assert any("no peak is known for float32" in note for note in other.notes)
+
+
+def test_launch_times_are_no_times() -> None:
+    gpu = Machine("g", "g", "cuda", peaks=PEAKS)
+    trace = machine_trace("g", [9_000], machine=gpu)
+    steps = [replace(e, annotated=False) if getattr(e, "statement", 0) == 3 else e for e in trace.steps]
+    found = side_by_side(machine_trace("a", [9_000]), replace(trace, steps=steps))
+    assert lines(found, "time_s")[0].cells[1].reading.value is None
+    [section] = [line for line in found.tables[0].lines if line.where == "section"]
+    assert [cell.reading.value for cell in section.cells] == [1e-3, None]  # nobody waited for the device
+    assert not any(cell.best for cell in section.cells)
+
+
+def test_numbers_the_lecture_measured_are_compared_and_constants_are_not() -> None:
+    a, b = machine_trace("a", [2_000]), machine_trace("b", [1_000])
+    [line] = side_by_side(a, b).values
+    assert (line.code, line.unit, [c.reading.value for c in line.cells]) == ("seconds", "s", [2e-6, 1e-6])
+    assert side_by_side(a, replace(a, machine=b.machine)).values == ()
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    a = machine_trace("a", [1_000])
+    with pytest.raises(UsageError, match=r"found 1 trace; expected two or more to compare"):
+        side_by_side(a)
+    with pytest.raises(UsageError, match=r"--base x: no machine of that name; expected one of a, b"):
+        side_by_side(a, machine_trace("b", [1]), base="x")
+    with pytest.raises(UsageError, match=r"cpu.yaml: shares no step with a; expected traces of one lecture"):
+        side_by_side(a, Recording("def other():\n    pass\n").trace())
+
+
+def test_machines_of_one_name_get_labels_of_their_own() -> None:
+    a = machine_trace("a", [1_000])
+    assert [c.label for c in labelled([("x", a, ()), ("y", a, ()), ("z", machine_trace("b", [1]), ())])] == [
+        "a-1",
+        "a-2",
+        "b",
+    ]
+
+
+def test_a_partial_trace_says_that_it_is() -> None:
+    a = machine_trace("a", [1_000])
+    partial = replace(a, run=replace(a.run, complete=False, ended="ValueError at line 6", passes=1))
+    notes = side_by_side(machine_trace("b", [1_000]), partial).notes
+    assert "a is partial (ValueError at line 6): what it did not reach is missing here." in notes
+    assert "a ran in one pass: how far its times scatter is not known." in notes
+
+
+def test_csv_holds_every_number_exactly() -> None:
+    found = side_by_side(machine_trace("a", [1_000, 2_000, 4_000]), machine_trace("b", [700, 700, 700]))
+    rows = list(csv.DictReader(io.StringIO(csv_text(found))))
+    times = [row for row in rows if row["quantity"] == "time_s" and row["where"] == "step"]
+    assert [(float(row["a"]), float(row["b"])) for row in times] == [(2e-6, 7e-7)] * 3
+    assert float(times[0]["b ÷ a"]) == 0.35
+    assert {row["quantity"] for row in rows} >= {"mfu", "peak_bytes", "value", "peak", "highest_mfu"}
+
+
+def test_csv_holds_no_formula() -> None:
+    name = "=HYPERLINK(1)"
+    bad = machine_trace("a", [1_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
+    header = next(csv.reader(io.StringIO(csv_text(side_by_side(bad, machine_trace("b", [1_000]))))))
+    assert not any(cell.startswith("=") for cell in header)
+
+
+def test_markdown_tables_have_as_many_cells_as_columns() -> None:
+    found = side_by_side(machine_trace("a|`x`", [20_000]), machine_trace("b", [10_000]), machine_trace("c", [30_000]))
+    text, files = comparison_markdown(found, "compare.csv")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    widths = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
+    assert set(widths) == {5, 8}  # three machines and what they are; the machines' own table
+    assert "● **10 µs** (× 0.5)" in text
+    assert set(re.findall(r"\]\((figures/[^)]+)\)", text)) == set(files)
+    assert "figures/" not in comparison_markdown(found)[0]  # on stdout no files lie beside it
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_terminal_shows_each_quantity_once(width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
+    print_comparison(side_by_side(machine_trace("a", [20_000]), machine_trace("b", [10_000])), console)
+    shown = console.export_text()
+    assert all(len(line) <= width for line in shown.splitlines())
+    for title in ("Time", "Achieved FLOP/s", "MFU", "Bandwidth", "Peak memory", "Measured by the lecture", "Peaks"):
+        assert len(re.findall(rf"^{title}\b", shown, re.MULTILINE)) >= 1, title
+    assert "● 10 µs  × 0.5" in shown
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(0.5, "× 0.5"), (1 / 1470, "× 1/1,470"), (61_100, "× 61,100"), (3, "× 3")])
+def test_ratios_are_read_without_exponents(ratio: float, text: str) -> None:
+    assert factor(ratio) == text
+
+
+def test_hostile_traces_give_pages_in_which_nothing_runs() -> None:
+    hostile = hostile_trace()
+    other = replace(hostile, machine=replace(hostile.machine, slug='" onload="window.pwned=1'))
+    found = side_by_side(hostile, other)
+    page = comparison_page(found)
+    assert re.findall(r"<script\b", page) == ["<script"]
+    names: list[str] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: names.extend(n for n, _ in attributes)  # type: ignore[method-assign]
+    parser.feed(page)
+    assert not [name for name in names if name.startswith("on") or name == "style"]
+    text, _ = comparison_markdown(found)
+    assert not re.search(r"(?<!\\)<(?!br>)", re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text))
+    print_comparison(found, Console(file=io.StringIO(), width=100), every=True)
+
+
+def test_the_command_writes_pages_and_csv_beside_each_other(tmp_path: Path) -> None:
+    paths = []
+    for name, ns in (("a", 20_000), ("b", 10_000)):
+        paths.append(tmp_path / f"{name}.yaml")
+        write(machine_trace(name, [ns]), paths[-1])
+    out = tmp_path / "site" / "compare"
+    done = CliRunner().invoke(command, [*map(str, paths), "-o", str(out), "--base", "b"])
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in out.iterdir()} == {"index.html", "index.md", "compare.csv", "figures"}
+    assert "b (base)" in (out / "index.html").read_text()
+    before = (out / "index.html").read_bytes()
+    CliRunner().invoke(command, [*map(str, paths), "-o", str(out), "--base", "b"])
+    assert (out / "index.html").read_bytes() == before
+    shown = CliRunner().invoke(command, [*map(str, paths), "--format", "csv"])
+    assert next(csv.reader(io.StringIO(shown.output)))[0] == "quantity"
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    write(machine_trace("a", [1_000]), path)
+    (tmp_path / "out").write_text("")
+    done = CliRunner().invoke(command, [str(path), str(path), "-o", str(tmp_path / "out")])
+    assert isinstance(done.exception, UsageError)
+    assert "can't be written" in str(done.exception)
+
+
+def test_a_pretend_gpu_says_that_it_is_made_up_and_is_a_valid_trace(tmp_path: Path) -> None:
+    made = pretend_gpu(example_trace())
+    assert "made up" in made.machine.name
+    assert {peak.source for peak in made.machine.peaks} == {MADE_UP}
+    assert dump(made) == dump(pretend_gpu(example_trace()))
+    write(made, tmp_path / "trace.yaml")
+    assert dump(load(tmp_path / "trace.yaml").trace) == dump(made)  # as text: nan is not equal to itself

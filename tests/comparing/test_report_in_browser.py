@@ -1,0 +1,173 @@
+"""The reports as a browser shows them: filters, jumping, links, nothing loaded, nothing too wide."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.comparing.report_cases import between, hostile, planted, recorded
+from tests.pretend_gpu import pretend_gpu
+from trace_tools.comparing.compare import compare, labelled
+from trace_tools.comparing.compare_html import comparison_page
+from trace_tools.comparing.report_html import difference_html
+from trace_tools.schema import Machine
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PAGES = ("planted", "gpu", "hostile", "compare")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if binary is None:
+        pytest.skip("no Chromium or Chrome is installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = shutil.which("chromedriver")
+    os.environ.setdefault("SE_OFFLINE", "true")  # never fetch a driver
+    try:
+        opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver) if driver else None)
+    except Exception as error:  # whatever a browser that can't start raises
+        pytest.skip(f"the browser does not start: {str(error).splitlines()[0]}")
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reports")
+    cpu = recorded()
+    other = replace(cpu, machine=Machine("Another processor", "other", "cpu"))
+    comparison = compare(labelled([(name, trace, ()) for name, trace in (("a", cpu), ("b", other))]))
+    texts = {
+        "planted": difference_html(planted()),
+        "gpu": difference_html(between(cpu, pretend_gpu(cpu))),
+        "hostile": difference_html(hostile()),
+        "compare": comparison_page(comparison),
+    }
+    for name, text in texts.items():
+        (out / f"{name}.html").write_text(text, encoding="utf-8")
+    return out
+
+
+def show(browser: Any, page: Path, width: int = 1280, scheme: str = "light") -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    still = {"name": "prefers-reduced-motion", "value": "reduce"}  # no smooth scrolling under a click
+    features = [{"name": "prefers-color-scheme", "value": scheme}, still]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    browser.get("about:blank")
+    browser.get_log("browser")
+    browser.get(page.as_uri())
+
+
+def ask(browser: Any, script: str) -> Any:
+    return browser.execute_script(f"return {script}")
+
+
+def press(browser: Any, keys: str) -> None:
+    browser.find_element("tag name", "body").send_keys(keys)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs_nothing_but_its_script_and_complains_of_nothing(browser: Any, pages: Path, page: str) -> None:
+    show(browser, pages / f"{page}.html")
+    assert browser.get_log("browser") == []
+    assert ask(browser, "window.pwned") is None
+    loaded = ask(browser, "performance.getEntriesByType('resource').map(r => r.name)")
+    assert [name for name in loaded if not name.startswith("data:")] == []
+    assert ask(browser, "document.querySelectorAll('h1').length") == 1
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_page_is_no_wider_than_its_window(browser: Any, pages: Path, page: str, width: int) -> None:
+    show(browser, pages / f"{page}.html", width)
+    assert ask(browser, "document.documentElement.scrollWidth") <= width
+
+
+def test_n_and_p_go_from_difference_to_difference(browser: Any, pages: Path) -> None:
+    show(browser, pages / "planted.html")
+    mattering = ask(browser, "[...document.querySelectorAll('.execution:has(.obs.l2)')].map(e => e.id)")
+    assert len(mattering) == 4
+    seen = []
+    for _ in range(5):
+        press(browser, "n")
+        seen.append(ask(browser, "document.querySelector('.execution.current').id"))
+    assert seen == [*mattering, mattering[0]]
+    press(browser, "p")
+    assert ask(browser, "document.querySelector('.execution.current').id") == mattering[-1]
+    box = ask(browser, "document.querySelector('.execution.current').getBoundingClientRect().toJSON()")
+    assert 0 < box["top"] < 900
+    assert ask(browser, "location.hash") == f"#{mattering[-1]}"
+    assert browser.find_element("css selector", ".filters output").text == "4 of 4"
+
+
+def test_filters_show_what_was_asked_for(browser: Any, pages: Path) -> None:
+    show(browser, pages / "planted.html")
+    shown = (
+        "[...document.querySelectorAll('.obs')].filter(o => o.checkVisibility())"
+        ".map(o => o.dataset.aspect + o.dataset.level)"
+    )
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    everything = ask(browser, shown)
+    assert any(it.endswith("0") for it in everything)
+    browser.find_element("css selector", "[name=least][value='2']").click()
+    assert sorted(set(ask(browser, shown))) == ["claims2", "memory2", "values2"]
+    browser.find_element("css selector", "[name=aspect][value=values]").click()
+    assert sorted(set(ask(browser, shown))) == ["claims2", "memory2"]
+    press(browser, "n")
+    assert ask(browser, "document.querySelector('.execution.current .obs:not([data-off]) .badge').checkVisibility()")
+    browser.find_element("css selector", "[name=aspect][value=values]").click()
+    browser.find_element("css selector", "[name=least][value='0']").click()
+    assert ask(browser, shown) == everything
+
+
+def test_a_link_from_what_matters_shows_its_row_whatever_is_filtered(browser: Any, pages: Path) -> None:
+    show(browser, pages / "planted.html")
+    browser.find_element("css selector", "[name=aspect][value=claims]").click()
+    link = browser.find_element("css selector", ".leads a")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)  # not under the bar
+    link.click()
+    row = ask(browser, "document.querySelector(location.hash)")
+    assert row.is_displayed() and "claim flipped" in row.text
+
+
+def test_both_sides_stand_beside_each_other_and_under_the_code_when_narrow(browser: Any, pages: Path) -> None:
+    box = "document.querySelector('{}').getBoundingClientRect().toJSON()"
+    line, side = ".place.l2 .code", ".place.l2 .sides"
+    show(browser, pages / "planted.html")
+    code, sides = ask(browser, box.format(line)), ask(browser, box.format(side))
+    assert sides["left"] >= code["right"] - 1
+    a, b = (ask(browser, box.format(f".obs.l2 .side.{letter}")) for letter in "ab")
+    assert b["left"] >= a["right"] and abs(a["top"] - b["top"]) < 1
+    show(browser, pages / "planted.html", 390)
+    code, sides = ask(browser, box.format(line)), ask(browser, box.format(side))
+    assert sides["top"] >= code["bottom"] - 1
+
+
+def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
+    colour = "getComputedStyle(document.querySelector('figure svg text')).fill"
+    show(browser, pages / "gpu.html")
+    light = ask(browser, colour)
+    show(browser, pages / "gpu.html", scheme="dark")
+    assert ask(browser, colour) != light
+    assert ask(browser, "document.querySelectorAll('figure svg').length") == 3
+
+
+def test_on_paper_there_are_no_filters(browser: Any, pages: Path) -> None:
+    show(browser, pages / "planted.html", 720)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert not browser.find_element("css selector", ".filters").is_displayed()
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

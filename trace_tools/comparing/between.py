@@ -1,0 +1,202 @@
+"""Two traces → their Difference: align, judge, explain.
+
+difference = difference_between(Side("a.yaml", a), Side("b.yaml", b), Choices(aspects=frozenset({"time"})))
+difference.matters  # whether anything differs that matters
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from trace_tools.comparing.align import Aligned, Place, align
+from trace_tools.comparing.causes import with_causes
+from trace_tools.comparing.difference import (
+    ASPECTS,
+    Aspect,
+    Difference,
+    Finding,
+    FramePair,
+    Row,
+    Side,
+    TimeStatistics,
+    Verdict,
+)
+from trace_tools.comparing.measured_peaks import MeasuredPeaks
+from trace_tools.comparing.settings import is_same_machine, notes_of, settings_of
+from trace_tools.comparing.times import Times, judge_times
+from trace_tools.comparing.tolerance import Tolerances
+from trace_tools.comparing.values import Context
+from trace_tools.comparing.verdict import RowJudge, absence
+from trace_tools.errors import UsageError
+from trace_tools.schema import Step, Trace
+
+UNRELATED = 0.1  # share of the shorter trace's steps that have a counterpart, below which it is another lecture
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What to compare, and how strictly."""
+
+    aspects: frozenset[Aspect] = frozenset(ASPECTS)
+    ignored: tuple[str, ...] = ()  # patterns of expressions and functions to leave out, as in a shell
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    force: bool = False  # compare lectures that have nothing to do with each other
+
+    def wants(self, finding: Finding, function: str) -> bool:
+        """Whether a finding was asked for."""
+        names = (finding.name, function)
+        return finding.aspect in self.aspects and not any(fnmatchcase(n, p) for p in self.ignored for n in names)
+
+
+DEFAULT = Choices()
+
+
+def difference_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference:
+    """Compare two traces.
+
+    Raises `UsageError` when one has no steps, or when they are of unrelated lectures and `force` is off.
+    """
+    aligned = align(a.trace, b.trace)
+    _check_related(a, b, aligned, force=choices.force)
+    same_machine = is_same_machine(a.trace.machine, b.trace.machine)
+    context = _context(a.trace, b.trace, choices, same_machine=same_machine)
+    times = Times({}, TimeStatistics(0, 0, (), 0, 0))
+    if "time" in choices.aspects:
+        times = judge_times(aligned.places, a.trace, b.trace, same_machine=same_machine)
+    rows = _Rows(a.trace, b.trace, aligned, context, choices)
+    judged = with_causes(list(rows.judged(times)), aligned.frames)
+    left_out = [aspect for aspect in ASPECTS if aspect not in choices.aspects]
+    return Difference(
+        a=a,
+        b=b,
+        same_machine=same_machine,
+        same_source=aligned.matching is None,
+        settings=settings_of(a.trace, b.trace),
+        functions=aligned.matching.functions if aligned.matching else (),
+        frames=aligned.frames,
+        rows=tuple(judged),
+        times=times.statistics,
+        counts=tuple((aspect, verdict, n) for (aspect, verdict), n in sorted(rows.counts.items())),
+        tolerances=tuple(choices.tolerances.of(dtype) for dtype in sorted(context.used)),
+        notes=tuple(_notes(a, b, aligned, same_machine=same_machine)),
+        ignored=(*left_out, *choices.ignored),
+    )
+
+
+def _check_related(a: Side, b: Side, aligned: Aligned, *, force: bool) -> None:
+    steps = [sum(isinstance(e, Step) for e in side.trace.steps) for side in (a, b)]
+    for side, count in zip((a, b), steps, strict=True):
+        if not count:
+            raise UsageError(f"{side.name}: has no steps to compare")
+    matched = sum(place.a is not None and place.b is not None for place in aligned.places)
+    if matched < UNRELATED * min(steps) and not force:
+        raise UsageError(
+            f"{a.name} and {b.name} are traces of different lectures: {matched:,} of {steps[0]:,} and {steps[1]:,} "
+            "steps have a counterpart; --force compares them all the same"
+        )
+
+
+def _context(a: Trace, b: Trace, choices: Choices, *, same_machine: bool) -> Context:
+    peaks = MeasuredPeaks.of(a.machine, b.machine) if same_machine else MeasuredPeaks()
+    return Context(choices.tolerances, (a.machine.device, b.machine.device), peaks)
+
+
+def _notes(a: Side, b: Side, aligned: Aligned, *, same_machine: bool) -> Iterator[str]:
+    if not same_machine:
+        yield "two machines: times are compared as ratios and as shares of each machine's own roof, not judged"
+    yield from notes_of(a, "A")
+    yield from notes_of(b, "B")
+    if aligned.matching is not None and not aligned.matching.parsed:
+        yield "a source is not Python that this Python reads: statements were matched by their lines"
+
+
+class _Rows:
+    """Turns places into judged rows, counting every verdict."""
+
+    def __init__(self, a: Trace, b: Trace, aligned: Aligned, context: Context, choices: Choices) -> None:
+        self.a, self.b, self.aligned, self.choices = a, b, aligned, choices
+        exact = a.machine.device == b.machine.device and dict(a.versions).get("torch") == dict(b.versions).get("torch")
+        self.judge = RowJudge(context, same_counters=exact)
+        self.counts: Counter[tuple[Aspect, Verdict]] = Counter()
+        self.called: dict[int, list[FramePair]] = {}
+        for pair in aligned.frames:
+            if pair.parent is not None:
+                self.called.setdefault(pair.parent, []).append(pair)
+        matched = [n for n, place in enumerate(aligned.places) if place.a and place.b]
+        self.last_matched = matched[-1] if matched else -1
+        places = aligned.places
+        self.last_execution = {(places[n].frame, _step(places[n]).statement): n for n in matched}
+
+    def judged(self, times: Times) -> Iterator[Row]:
+        """Yield each place as a row with its findings."""
+        for number, place in enumerate(self.aligned.places):
+            function = self._function(place)
+            findings = []
+            for finding in self._findings(number, place):
+                if self.choices.wants(finding, function):
+                    self.counts[finding.aspect, finding.verdict] += 1
+                    if finding.verdict != "same":
+                        findings.append(finding)
+            time = times.findings.get(number)
+            if time is not None and any(fnmatchcase(function, pattern) for pattern in self.choices.ignored):
+                time = replace(time, verdict="not judged", why="ignored")
+            if time is not None:
+                self.counts["time", time.verdict] += 1
+            yield Row(number, place.frame, place.a, place.b, place.edited, tuple(findings), time)
+
+    def _function(self, place: Place) -> str:
+        pair = self.aligned.frames[place.frame]
+        frame = pair.b or pair.a
+        return frame.function if frame else ""
+
+    def _findings(self, number: int, place: Place) -> Iterator[Finding]:
+        if place.a is None or place.b is None:
+            side = "A" if place.b is None else "B"
+            yield absence(side, _step(place), self._why_absent(number, place))
+            return
+        yield from self.judge.findings(place, self._renamed(self.aligned.frames[place.frame]))
+        if self.last_execution.get((place.frame, place.b.statement)) == number:
+            yield from self._executions(place)
+        yield from self._arguments(number)
+
+    def _why_absent(self, number: int, place: Place) -> str | None:
+        """Say why a step that one side lacks says nothing about the lecture."""
+        other, letter = (self.b, "B") if place.b is None else (self.a, "A")
+        if place.beyond_limit:
+            return f"{letter} only counted this execution: it is beyond the limit"
+        if not other.run.complete and number > self.last_matched:
+            return f"{letter} is partial: it ended before"
+        return f"{letter} ran only {other.run.only}" if other.run.only else None
+
+    def _renamed(self, pair: FramePair) -> Mapping[str, str]:
+        matching = self.aligned.matching
+        if matching is None or pair.a is None:
+            return {}
+        return matching.names.get((pair.a.source, pair.a.function), {})
+
+    def _executions(self, place: Place) -> Iterator[Finding]:
+        pair = self.aligned.frames[place.frame]
+        if place.a is None or place.b is None or pair.a is None or pair.b is None:
+            return
+        in_a = self.aligned.executions[0].get((pair.a.frame, place.a.statement), 0)
+        in_b = self.aligned.executions[1].get((pair.b.frame, place.b.statement), 0)
+        cut_short = not (self.a.run.complete and self.b.run.complete) and in_a != in_b
+        if in_a != in_b and not cut_short:
+            yield Finding("steps", "changed", "executions", str(in_a), str(in_b), None, True, abs(in_b - in_a))
+
+    def _arguments(self, number: int) -> Iterator[Finding]:
+        """Compare what functions were called with, at the statement that called them."""
+        for pair in self.called.get(number, ()):
+            if pair.a is None or pair.b is None or not (pair.a.arguments or pair.b.arguments):
+                continue
+            for finding in self.judge.named(pair.a.arguments or [], pair.b.arguments or [], self._renamed(pair)):
+                yield replace(finding, name=f"{pair.b.function}({finding.name})")
+
+
+def _step(place: Place) -> Step:
+    step = place.b or place.a
+    assert step is not None
+    return step

@@ -1,0 +1,197 @@
+"""Findings → the same with the one that explains each, so that a report can lead with what began it.
+
+A leak shows at every step after it, a slow statement in every call around it, a loop that runs longer in
+each statement of its body. Of each such chain one row is the cause: where it began, and innermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from trace_tools.comparing.difference import Finding, FramePair, Row
+
+SHARE = 0.5  # of a call's change that one statement inside it must make up to be its cause
+
+
+def with_causes(rows: Sequence[Row], frames: Sequence[FramePair]) -> list[Row]:
+    """Return the rows with the causes of their findings and times filled in."""
+    found = list(rows)
+    ended = _in_order_of_ending(rows, frames)
+    _repeated(found)
+    _absent(found, frames)
+    _memory(found, ended)
+    _counted(found, ended)
+    _raised(found, ended)
+    _slow(found, frames, ended)
+    return found
+
+
+def _in_order_of_ending(rows: Sequence[Row], frames: Sequence[FramePair]) -> list[int]:
+    """Return the rows' numbers so that a call comes after everything in it."""
+    ended: list[int] = []
+    opened: list[int] = []
+    for row in rows:
+        while opened and frames[rows[opened[-1]].frame].depth >= frames[row.frame].depth:
+            ended.append(opened.pop())
+        opened.append(row.number)
+    return ended + opened[::-1]
+
+
+def _explain(rows: list[Row], number: int, cause: int, which: Callable[[Finding], bool]) -> None:
+    """Set the cause of those of a row's findings that have none yet."""
+    row = rows[number]
+    findings = (replace(f, cause=cause) if which(f) and f.cause is None else f for f in row.findings)
+    rows[number] = replace(row, findings=tuple(findings))
+
+
+def _is(aspect: str, *verdicts: str) -> Callable[[Finding], bool]:
+    return lambda f: f.aspect == aspect and f.verdict in verdicts
+
+
+def _absent(rows: list[Row], frames: Sequence[FramePair]) -> None:
+    """What only one side has inside a call that only it made follows from that call."""
+    one_sided = _is("steps", "only in A", "only in B")
+    for row in rows:
+        parent = frames[row.frame].parent
+        if parent is None or (row.a is not None and row.b is not None):
+            continue
+        caller = rows[parent]
+        if (caller.a is None) == (row.a is None) and (caller.b is None) == (row.b is None):
+            above = next((f.cause for f in caller.findings if one_sided(f)), None)
+            cause = parent if above is None else above
+            _explain(rows, row.number, cause, lambda f: f.aspect in ("steps", "claims", "output"))
+
+
+def _repeated(rows: list[Row]) -> None:
+    """A loop that ran more often says so once; the executions that one side lacks follow from that."""
+    more: dict[tuple[int, int], tuple[int, int]] = {}  # (frame, statement) → by how much, and the row that says so
+    for row in rows:
+        for f in row.findings:
+            if f.aspect == "steps" and f.name == "executions":
+                more[row.frame, row.step.statement] = (int(f.b or 0) - int(f.a or 0), row.number)
+    loops: dict[tuple[int, int], int] = {}  # (frame, statement) → the row of the loop's header
+    for frame, statement in sorted(more):
+        before = (frame, statement - 1)  # of a loop's statements each comes right after the one before
+        same = before in more and more[before][0] == more[frame, statement][0]
+        loops[frame, statement] = loops[before] if same else more[frame, statement][1]
+        if same:
+            _explain(rows, more[frame, statement][1], loops[before], lambda f: f.name == "executions")
+    for row in rows:
+        loop = loops.get((row.frame, row.step.statement))
+        if loop is not None and (row.a is None or row.b is None):
+            _explain(rows, row.number, loop, _is("steps", "only in A", "only in B"))
+
+
+def _memory(rows: list[Row], ended: Sequence[int]) -> None:
+    """Bytes that were there already follow from the row after which they first were."""
+    alive, since = 0.0, 0  # how much more B held, and the row where that began
+    peaks: dict[float, int] = {}  # change → the latest row with that peak
+    for number in ended:
+        row = rows[number]
+        changes = {f.name: _signed(row, f.name) for f in filter(_is("memory", "changed"), row.findings)}
+        peak = changes.get("peak tensor bytes")
+        if peak is not None:
+            inside = peaks.get(peak, -1)
+            if alive and peak == alive:
+                _explain(rows, number, since, lambda f: f.name == "peak tensor bytes")
+            elif inside > number:
+                _explain(rows, number, inside, lambda f: f.name == "peak tensor bytes")
+            else:
+                peaks[peak] = number
+        live = changes.get("live tensor bytes")
+        if live is not None and live == alive:
+            _explain(rows, number, since, lambda f: f.name in ("live tensor bytes", "allocated bytes"))
+        elif live is not None:
+            alive, since = live, number
+        elif _holds_memory(row):
+            alive = 0.0
+
+
+def _signed(row: Row, name: str) -> float:
+    field = {"live tensor bytes": "live_bytes", "peak tensor bytes": "peak_bytes"}.get(name)
+    if field is None or row.a is None or row.b is None or row.a.meters is None or row.b.meters is None:
+        return 0.0
+    return float((getattr(row.b.meters, field) or 0) - (getattr(row.a.meters, field) or 0))
+
+
+def _holds_memory(row: Row) -> bool:
+    """Whether both sides know what was alive after a row."""
+    meters = [step.meters for step in (row.a, row.b) if step is not None]
+    return len(meters) == 2 and all(m is not None and m.live_bytes is not None for m in meters)
+
+
+def _counted(rows: list[Row], ended: Sequence[int]) -> None:
+    """A call does more FLOPs because a statement in it does, or is there at all: the one that adds the most."""
+    work: list[tuple[int, float]] = []  # rows that end before, with their change in FLOPs or bytes
+    for number in ended:
+        row = rows[number]
+        inside = []
+        while work and work[-1][0] > number:
+            inside.append(work.pop())
+        changed = [f for f in row.findings if f.aspect == "flops" and f.verdict == "changed"]
+        if changed and inside:
+            cause = max(inside, key=lambda item: item[1])[0]
+            _explain(rows, number, cause, lambda f: f.aspect == "flops")
+            work.append((cause if cause > number else number, max(size for _, size in inside)))
+            continue
+        if changed:
+            work.append((number, max(f.size for f in changed)))
+        elif (row.a is None or row.b is None) and row.step.meters is not None:
+            work.append((number, float(row.step.meters.flops or row.step.meters.bytes_read or 0)))
+        elif inside:
+            work.append(max(inside, key=lambda item: item[1]))
+
+
+def _raised(rows: list[Row], ended: Sequence[int]) -> None:
+    """An exception that passes through a call began inside it."""
+    began: tuple[int, tuple[str | None, str | None]] | None = None
+    for number in ended:
+        for f in rows[number].findings:
+            if f.verdict == "claim flipped":
+                began = (number, (None, "AssertionError") if rows[number].step.raised else (None, None))
+            elif f.name == "raised" and f.verdict == "changed":
+                if began is not None and began[0] > number and _alike(began[1], (f.a, f.b)):
+                    _explain(rows, number, began[0], lambda f: f.name == "raised")
+                else:
+                    began = (number, (f.a, f.b))
+
+
+def _alike(began: tuple[str | None, str | None], passed: tuple[str | None, str | None]) -> bool:
+    return all(text is None or (other or "").startswith(text) for text, other in zip(began, passed, strict=True))
+
+
+def _slow(rows: list[Row], frames: Sequence[FramePair], ended: Sequence[int]) -> None:
+    """A call takes longer because a statement in it does, in all its executions together, innermost."""
+    calls: dict[int, dict[tuple[int, int], _Group]] = {}  # calling row → what happened in its calls, by statement
+    for number in ended:
+        row = rows[number]
+        inside = max(calls.pop(number, {}).values(), key=lambda group: abs(group.change_ns), default=None)
+        time = row.time
+        change_ns = 0.0 if time is None or time.ratio is None else time.change_ns
+        blamed = None if inside is None else inside.blamed
+        if time is not None and time.matters:
+            explained = inside is not None and inside.change_ns / change_ns >= SHARE if change_ns else False
+            if blamed is not None and explained:
+                rows[number] = replace(row, time=replace(time, cause=blamed))
+            else:
+                blamed = number
+        parent = frames[row.frame].parent
+        if parent is not None:
+            source = frames[row.frame].b or frames[row.frame].a
+            key = (source.source if source else 0, row.step.statement)
+            calls.setdefault(parent, {}).setdefault(key, _Group()).add(change_ns, blamed)
+
+
+@dataclass(slots=True)
+class _Group:
+    """The executions of one statement in the calls that one row made."""
+
+    change_ns: float = 0.0
+    blamed: int | None = None  # the row where most of what was called different is
+    most_ns: float = 0.0
+
+    def add(self, change_ns: float, blamed: int | None) -> None:
+        self.change_ns += change_ns
+        if blamed is not None and abs(change_ns) >= self.most_ns:
+            self.blamed, self.most_ns = blamed, abs(change_ns)

@@ -1,0 +1,191 @@
+"""The command `diff`, for the command line to add: `main.add_command(diff_command)`.
+
+Exit codes: 0 no difference that matters, or none of those named by --fail-on; 1 one; 2 bad usage or bad input.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from trace_tools.comparing.difference import ASPECTS, Aspect, Difference
+from trace_tools.errors import UsageError
+
+WIDTH = 120  # of a terminal report that goes to a file
+
+
+@click.command("diff", context_settings={"max_content_width": 100})
+@click.argument("traces", nargs=-1, metavar="A B")
+@click.option("--format", "style", type=click.Choice(["terminal", "md", "html", "json"]), default="terminal")
+@click.option("--only", multiple=True, metavar="ASPECT,…", help=f"Compare only these: {', '.join(ASPECTS)}.")
+@click.option("--ignore", multiple=True, metavar="WHAT,…", help="Leave out aspects, expressions, functions (*).")
+@click.option("--tolerance", multiple=True, metavar="[DTYPE=]REL", help="Wider than torch.testing's.")
+@click.option("--fail-on", multiple=True, metavar="ASPECT,…", help="Exit with 1 for these only; 'none' for nothing.")
+@click.option("--all", "everything", is_flag=True, help="Everything that differs, not only what matters.")
+@click.option("--force", is_flag=True, help="Compare lectures that have nothing to do with each other.")
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file.")
+@click.option("--textconv", type=click.Path(path_type=Path), metavar="TRACE", help="Print one trace as text, for git.")
+@click.option("--setup-git", is_flag=True, help="Make this clone's `git diff` show traces as text.")
+@click.pass_context
+def diff_command(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
+    """Say what differs between trace A and trace B, and whether it matters.
+
+    A and B are trace files, folders with a trace.yaml in them, or REV:path as `git show` takes it.
+    """
+    from trace_tools.comparing import textconv
+
+    if options["textconv"] is not None:
+        click.echo(textconv.convert(options["textconv"]), nl=False)
+        return
+    if options["setup_git"]:
+        click.echo(textconv.set_up())
+        return
+    if len(traces) != 2:
+        raise click.UsageError(f"expected two traces, A and B; found {len(traces)}")
+    fail_on = _aspects(options["fail_on"], "--fail-on")
+    with _collector_paused():
+        difference = _compared(traces, options)
+        _write(difference, options["style"], options["out"], everything=options["everything"])
+    ctx.exit(1 if fails(difference, fail_on) else 0)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python's cycle collector from walking two large traces again and again: it takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _compared(traces: tuple[str, ...], options: dict[str, Any]) -> Difference:
+    from trace_tools.comparing.between import Choices, difference_between
+    from trace_tools.comparing.revisions import open_side
+    from trace_tools.comparing.tolerance import Tolerances
+
+    ignored = _split(options["ignore"])
+    only = _aspects(options["only"], "--only") or frozenset(ASPECTS)
+    choices = Choices(
+        aspects=only - frozenset(ignored),
+        ignored=tuple(word for word in ignored if word not in ASPECTS),
+        tolerances=Tolerances.parse(options["tolerance"]),
+        force=options["force"],
+    )
+    if not choices.aspects:
+        raise UsageError("nothing is left to compare: --ignore leaves out all that --only names")
+    if options["out"] is not None:
+        for trace in traces:
+            if Path(trace).exists() and options["out"].resolve() in (Path(trace).resolve(), Path(trace, "trace.yaml")):
+                raise UsageError(f"{options['out']}: is one of the traces; the report would replace it")
+    a, b = (open_side(trace) for trace in traces)
+    return difference_between(a, b, choices)
+
+
+def fails(difference: Difference, fail_on: Iterable[Aspect] | None) -> bool:
+    """Whether the difference makes the exit code 1: anything that matters, or, if named, an aspect that does."""
+    if fail_on is None:
+        return difference.matters
+    wanted = frozenset(fail_on)
+    for row in difference.rows:
+        if "time" in wanted and row.time is not None and row.time.matters:
+            return True
+        if any(f.aspect in wanted and (f.matters or f.aspect == "output") for f in row.findings):
+            return True
+    return False
+
+
+def _split(texts: Iterable[str]) -> list[str]:
+    return [word.strip() for text in texts for word in text.split(",") if word.strip()]
+
+
+def _aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
+    """Read the aspects an option names; None when it was not given."""
+    words = _split(texts)
+    if not words:
+        return None
+    if option == "--fail-on" and words == ["none"]:
+        return frozenset()
+    found: set[Aspect] = set()
+    for word in words:
+        known = next((aspect for aspect in ASPECTS if aspect == word), None)
+        if known is None:
+            raise UsageError(f"{option} {word[:40]}: expected some of {', '.join(ASPECTS)}")
+        found.add(known)
+    return frozenset(found)
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+def _write(difference: Difference, style: str, out: Path | None, *, everything: bool) -> None:
+    if style == "terminal" and out is None:
+        from trace_tools.comparing.terminal import print_report
+
+        print_report(difference, Console(highlight=False), everything=everything)
+        return
+    report = _REPORTS[style](difference, everything)
+    if out is None:
+        click.echo(report, nl=False)
+    else:
+        _replace(out, report)
+
+
+def _terminal(difference: Difference, everything: bool) -> str:
+    from trace_tools.comparing.terminal import print_report
+
+    text = StringIO()
+    print_report(difference, Console(file=text, width=WIDTH, highlight=False), everything=everything)
+    return text.getvalue()
+
+
+def _markdown(difference: Difference, everything: bool) -> str:
+    from trace_tools.comparing.report_markdown import difference_markdown
+
+    return difference_markdown(difference)
+
+
+def _html(difference: Difference, everything: bool) -> str:
+    from trace_tools.comparing.report_html import difference_html
+
+    return difference_html(difference)
+
+
+def _json(difference: Difference, everything: bool) -> str:
+    from trace_tools.comparing.report_json import difference_json
+
+    return difference_json(difference)
+
+
+_REPORTS: dict[str, Callable[[Difference, bool], str]] = {
+    "terminal": _terminal,
+    "md": _markdown,
+    "html": _html,
+    "json": _json,
+}
+
+
+def _replace(out: Path, text: str) -> None:
+    """Write a report in one rename; raise `UsageError` when it can't be written."""
+    new = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+    try:
+        try:
+            new.write_text(text, encoding="utf-8")
+            os.replace(new, out)
+        except BaseException:
+            with suppress(OSError):
+                new.unlink()
+            raise
+    except OSError as error:
+        raise UsageError(f"{out}: can't be written: {error.strerror or error}") from None

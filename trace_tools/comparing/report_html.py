@@ -1,0 +1,198 @@
+"""A difference → an HTML page that needs nothing but itself: what matters, figures, both sides along the lecture.
+
+difference_html(difference, home="../index.html")     "<!doctype html>…"
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from markupsafe import Markup
+
+from trace_tools.comparing import charts
+from trace_tools.comparing.along import Along, Passage, Place, along, aspects
+from trace_tools.comparing.difference import ASPECTS, Difference, Row, Side
+from trace_tools.comparing.entries import headline
+from trace_tools.comparing.matching import KeyedStep
+from trace_tools.comparing.measured import Measured, measured
+from trace_tools.comparing.page import Home, render
+from trace_tools.comparing.report_text import change_text, code_of, how_judged, leading, notes, shown_lines, side_text
+from trace_tools.comparing.roofs import has_place, roof_of
+from trace_tools.rendering import formats
+from trace_tools.rendering.highlight import highlighted
+from trace_tools.schema import Step
+
+POINTS = 1_500  # of a memory timeline
+LEADING = 12  # entries of an aspect before the rest is folded
+
+
+def difference_html(difference: Difference, home: str | None = None) -> str:
+    """Return the page; `home` is the index of the site it belongs to."""
+    laid = along(difference)
+    return render(
+        "diff.html.j2",
+        page=Home(home or "#text"),
+        difference=difference,
+        view=_View(difference, laid, code_of(difference), *map(_highlighted, (difference.a, difference.b))),
+        sections=laid.sections,
+        left_out=laid.left_out,
+        headline=headline(difference),
+        sides=[("A", difference.a, side_text(difference.a)), ("B", difference.b, side_text(difference.b))],
+        notes=notes(difference),
+        leading=leading(difference),
+        few=LEADING,
+        figures=figures_of(difference),
+        judged=list(how_judged(difference)),
+        aspects=ASPECTS,
+        change=change_text,
+    )
+
+
+def _highlighted(side: Side) -> list[tuple[str, ...]]:
+    """Return each source's lines as highlighted HTML."""
+    return [_html(lines) for lines in shown_lines(side)]
+
+
+@lru_cache(maxsize=8)
+def _html(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return highlighted(lines)
+
+
+@dataclass(frozen=True)
+class _View:
+    """What the template asks about the difference along the lecture."""
+
+    difference: Difference
+    laid: Along
+    line: Callable[[int], str]
+    a_code: Sequence[tuple[str, ...]]
+    b_code: Sequence[tuple[str, ...]]
+
+    def code(self, passage: Passage, place: Place) -> list[tuple[str, int, Markup]]:
+        """Return a statement's lines as (mark, number, HTML): one where both sides read the same, else A's and B's."""
+        a, b = (self._line(side, passage, place) for side in ("A", "B"))
+        if place.edited and a is not None and b is not None:
+            return [("−", *a), ("+", *b)]
+        mark = "+" if a is None else "−" if b is None else ""
+        found = b if b is not None else a
+        return [] if found is None else [(mark, *found)]
+
+    def _line(self, side: str, passage: Passage, place: Place) -> tuple[int, Markup] | None:
+        number = place.a_line if side == "A" else place.b_line
+        source = passage.sources[0 if side == "A" else 1]
+        code = self.a_code if side == "A" else self.b_code
+        if number is None or source is None or number > len(code[source]):
+            return None
+        return number, Markup(code[source][number - 1].replace("\t", "    ").lstrip(" "))
+
+    def shows(self, row: int) -> bool:
+        """Whether a row is on the page, so that a link to it leads somewhere."""
+        return row in self.laid.rows
+
+    def aspects(self, place: Place) -> str:
+        """Return the aspects in which something differs at a statement."""
+        return aspects(o for execution in place.executions for o in execution.observed)
+
+    def is_gain(self, place: Place) -> bool:
+        """Whether all that matters at a statement is that it got faster."""
+        verdicts = {o.verdict for execution in place.executions for o in execution.observed if o.level == 2}
+        return verdicts == {"faster"}
+
+    def title(self, function: str) -> str:
+        """Return the first line of a function's docstring, as B has it; "" when there is none."""
+        return _titles(self.difference.b).get(function, "")
+
+    def name(self, frame: int) -> str:
+        """Return the name of the function a frame ran."""
+        pair = self.difference.frames[frame]
+        found = pair.b or pair.a
+        return "" if found is None else formats.one_line(found.function, 60)
+
+
+def _titles(side: Side) -> dict[str, str]:
+    """Return the first line of the docstring of each function at the top of a lecture."""
+    try:
+        tree = ast.parse(side.trace.sources[0].text) if side.trace.sources else ast.Module([], [])
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    docs = {n.name: ast.get_docstring(n) for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    return {name: text.splitlines()[0] for name, text in docs.items() if text and text.strip()}
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def figures_of(difference: Difference) -> list[tuple[str, Markup]]:
+    """Return the figures that there are numbers for: (title, SVG)."""
+    names = _labels(difference)
+    drawn = [
+        (
+            f"Times of {names[1]} relative to {names[0]}, with 95% intervals: right of the line is slower",
+            charts.time_ratios(_ratios(difference), "times", names),
+        ),
+        ("Both rooflines, and the annotated steps under them", charts.rooflines(_roofs(difference), "roofs")),
+        ("Tensor bytes alive after each matched step", charts.memory_lines(_memory(difference), "memory")),
+    ]
+    return [(title, Markup(svg)) for title, svg in drawn if svg is not None]
+
+
+def _labels(difference: Difference) -> tuple[str, str]:
+    return tuple(f"{letter} {s.label}" for letter, s in (("A", difference.a), ("B", difference.b)))  # type: ignore[return-value]
+
+
+def _ratios(difference: Difference) -> list[charts.TimeRatio]:
+    """Return the times that say most: called different, else those of the longest annotated steps; slowest first."""
+    timed = [(row, row.time) for row in difference.rows if row.time is not None and row.time.ratio]
+    timed = [(row, time) for row, time in timed if time.matters or row.step.annotated]
+    timed.sort(key=lambda item: (not item[1].matters, -max(item[1].a_ns, item[1].b_ns)))
+    chosen = sorted(timed[: charts.RATIOS], key=lambda item: -(item[1].ratio or 1.0))
+    code = code_of(difference)
+    return [
+        charts.TimeRatio(_named(row, code(row.number)), time.ratio or 1.0, time.interval)
+        for row, time in chosen
+        if math.isfinite(time.ratio or 1.0)
+    ]
+
+
+def _named(row: Row, code: str) -> str:
+    execution = f" ({row.step.execution})" if row.step.execution > 1 else ""
+    return f"{row.step.line}{execution}  {formats.one_line(code, 44)}"
+
+
+def _roofs(difference: Difference) -> list[charts.Roof]:
+    names = _labels(difference)
+    pairs = [(row.a, row.b) for row in difference.rows if row.a is not None and row.b is not None]
+    sides = ((difference.a, [a for a, _ in pairs]), (difference.b, [b for _, b in pairs]))
+    return [
+        roof_of(name, side.trace.machine, _points(side, steps))
+        for name, (side, steps) in zip(names, sides, strict=True)
+    ]
+
+
+def _points(side: Side, steps: Sequence[Step]) -> list[Measured]:
+    found = (measured(KeyedStep(step, "", "", section=False), side.trace.machine) for step in steps if step.annotated)
+    return [m for m in found if has_place(m)]
+
+
+def _memory(difference: Difference) -> list[tuple[str, list[int | None]]]:
+    """Return live bytes along the rows that call nothing (what called ends after what it called)."""
+    callers = {pair.parent for pair in difference.frames}
+    rows = [row for row in difference.rows if row.number not in callers and (_live(row.a) or _live(row.b)) is not None]
+    stride = max(1, math.ceil(len(rows) / POINTS))
+    names = _labels(difference)
+    sides = ([_live(row.a) for row in rows], [_live(row.b) for row in rows])
+    return [(name, _thinned(sizes, stride)) for name, sizes in zip(names, sides, strict=True)]
+
+
+def _live(step: Step | None) -> int | None:
+    return step.meters.live_bytes if step is not None and step.meters is not None else None
+
+
+def _thinned(sizes: Sequence[int | None], stride: int) -> list[int | None]:
+    """Keep the largest of each `stride` sizes."""
+    groups = [[s for s in sizes[at : at + stride] if s is not None] for at in range(0, len(sizes), stride)]
+    return [max(group, default=None) for group in groups]

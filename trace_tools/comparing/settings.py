@@ -1,0 +1,115 @@
+"""What was not the same before the lecture began, and what a reader of times should know about the runs.
+
+settings_of(a, b)   # (Setting("version", "torch", "2.12.0", "2.13.0"), Setting("setting", "seed", "0", "1"))
+notes_of(side_a)    # ("A is partial: killed by SIGKILL", "A, pass 2: load average 2.2 on 2 cores …")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trace_tools.comparing.difference import Setting, Side
+from trace_tools.comparing.subsequence import common
+from trace_tools.rendering import formats
+from trace_tools.schema import Machine, Run, Trace
+
+RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")
+MACHINE = ("name", "device", "cpu", "cores", "threads", "multiprocessors", "compute_capability", "memory_bytes")
+INSTALLED = ("driver", "cuda", "tf32", "ram_bytes", "l2_bytes", "os")
+IDENTITY = ("name", "device", "cpu", "cores", "multiprocessors", "memory_bytes")
+LONGEST = 120
+
+_NUMBER = re.compile(r"[0-9.]+")
+
+
+def is_same_machine(a: Machine, b: Machine) -> bool:
+    """Whether two descriptions can be of one machine: times on it can then be judged."""
+    return all(getattr(a, name) == getattr(b, name) for name in IDENTITY)
+
+
+def settings_of(a: Trace, b: Trace) -> tuple[Setting, ...]:
+    """Return what differs of settings, versions, machine and source, in the order of how much it explains."""
+    return (*_run(a, b), *_versions(a, b), *_machine(a, b), *_sources(a, b))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else formats.one_line(str(value), LONGEST)
+
+
+def _run(a: Trace, b: Trace) -> Iterator[Setting]:
+    for name in RUN:
+        x, y = getattr(a.run, name), getattr(b.run, name)
+        if x != y:
+            yield Setting("setting", name, _text(x), _text(y))
+
+
+def _versions(a: Trace, b: Trace) -> Iterator[Setting]:
+    in_a, in_b = dict(a.versions), dict(b.versions)
+    for name in {**in_a, **in_b}:
+        if in_a.get(name) != in_b.get(name):
+            yield Setting("version", formats.one_line(name, 60), _text(in_a.get(name)), _text(in_b.get(name)))
+
+
+def _machine(a: Trace, b: Trace) -> Iterator[Setting]:
+    for name in (*MACHINE, *INSTALLED):
+        x, y = getattr(a.machine, name), getattr(b.machine, name)
+        if x != y:
+            sizes = name.endswith("_bytes")
+            shown = [formats.byte_size(v) if sizes and v is not None else _text(v) for v in (x, y)]
+            yield Setting("machine", name.removesuffix("_bytes"), *shown)
+    peaks_a = {p.name: p for p in a.machine.peaks if not p.measured}
+    peaks_b = {p.name: p for p in b.machine.peaks if not p.measured}
+    for name in {**peaks_a, **peaks_b}:
+        rates = [None if (p := of.get(name)) is None else p.per_second for of in (peaks_a, peaks_b)]
+        if rates[0] != rates[1]:
+            unit = "B/s" if name == "memory" else "FLOP/s"
+            rate = [None if r is None else formats.quantity(r, unit) for r in rates]
+            yield Setting("machine", f"{formats.one_line(name, 40)} peak", *rate)
+
+
+def _sources(a: Trace, b: Trace) -> Iterator[Setting]:
+    in_a, in_b = ({s.path: s.text for s in trace.sources} for trace in (a, b))
+    for path in {**in_a, **in_b}:
+        if in_a.get(path) != in_b.get(path):
+            yield Setting("source", _text(path) or "", *_lines(in_a.get(path), in_b.get(path)))
+    if a.run.commit != b.run.commit:
+        yield Setting("source", "commit", _text(a.run.commit), _text(b.run.commit))
+
+
+def _lines(a: str | None, b: str | None) -> tuple[str | None, str | None]:
+    """Say how many lines a source has on each side, and how many are not in the other."""
+    if a is None or b is None:
+        return (None if a is None else "there"), (None if b is None else "there")
+    in_a, in_b = a.splitlines(), b.splitlines()
+    kept = len(common(in_a, in_b))
+    return (
+        f"{len(in_a):,} lines, {len(in_a) - kept:,} only here",
+        f"{len(in_b):,} lines, {len(in_b) - kept:,} only here",
+    )
+
+
+def notes_of(side: Side, letter: str) -> Iterator[str]:
+    """Yield what a reader should know of how one of the traces was made."""
+    run = side.trace.run
+    if not run.complete:
+        yield f"{letter} is partial: {formats.one_line(run.ended, LONGEST)}"
+    for note in side.notes:
+        yield f"{letter}: {formats.one_line(note, LONGEST)}"
+    for process in run.processes:
+        if process.why_no_warm:
+            yield f"{letter}, {_text(process.name)}: no warm run: {_text(process.why_no_warm)}"
+    yield from _noted(run, letter)
+    for dropped in run.dropped[:5]:
+        yield f"{letter} lost: {_text(dropped)}"
+
+
+def _noted(run: Run, letter: str) -> Iterator[str]:
+    """Yield what was noted of the machine during the processes, alike notes once."""
+    alike: dict[str, list[str]] = {}
+    for process in run.processes:
+        for note in process.notes or ():
+            alike.setdefault(_NUMBER.sub("", note), []).append(f"{_text(process.name)}: {_text(note)}")
+    for notes in alike.values():
+        more = f" (and {len(notes) - 1} more like it)" if len(notes) > 1 else ""
+        yield f"{letter}, {notes[0]}{more}"
