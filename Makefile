@@ -1,6 +1,8 @@
 # make trace    run lecture.py on this machine, write rendered/<machine>/trace.yaml, render its pages
 # make test     run the tests
-# Both set up .venv first, if it is missing or stale. With a Python that already has what is needed,
+# make diff     A=cpu B=nvidia-h200: what differs between two traces, and whether it matters
+# make compare  all traces side by side
+# Each sets up .venv first, if it is missing or stale. With a Python that already has what is needed,
 # and no network: make trace PYTHON=python3 VENV=none
 
 PYTHON ?= python3
@@ -9,6 +11,8 @@ DEVICE ?=
 PASSES ?= 3
 LECTURE ?= lecture.py
 ARGS ?=
+A ?= cpu
+B ?= nvidia-h200
 TORCH := 2.13.0
 
 ifeq ($(VENV),none)
@@ -21,7 +25,7 @@ READY := $(VENV)/.ready
 $(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY))
 endif
 
-.PHONY: trace test render check golden bench inert clean
+.PHONY: trace test render diff compare check bench inert clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
@@ -32,14 +36,16 @@ test: $(READY)
 render: $(READY)
 	$(RUN) -m trace_tools render rendered/*/trace.yaml
 
+diff: $(READY)
+	$(RUN) -m trace_tools diff rendered/$(A) rendered/$(B) $(ARGS)
+
+compare: $(READY)
+	$(RUN) -m trace_tools compare rendered/*/trace.yaml $(ARGS)
+
 check: $(READY)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-
-golden: $(READY)
-	UPDATE_GOLDEN=1 $(RUN) -m pytest tests $(ARGS)
-	git diff --stat tests
 
 bench: $(READY) $(if $(READY),$(VENV)/.ready-bench)
 	$(RUN) -m tests.bench $(ARGS)

@@ -2,11 +2,13 @@
 
     python -m trace_tools trace lecture.py        run it, write rendered/<machine>/trace.yaml and its pages
     python -m trace_tools render TRACE.yaml…      make the pages again, with the lecture's prose as it is now
+    python -m trace_tools diff A.yaml B.yaml      what changed, and whether it matters
+    python -m trace_tools compare TRACE.yaml…     many machines side by side
     python -m trace_tools validate TRACE.yaml
     python -m trace_tools recover DIR             the journals of a killed run → DIR/<machine>/partial/
 
-Exit codes: 0 done; 1 a failed claim, an expression that could not be evaluated, or a lecture that
-raised; 2 bad usage or bad input.
+Exit codes: 0 done (diff: no difference that matters); 1 a difference, a failed claim, an expression that
+could not be evaluated, or a lecture that raised; 2 bad usage or bad input.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import Any
 
 import click
 
+from trace_tools.comparing.commands import diff_command
+from trace_tools.comparing.compare_command import compare
 from trace_tools.errors import TraceToolsError
 from trace_tools.schema import Step, Trace
 from trace_tools.summary import problems, where_time_went
@@ -37,6 +41,10 @@ class OneLineErrors(click.Group):
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def main() -> None:
     """Trace an executable lecture, and render what it did."""
+
+
+main.add_command(diff_command)
+main.add_command(compare)
 
 
 @main.command()
