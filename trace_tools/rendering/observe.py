@@ -58,7 +58,8 @@ def rates_of(step: Step, timing: Timing | None, machine: Machine) -> tuple[Rate,
         return ()
     moved = (meters.bytes_read or 0) + (meters.bytes_written or 0)
     found = []
-    if meters.flops:
+    on_meta = moved == 0 and meters.bytes_read is not None  # counted, and computed nowhere
+    if meters.flops and not on_meta:
         found.append(_rate("FLOP/s", meters.flops / seconds, _compute_roof(step, machine), machine))
     if moved:
         found.append(_rate("B/s", moved / seconds, "memory", machine))
