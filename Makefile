@@ -25,13 +25,14 @@ READY := $(VENV)/.ready
 $(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY))
 endif
 
-.PHONY: trace test render diff compare check bench inert clean
+.PHONY: trace test render diff compare check bench inert mutate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
+# One thread each: two workers whose threads wait for each other take many times as long.
 test: $(READY)
-	$(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && echo -n 2) $(ARGS)
+	OMP_NUM_THREADS=1 $(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && echo -n 2) $(ARGS)
 
 render: $(READY)
 	$(RUN) -m trace_tools render rendered/*/trace.yaml
@@ -52,6 +53,9 @@ bench: $(READY) $(if $(READY),$(VENV)/.ready-bench)
 
 inert: $(READY)
 	$(RUN) -m tests.inert $(ARGS)
+
+mutate: $(READY)
+	$(RUN) -m tests.mutate $(ARGS)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

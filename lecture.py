@@ -13,25 +13,46 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+import pickle
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial, wraps
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
+import numpy as np
 import torch
+from einops import EinopsError, einsum, rearrange, reduce
+from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor, nn, optim
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from trace_tools import count, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
 from trace_tools.drawings import (
     draw_batched_matmul,
     draw_bits,
+    draw_chain,
     draw_memories,
     draw_road_map,
+    draw_roofline,
     draw_storage,
     draw_views,
 )
+from trace_tools.machines.known_machines import known_machine
+from trace_tools.metering.timeline import bytes_alive
 
 # Datasheet figures of the GPU that the napkins assume (NVIDIA H100 Tensor Core GPU Datasheet, SXM).
 H100_SPARSE_BF16 = 1979e12  # FLOP/s, with 2:4 sparsity: half of every four weights are zero
@@ -39,6 +60,8 @@ H100_FP32 = 67e12  # FLOP/s, without tensor cores
 H100_MEMORY = 80e9  # bytes
 
 SECONDS_PER_DAY = 60 * 60 * 24
+
+BRIEFLY: dict[str, Any] = {"repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2}  # measure(f, **BRIEFLY)
 
 REFERENCES = {
     "attention": {
@@ -164,6 +187,188 @@ REFERENCES = {
         "authors": "Edward Z. Yang",
         "date": "2019",
     },
+    "einops": {
+        "url": "https://openreview.net/forum?id=oapKSVM2bcj",
+        "title": "Einops: Clear and Reliable Tensor Manipulations with Einstein-like Notation",
+        "authors": "Alex Rogozhnikov",
+        "date": "2022",
+    },
+    "jaxtyping": {
+        "url": "https://docs.kidger.site/jaxtyping/",
+        "title": "jaxtyping: type annotations and runtime checking for shape and dtype",
+        "authors": "Patrick Kidger",
+    },
+    "gpt-4 compute": {
+        "url": "https://epoch.ai/data-insights/models-over-1e25-flop",
+        "title": "Over 20 AI models have been trained at the scale of GPT-4",
+        "authors": "Epoch AI",
+        "date": "2025",
+    },
+    "executive order": {
+        "url": "https://www.federalregister.gov/documents/2023/11/01/2023-24283/safe-secure-and-trustworthy-development-and-use-of-artificial-intelligence",
+        "title": "Executive Order 14110: Safe, Secure, and Trustworthy Development and Use of Artificial Intelligence",
+        "date": "2023, revoked in 2025",
+    },
+    "palm": {
+        "url": "https://arxiv.org/abs/2204.02311",
+        "title": "PaLM: Scaling Language Modeling with Pathways",
+        "authors": "Chowdhery et al.",
+        "date": "2022",
+        "description": "MFU and HFU were defined here, in appendix B.",
+    },
+    "matmul guide": {
+        "url": "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html",
+        "title": "Matrix Multiplication Background User's Guide",
+        "authors": "NVIDIA",
+    },
+    "roofline": {
+        "url": "https://dl.acm.org/doi/10.1145/1498765.1498785",
+        "title": "Roofline: An Insightful Visual Performance Model for Multicore Architectures",
+        "authors": "Williams, Waterman and Patterson",
+        "date": "2009",
+    },
+    "brrr": {
+        "url": "https://horace.io/brrr_intro.html",
+        "title": "Making Deep Learning Go Brrrr From First Principles",
+        "authors": "Horace He",
+        "date": "2022",
+    },
+    "scaling book": {
+        "url": "https://jax-ml.github.io/scaling-book/",
+        "title": "How to Scale Your Model",
+        "authors": "Austin et al.",
+        "date": "2025",
+    },
+    "h200": {
+        "url": "https://www.nvidia.com/en-us/data-center/h200/",
+        "title": "NVIDIA H200 Tensor Core GPU",
+        "authors": "NVIDIA",
+    },
+    "a100": {
+        "url": "https://www.nvidia.com/en-us/data-center/a100/",
+        "title": "NVIDIA A100 Tensor Core GPU",
+        "authors": "NVIDIA",
+    },
+    "autograd": {
+        "url": "https://docs.pytorch.org/docs/stable/notes/autograd.html",
+        "title": "Autograd mechanics",
+        "authors": "PyTorch documentation",
+    },
+    "glorot": {
+        "url": "https://proceedings.mlr.press/v9/glorot10a.html",
+        "title": "Understanding the difficulty of training deep feedforward neural networks",
+        "authors": "Glorot and Bengio",
+        "date": "2010",
+    },
+    "he": {
+        "url": "https://arxiv.org/abs/1502.01852",
+        "title": "Delving Deep into Rectifiers: Surpassing Human-Level Performance on ImageNet Classification",
+        "authors": "He et al.",
+        "date": "2015",
+    },
+    "reproducibility": {
+        "url": "https://docs.pytorch.org/docs/stable/notes/randomness.html",
+        "title": "Reproducibility",
+        "authors": "PyTorch documentation",
+    },
+    "llama": {
+        "url": "https://arxiv.org/abs/2302.13971",
+        "title": "LLaMA: Open and Efficient Foundation Language Models",
+        "authors": "Touvron et al.",
+        "date": "2023",
+    },
+    "pinned memory": {
+        "url": "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
+        "title": "A guide on good usage of non_blocking and pin_memory() in PyTorch",
+        "authors": "PyTorch tutorials",
+    },
+    "adagrad": {
+        "url": "https://jmlr.org/papers/v12/duchi11a.html",
+        "title": "Adaptive Subgradient Methods for Online Learning and Stochastic Optimization",
+        "authors": "Duchi, Hazan and Singer",
+        "date": "2011",
+    },
+    "rmsprop": {
+        "url": "https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf",
+        "title": "Neural Networks for Machine Learning, lecture 6",
+        "authors": "Hinton, Srivastava and Swersky",
+        "date": "2012",
+    },
+    "adam": {
+        "url": "https://arxiv.org/abs/1412.6980",
+        "title": "Adam: A Method for Stochastic Optimization",
+        "authors": "Kingma and Ba",
+        "date": "2014",
+    },
+    "selective recomputation": {
+        "url": "https://arxiv.org/abs/2205.05198",
+        "title": "Reducing Activation Recomputation in Large Transformer Models",
+        "authors": "Korthikanti et al.",
+        "date": "2022",
+    },
+    "flash attention": {
+        "url": "https://arxiv.org/abs/2205.14135",
+        "title": "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness",
+        "authors": "Dao et al.",
+        "date": "2022",
+    },
+    "sublinear": {
+        "url": "https://arxiv.org/abs/1604.06174",
+        "title": "Training Deep Nets with Sublinear Memory Cost",
+        "authors": "Chen et al.",
+        "date": "2016",
+    },
+    "lora": {
+        "url": "https://arxiv.org/abs/2106.09685",
+        "title": "LoRA: Low-Rank Adaptation of Large Language Models",
+        "authors": "Hu et al.",
+        "date": "2021",
+    },
+    "ultra-scale": {
+        "url": "https://huggingface.co/spaces/nanotron/ultrascale-playbook",
+        "title": "The Ultra-Scale Playbook: Training LLMs on GPU Clusters",
+        "authors": "Hugging Face",
+        "date": "2025",
+    },
+    "weights only": {
+        "url": "https://docs.pytorch.org/docs/stable/notes/serialization.html",
+        "title": "Serialization semantics: torch.load with weights_only=True",
+        "authors": "PyTorch",
+    },
+    "young": {
+        "url": "https://doi.org/10.1145/361147.361115",
+        "title": "A first order approximation to the optimum checkpoint interval",
+        "authors": "John W. Young",
+        "date": "1974",
+    },
+    "fp8-lm": {
+        "url": "https://arxiv.org/abs/2310.18313",
+        "title": "FP8-LM: Training FP8 Large Language Models",
+        "authors": "Peng et al.",
+        "date": "2023",
+    },
+    "deepseek-v3": {
+        "url": "https://arxiv.org/abs/2412.19437",
+        "title": "DeepSeek-V3 Technical Report",
+        "authors": "DeepSeek-AI",
+        "date": "2024",
+    },
+    "nvfp4 training": {
+        "url": "https://arxiv.org/abs/2509.25149",
+        "title": "Pretraining Large Language Models with NVFP4",
+        "authors": "NVIDIA",
+        "date": "2025",
+    },
+    "transformer engine": {
+        "url": "https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/",
+        "title": "Transformer Engine documentation",
+        "authors": "NVIDIA",
+    },
+    "amp": {
+        "url": "https://docs.pytorch.org/docs/stable/amp.html",
+        "title": "Automatic Mixed Precision package: torch.amp",
+        "authors": "PyTorch",
+    },
 }
 
 
@@ -172,6 +377,19 @@ def main() -> None:
     napkin_math()
     memory_accounting()
     tensors_from_the_inside()
+    einops_and_jaxtyping()
+    compute_accounting()
+    arithmetic_intensity()
+    gradients()
+    models()
+    randomness_and_data()
+    optimizers()
+    memory_of_a_training_step()
+    using_less_memory()
+    training_loop()
+    saving_and_resuming()
+    mixed_precision()
+    summary()
 
 
 def device() -> str:
@@ -181,16 +399,57 @@ def device() -> str:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a thing must be to be measured on this machine, in bytes."""
+    """How large a thing must be to be measured on this machine."""
 
     streamed_bytes: int  # far more than the caches hold
+    matmul_side: int  # of a square matmul that compute limits by far
+    half_matmul_side: int  # the same in fp16, for which most CPUs have no instructions
+    model_width: int  # of the deep model whose step is timed
+    model_batch: int  # its rows
+    token_file_bytes: int  # of the tokens written to disk
+    optimizer_width: int  # of the 8 square layers whose step is timed
+    activation_rows: int  # of a batch whose activations outweigh a small model
+    loop_width: int  # of the model whose training loop is timed
+    loop_rows: int  # its batch
+    saved_parameters: int  # enough for a file whose writing can be timed
+    step_width: int  # of the layers whose training steps are compared
+    step_batch: int  # rows of such a step
 
 
 def sizes() -> Sizes:
     """Choose every size that depends on the machine, here and nowhere else."""
     if device() == "cuda":
-        return Sizes(streamed_bytes=2**30)
-    return Sizes(streamed_bytes=2**27)
+        step_side = 8192 if torch.cuda.get_device_properties(0).total_memory > 40e9 else 4096
+        return Sizes(
+            streamed_bytes=2**30,
+            matmul_side=8192,
+            half_matmul_side=8192,
+            model_width=8192,
+            model_batch=8192,
+            token_file_bytes=2**28,
+            optimizer_width=4096,
+            activation_rows=2**19,
+            loop_width=8192,
+            loop_rows=16384,
+            saved_parameters=2**24,
+            step_width=step_side,
+            step_batch=step_side,
+        )
+    return Sizes(
+        streamed_bytes=2**27,
+        matmul_side=1024,
+        half_matmul_side=128,
+        model_width=512,
+        model_batch=256,
+        token_file_bytes=2**26,
+        optimizer_width=512,
+        activation_rows=512,
+        loop_width=512,
+        loop_rows=256,
+        saved_parameters=2**18,
+        step_width=512,
+        step_batch=256,
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -1508,6 +1767,5169 @@ def matrix_multiplication() -> None:
     query, key = torch.randn(2, batch, heads, sequence, width)  # (B, H, S, D/H) each
     scores = query @ key.transpose(-2, -1)  # (B, H, S, S) @inspect scores.shape
     assert scores.shape == (batch, heads, sequence, sequence)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 4 einops and jaxtyping
+
+
+def einops_and_jaxtyping() -> None:
+    """einops and jaxtyping"""
+    text(
+        "Accounting starts with knowing which dimension is which. PyTorch knows dimensions by position; people know "
+        "them by name. Two libraries let the code say the name: **jaxtyping** where a tensor arrives, **einops** where "
+        "it is rearranged."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    dimensions_by_position()
+    shapes_as_documentation()
+    shapes_enforced()
+    einsum_by_name()
+    reduce_by_name()
+    rearrange_by_name()
+    a_matrix_for_each_head()
+
+
+def dimensions_by_position() -> None:
+    """Which one was -2?"""
+    text("A line that is in every attention layer: each query of a sequence against each key of it.")
+    x = torch.randn(2, 4, 8)  # (batch, sequence, hidden)
+    scores = x @ x.transpose(-2, -1)  # (batch, sequence, sequence) @inspect scores.shape
+    assert scores.shape == (2, 4, 4)
+    text(
+        "One day the hidden dimension is split over heads. The line still runs, on other dimensions: -2 is now the "
+        "heads, and each token's heads are multiplied with each other."
+    )
+    split = x.view(2, 4, 4, 2)  # (batch, sequence, heads, width)
+    wrong = split @ split.transpose(-2, -1)  # @inspect wrong.shape
+    right = split.transpose(1, 2) @ split.transpose(1, 2).transpose(-2, -1)  # (batch, heads, sequence, sequence)
+    assert wrong.shape == right.shape == (2, 4, 4, 4)
+    assert not torch.allclose(wrong, right)
+    text(
+        "There are as many heads as tokens here, so even the shape is right. Nothing has failed, no test of shapes "
+        "would, and the model will train, badly. A number that counts from the end is a promise about all "
+        "dimensions after it, and nobody checks it."
+    )
+
+
+def shapes_as_documentation() -> None:
+    """Shapes as documentation"""
+    text("In jaxtyping's notation a type says what a number is and what each dimension is called:")
+    x: Float[Tensor, "batch sequence hidden"] = torch.randn(2, 3, 8)  # @inspect x.shape
+    text(
+        "That is a comment which a tool can read. By itself it checks nothing: Python does not even evaluate the "
+        "annotation of a local variable. This one is a lie, and nobody minds:"
+    )
+    lie: Float[Tensor, "batch sequence heads width"] = torch.ones(7)  # @inspect lie.shape
+    assert lie.dim() == 1
+    text("`isinstance` does check, with no other tool: the number of dimensions, the kind of number, sizes, `...`.")
+    patterns = ["batch sequence hidden", "batch hidden", "... hidden", "... 8", "... 9"]
+    fits = {pattern: isinstance(x, Float[Tensor, pattern]) for pattern in patterns}  # @inspect fits @stepover
+    assert list(fits.values()) == [True, False, True, True, False]
+    assert not isinstance(x.int(), Float[Tensor, "..."])
+    text("A name stands for one size. Used twice in an annotation, it demands that the sizes agree:")
+    assert isinstance(torch.ones(3, 3), Float[Tensor, "n n"])
+    assert not isinstance(torch.ones(3, 4), Float[Tensor, "n n"])
+    text("From one `isinstance` to the next it is forgotten, unless a context remembers it:")
+    shorter = torch.ones(1, 8)
+    assert isinstance(x[0], Float[Tensor, "sequence hidden"]) and isinstance(shorter, Float[Tensor, "sequence hidden"])
+    with jaxtyped("context"):
+        assert isinstance(x[0], Float[Tensor, "sequence hidden"])
+        assert not isinstance(shorter, Float[Tensor, "sequence hidden"])
+
+
+def shapes_enforced() -> None:
+    """Shapes enforced"""
+    text("The annotations of a function's arguments are kept, so that others can read them:")
+
+    def scores(
+        query: Float[Tensor, "batch query width"], key: Float[Tensor, "batch key width"]
+    ) -> Float[Tensor, "batch query key"]:
+        return query @ key.transpose(-2, -1)
+
+    text(
+        "So a **type checker** can be put in front of it: *beartype* or *typeguard* in earnest; here one of a few "
+        "lines, so that the lecture needs neither. jaxtyping's decorator adds what they don't know, that within a call "
+        "`batch` is one number, and has them look at the result as well."
+    )
+    checked_scores = jaxtyped(scores, typechecker=check_each_argument)
+    query, key = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    assert checked_scores(query, key).shape == (2, 3, 5)  # @stepover
+    text("Now one query for two batches of keys. Broadcasting makes sense of it, and of many a mistake:")
+    one_query = torch.randn(1, 3, 4)
+    assert scores(one_query, key).shape == (2, 3, 5)  # @stepover
+    refusal = ""
+    try:
+        checked_scores(one_query, key)  # @stepover
+    except TypeCheckError as error:
+        refusal = str(error)
+    assert "batch=1" in refusal.splitlines()
+    text("And the mistake of the beginning, heads where the sequence should be, has one dimension too many:")
+    caught, split = False, torch.randn(2, 4, 4, 2)  # (batch, sequence, heads, width)
+    assert scores(split, split).shape == (2, 4, 4, 4)  # @stepover
+    try:
+        checked_scores(split, split)  # @stepover
+    except TypeCheckError:
+        caught = True
+    assert caught
+    without_a_checker(query[0])
+    text(
+        'Older notes write `TensorType["batch", "sequence"]`. That is *torchtyping*, by the same author, who has put '
+        "jaxtyping in its place. In spite of its name, jaxtyping does not need JAX."
+    )
+    link(**REFERENCES["jaxtyping"])
+
+
+def check_each_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The smallest type checker: `isinstance` for each argument"""
+    hints = get_type_hints(function)
+
+    @wraps(function)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        given = dict(zip(hints, arguments, strict=False)) | named
+        for name, argument in given.items():
+            if hints[name] is not Any and not isinstance(argument, hints[name]):
+                raise TypeError(f"{name} is no {hints[name]}")
+        return function(*arguments, **named)
+
+    return checked
+
+
+def without_a_checker(matrix: Tensor) -> None:
+    """Without a checker"""
+    text("Without a checker, `@jaxtyped` checks no argument, and no local variable ever:")
+
+    @jaxtyped(typechecker=None)
+    def is_square(x: Float[Tensor, "batch query width"]) -> bool:
+        y: Float[Tensor, "columns rows width"] = x
+        return isinstance(x, Float[Tensor, "rows columns"]) and isinstance(y, Float[Tensor, "columns rows"])
+
+    assert matrix.dim() == 2
+    assert not is_square(matrix)  # @stepover
+    assert is_square(torch.ones(3, 3))  # @stepover
+    text(
+        "Both annotations demand three dimensions, and a matrix walked through. All that the decorator did was to make "
+        "the two `isinstance`s share their names: `rows` in the first is `rows` in the second."
+    )
+
+
+def einsum_by_name() -> None:
+    """Products by name"""
+    text("A product says which dimensions meet. What is named on the left and not on the right is summed over.")
+    x = torch.randint(-9, 10, (2, 3, 8)).float()  # whole numbers: sums are exact
+    y = torch.randint(-9, 10, (2, 5, 8)).float()
+    by_position = x @ y.transpose(-2, -1)  # (batch, query, key)
+    by_letter = torch.einsum("bqh,bkh->bqk", x, y)  # torch's own: letters only
+    by_name = einsum(x, y, "batch query hidden, batch key hidden -> batch query key")  # @inspect by_name.shape
+    assert torch.equal(by_name, by_position) and torch.equal(by_name, by_letter)
+    text(
+        "`...` stands for any leading dimensions. So the same line serves with heads and without, and the "
+        "mistake of the beginning can't be written:"
+    )
+    anywhere = einsum(x, y, "... query hidden, ... key hidden -> ... query key")
+    assert torch.equal(anywhere, by_position)
+    with_heads = einsum(x[:, None], y[:, None], "... query hidden, ... key hidden -> ... query key")
+    assert with_heads.shape == (2, 1, 3, 5)
+    text("The pattern also states the cost: 2 FLOPs for each combination of all its names.")
+    product = count(lambda: einsum(x, y, "... query hidden, ... key hidden -> ... query key"))
+    assert product.flops == 2 * (2 * 3 * 5 * 8)  # batch, query, key, hidden @inspect product.flops [FLOP]
+    text("Nothing on the right: everything is summed. The inner product of two tensors is a pattern too:")
+    assert einsum(x, x, "batch query hidden, batch query hidden ->") == x.square().sum()
+
+
+def reduce_by_name() -> None:
+    """Reductions by name"""
+    x = torch.randint(-9, 10, (2, 3, 8)).float()  # (batch, sequence, hidden)
+    assert torch.equal(reduce(x, "... hidden -> ...", "sum"), x.sum(dim=-1))
+    assert torch.equal(reduce(x, "... hidden -> ...", "mean"), x.mean(dim=-1))
+    assert torch.equal(reduce(x, "... hidden -> ...", "max"), x.amax(dim=-1))
+    text(
+        '`x.mean(dim=-1)` stands beside `reduce(x, "... hidden -> ...", "sum")` in a published course, as the old way '
+        "and the new way of one thing. Had the pair been executed, and claimed equal, it would have been found out:"
+    )
+    old, new = x.mean(dim=-1), reduce(x, "... hidden -> ...", "sum")  # @inspect old new
+    assert not torch.equal(new, old)
+    assert torch.equal(new, 8 * old)
+    text("Several dimensions go at once, and part of a dimension too, here the mean over windows of two tokens:")
+    assert torch.equal(reduce(x, "batch sequence hidden -> batch", "max"), x.amax(dim=(1, 2)))
+    windows = reduce(x[:, :2], "batch (window two) hidden -> batch window hidden", "mean", two=2)
+    assert torch.equal(windows[:, 0], (x[:, 0] + x[:, 1]) / 2)
+
+
+def rearrange_by_name() -> None:
+    """Rearranging by name"""
+    x = torch.randn(2, 3, 8)  # (batch, sequence, hidden)
+    permuted = rearrange(x, "batch sequence hidden -> batch hidden sequence")  # @inspect permuted.shape
+    assert torch.equal(permuted, x.permute(0, 2, 1))
+    text("A hidden dimension of 8 is really 2 heads of width 4, side by side. Parentheses take it apart:")
+    split = rearrange(x, "... (heads width) -> ... heads width", heads=2)  # @inspect split.shape
+    assert torch.equal(split, x.view(2, 3, 2, 4))
+    merged = rearrange(split, "... heads width -> ... (heads width)")
+    assert torch.equal(merged, x)
+    text(
+        "The order inside the parentheses matters. The other one has the same shape and deals out every second number:"
+    )
+    other = rearrange(x, "... (width heads) -> ... heads width", heads=2)
+    assert other.shape == split.shape
+    assert torch.equal(other[..., 0, :], x[..., 0::2]) and torch.equal(split[..., 0, :], x[..., :4])
+    text("A division that does not come out is an error, which names the pattern, the shape and the trouble:")
+    refusal = ""
+    try:
+        rearrange(x, "... (heads width) -> ... heads width", heads=3)
+    except EinopsError as error:
+        refusal = str(error).strip()  # @inspect refusal
+    assert "can't divide axis of length 8 in chunks of 3" in refusal
+    text("Names cost nothing at run time: what could be a view is a view, and only what has to be copied is copied.")
+    assert shares_storage(x, split) and shares_storage(x, permuted)  # @stepover
+    flattened = rearrange(x, "batch sequence hidden -> batch (hidden sequence)")
+    assert not shares_storage(x, flattened)  # @stepover
+    assert count(lambda: rearrange(x, "... (heads width) -> ... heads width", heads=2)).bytes_moved == 0
+
+
+def a_matrix_for_each_head() -> None:
+    """Split, multiply, merge"""
+    text("The life of every attention layer: split the heads, apply to each its own matrix, put them together again.")
+    heads, width, outputs = 4, 8, 8
+    x = torch.randint(-9, 10, (2, 3, heads * width)).float()  # (batch, sequence, hidden)
+    w = torch.randint(-9, 10, (heads, width, outputs)).float()
+    split = rearrange(x, "... (heads width) -> ... heads width", heads=heads)
+    mixed = einsum(split, w, "... heads width, heads width out -> ... heads out")  # @inspect mixed.shape
+    merged = rearrange(mixed, "... heads out -> ... (heads out)")  # @inspect merged.shape
+    text("The old way takes a `view`, two `transpose`s, a `reshape`, and a comment that says where one is:")
+    rows = x.view(2, 3, heads, width).transpose(1, 2)  # (batch, heads, sequence, width)
+    by_position = (rows @ w).transpose(1, 2).reshape(2, 3, heads * outputs)
+    assert torch.equal(merged, by_position)
+    text("It is one multiplication by a matrix with the heads' matrices along its diagonal, and zeros elsewhere:")
+    diagonal = torch.block_diag(*w)  # (hidden, hidden) @inspect diagonal.shape
+    assert torch.equal(merged, x @ diagonal)
+    text("The accounting shows what splitting buys. The zeros are not multiplied:")
+    per_head = count(lambda: einsum(split, w, "... heads width, heads width out -> ... heads out"))
+    whole = count(lambda: x @ diagonal)
+    claimed = 2 * 2 * 3 * heads * width * outputs
+    assert per_head.flops == claimed
+    assert whole.flops == heads * claimed
+    rows_of_table = [
+        ("split over heads", claimed, per_head.flops, per_head.flops / claimed),
+        ("one block-diagonal matrix", heads * claimed, whole.flops, whole.flops / (heads * claimed)),
+    ]  # @hide
+    table(rows_of_table, ["product", "claimed, FLOPs", "counted", "ratio"])  # @hide
+    link(**REFERENCES["einops"])
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 5 Compute accounting
+
+
+def compute_accounting() -> None:
+    """Compute accounting"""
+    text(
+        "Memory decides whether a model can be trained, compute decides how long it takes. The accounting has two "
+        "halves: how many operations there are, which is arithmetic, and how fast they run, which is experiment. Their "
+        "quotient says how well the hardware is used."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    counts_and_rates()
+    multiplying_by_hand()
+    flops_of_matmuls()
+    flops_of_the_rest()
+    timing_properly()
+    what_the_device_says()
+    promised_peaks()
+    switching_tf32()
+    model_flops_utilization()
+    traps_of_utilization()
+    three_regimes()
+    tiles_and_waves()
+
+
+def counts_and_rates() -> None:
+    """A count, a rate, and some landmarks"""
+    text(
+        "**FLOPs** count work; **FLOP/s** is speed. A training run has a number of FLOPs, a GPU has FLOP/s, and the "
+        "quotient is a time. GPT-3, 175B parameters and 300B tokens, on the napkin of section 1 and as its paper "
+        "states it:"
+    )
+    gpt3_flops = 6 * 175e9 * 300e9  # @inspect gpt3_flops [FLOP]
+    stated_flops = 3.14e23
+    assert abs(gpt3_flops / stated_flops - 1) < 0.01
+    text("What 8 H100s do in two weeks, if they did all that the datasheet promises for dense bf16:")
+    two_weeks_flops = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2  # @inspect two_weeks_flops [FLOP]
+    assert f"{two_weeks_flops:.3e}" == "9.575e+21"
+    text("A week gives half of that, and has been printed under the name of two:")
+    one_week_flops = 8 * 7 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2  # @inspect one_week_flops [FLOP]
+    assert f"{one_week_flops:.3e}" == "4.788e+21"
+    landmarks = {
+        "8 H100s for two weeks, at peak": two_weeks_flops,
+        "GPT-3 (2020), stated": stated_flops,
+        "GPT-4 (2023), outsiders' guess": 2e25,
+        "US reporting threshold of 2023, revoked in 2025": 1e26,
+    }
+    years = {name: flops / two_weeks_flops * 14 / 365 for name, flops in landmarks.items()}  # on 8 H100s, at peak
+    assert 1 < years["GPT-3 (2020), stated"] < 2
+    rows = [(name, f"{flops:.3g}", round(years[name], 2)) for name, flops in landmarks.items()]  # @hide
+    table(rows, ["landmark", "FLOPs", "years of 8 H100s at peak"])  # @hide
+    link(**REFERENCES["gpt-4 compute"])
+    link(**REFERENCES["executive order"])
+
+
+def multiplied_by_hand(x: Tensor, w: Tensor) -> tuple[Tensor, int]:
+    """x @ w from scalars, and the number of operations that took"""
+    y, flops = torch.zeros(len(x), w.shape[1]), 0
+    for i, row in enumerate(x.tolist()):
+        for j, column in enumerate(w.t().tolist()):
+            products = [a * b for a, b in zip(row, column, strict=True)]
+            total, flops = products[0], flops + len(products)
+            for product in products[1:]:
+                total, flops = total + product, flops + 1
+            y[i, j] = total
+    return y, flops
+
+
+def multiplying_by_hand() -> None:
+    """One matrix multiplication, by hand"""
+    text(
+        "Each of the $B \\times K$ results of $(B, D) \\times (D, K)$ is a sum of $D$ products: $D$ multiplications "
+        "and $D - 1$ additions."
+    )
+    batch, width, outputs = 2, 5, 3
+    x = torch.randint(-9, 10, (batch, width)).float()  # (B, D), whole numbers: sums are exact
+    w = torch.randint(-9, 10, (width, outputs)).float()  # (D, K)
+    y, exact_flops = multiplied_by_hand(x, w)  # @inspect y exact_flops [FLOP] @stepover
+    assert torch.equal(y, x @ w)
+    assert exact_flops == batch * outputs * (2 * width - 1)
+    counted_flops = count(lambda: x @ w).flops  # @inspect counted_flops [FLOP]
+    assert counted_flops == 2 * batch * width * outputs == exact_flops + batch * outputs
+    text(
+        "The usual count, $2BDK$, is one more for each result. Hardware multiplies and adds in one instruction, "
+        "starting from zero, so it does make $D$ additions; and for the widths of models it does not matter. At "
+        "GPT-3's:"
+    )
+    share = 1 / (2 * 12288)  # @inspect share
+    assert share < 1e-4
+
+
+def counted_and_timed(rows: int, inner: int, columns: int, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Count and measure a product of random matrices (zeros take less power, and run faster than anything real)"""
+    x = torch.randn(rows, inner, device=device(), dtype=dtype)
+    w = torch.randn(inner, columns, device=device(), dtype=dtype)
+    return count(lambda: x @ w), measure(lambda: x @ w, **BRIEFLY)
+
+
+def flops_of_matmuls() -> None:
+    """Claimed, counted, measured"""
+    n = sizes().matmul_side  # @stepover
+    text("$2BDK$, whichever dimension is the small one. Time is another matter:")
+    rows = []
+    for b, d, k in ((n // 8, n, n), (n, n // 8, n), (n, n, n)):
+        done, timed = counted_and_timed(b, d, k, torch.float32)  # @stepover
+        assert done.flops == 2 * b * d * k
+        rate = done.flops / timed.seconds  # @inspect rate [FLOP/s]
+        rows.append((f"({b}, {d}) @ ({d}, {k})", 2 * b * d * k, done.flops, timed.seconds * 1e3, rate / 1e12))
+    table(rows, ["fp32 matmul", "claimed, FLOPs", "counted", "measured, ms", "TFLOP/s"])
+    rates = [row[-1] for row in rows]
+    fastest = max(rates) / min(rates)
+    text(
+        f"The formula holds to the last FLOP. The speeds differ by a factor of {fastest:.1f}"
+        f"{': a FLOP is not always worth the same time.' if fastest > 1.2 else ', which is little.'} "
+        f"Why they may differ is the subject of the next section."
+    )
+
+
+def flops_of_the_rest() -> None:
+    """Everything else"""
+    text(
+        "An elementwise operation on $m \\times n$ numbers costs $O(mn)$: a few FLOPs each. torch's own counter calls "
+        "it nothing at all, since it knows matmuls, convolutions and attention only; it calls a matrix times a "
+        "*vector* nothing too. The `count` of this lecture has a formula for each, and one convention: add, multiply, "
+        "compare are 1, an exponential is 8."
+    )
+    n = sizes().matmul_side  # @stepover
+    x, v = torch.randn(n, n, device=device()), torch.randn(n, device=device())  # @stepover
+    operations = {
+        "x + x": (lambda: x + x, n * n),
+        "relu": (lambda: torch.relu(x), n * n),
+        "exp": (lambda: x.exp(), 8 * n * n),
+        "sum": (lambda: x.sum(), n * n),
+        "x @ v": (lambda: x @ v, 2 * n * n),
+        "x @ x": (lambda: x @ x, 2 * n**3),
+    }
+    counted, seen_by_torch, rates = {}, {}, {}
+    for name, (operation, _) in operations.items():
+        counted[name] = count(operation).flops
+        seen_by_torch[name] = torch_counts(operation)  # @stepover
+        rates[name] = counted[name] / measure(operation, **BRIEFLY).seconds
+    claimed = {name: flops for name, (_, flops) in operations.items()}
+    assert counted == claimed
+    assert [name for name, flops in seen_by_torch.items() if flops] == ["x @ x"]
+    rows = [
+        (name, claimed[name], counted[name], seen_by_torch[name], rates[name] / 1e9) for name in operations
+    ]  # @hide
+    table(rows, ["operation", "claimed, FLOPs", "counted", "torch's counter", "measured, GFLOP/s"])  # @hide
+    matmul_share = claimed["x @ x"] / sum(claimed.values())  # @inspect matmul_share
+    assert matmul_share > 0.98
+    advantage = rates["x @ x"] / rates["x + x"]  # @inspect advantage
+    assert advantage > 1
+    text(
+        f"Nothing beats a large matmul, twice over: it has {matmul_share:.1%} of this table's FLOPs, and it does them "
+        f"{advantage:.0f} times as fast as an addition does its own. That is why a model's FLOPs are its matmuls' "
+        "FLOPs."
+    )
+
+
+def torch_counts(operation: Callable[[], Tensor]) -> int:
+    """What torch's own counter says"""
+    with FlopCounterMode(display=False) as counter:
+        operation()
+    return counter.get_total_flops()
+
+
+def wait_for_the_device() -> None:
+    """Wait until the device has done all it was told"""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def timed_by_hand(f: Callable[[], Any], calls: int) -> list[float]:
+    """Seconds of each call, each from a quiet device to a quiet device"""
+    seconds = []
+    for _ in range(calls):
+        wait_for_the_device()
+        started = time.perf_counter()
+        f()
+        wait_for_the_device()
+        seconds.append(time.perf_counter() - started)
+    return seconds
+
+
+def timing_properly() -> None:
+    """Timing properly"""
+    text(
+        "One call timed once is an anecdote. **Warm up**: the first call chooses kernels, allocates, fills caches. "
+        "**Synchronise**: a GPU's call returns when the work is queued, not when it is done. **Repeat**, and report "
+        "the **median**, which one interruption can't move, with the **spread** between the quartiles."
+    )
+    n = sizes().matmul_side // 2  # @stepover
+    x = torch.randn(n, n, device=device())  # @stepover
+    samples = timed_by_hand(lambda: x @ x, 12)  # @stepover
+    plot({"seconds": samples}, x_label="call", y_label="s", style="points", title="Twelve calls of one matmul")  # @hide
+    first, rest = samples[0], samples[1:]  # @inspect first [s]
+    median = statistics.median(rest)  # @inspect median [s]
+    low, _, high = statistics.quantiles(rest, n=4)
+    spread = (high - low) / median  # @inspect spread
+    measured = measure(lambda: x @ x, **BRIEFLY)  # @inspect measured.seconds [s], measured.spread
+    verdict = "so it has to be left out" if first > 1.2 * median else "so nothing was left to warm up"
+    text(
+        f"The first call took {first / median:.1f} times the median, {verdict}. The spread is {spread:.0%}: two "
+        f"operations whose times are closer than that can't be told apart by this experiment. `measure`, used "
+        f"everywhere here, does these things; it says {measured.seconds * 1e3:.2f} ms where these lines say "
+        f"{median * 1e3:.2f}. And it calls short functions many times per sample, because reading a clock takes time:"
+    )
+    tiny = measure(lambda: x.t(), **BRIEFLY)  # @inspect tiny.calls_per_sample tiny.seconds [s]
+    assert tiny.calls_per_sample > 1
+    unsynchronized_s = timed_without_synchronizing()  # @inspect unsynchronized_s [s]
+    assert (unsynchronized_s is None) == (device() == "cpu")  # @stepover
+
+
+def timed_without_synchronizing() -> float | None:
+    """The wrong number"""
+    if not torch.cuda.is_available():
+        text(
+            "Not run: no CUDA device. On a CPU a call returns when it is done, so the mistake of timing a GPU without "
+            "synchronising can't be made here."
+        )
+        return None
+    n = sizes().matmul_side  # @stepover
+    x = torch.randn(n, n, device="cuda", dtype=torch.bfloat16)
+    right = statistics.median(timed_by_hand(lambda: x @ x, 5))  # @inspect right [s] @stepover
+    wait_for_the_device()  # @stepover
+    started = time.perf_counter()
+    y = x @ x
+    wrong = time.perf_counter() - started  # @inspect wrong [s]
+    wait_for_the_device()  # @stepover
+    assert wrong < right / 2
+    rate = 2 * n**3 / wrong  # @inspect rate [FLOP/s]
+    text(
+        f"Without synchronising, a matmul of {n}³ seems to take {wrong * 1e6:.0f} µs, {rate / 1e12:.0f} TFLOP/s. "
+        f"That is the time to *ask* for it. It takes {right * 1e6:.0f} µs."
+    )
+    del y
+    return wrong
+
+
+def what_the_device_says() -> None:
+    """What the device says of itself"""
+    if not torch.cuda.is_available():
+        text("`torch.cuda.get_device_properties`: not run, no CUDA device. What PyTorch knows about the CPU:")
+        threads = torch.get_num_threads()  # @inspect threads
+        capability = torch.backends.cpu.get_cpu_capability()  # the widest instructions it will use @inspect capability
+        text(
+            f"{threads} thread{'' if threads == 1 else 's'}, {capability} instructions, and not a word about how fast "
+            "that is."
+        )
+        return
+    found = torch.cuda.get_device_properties(0)  # @inspect found.name
+    processors, total_bytes = found.multi_processor_count, found.total_memory  # @inspect processors total_bytes [B]
+    cache_bytes = getattr(found, "L2_cache_size", None)  # @inspect cache_bytes [B]
+    known = known_machine(found.name)  # @stepover
+    assert known is None or processors <= known.multiprocessors  # fewer, where it is only a part
+    text(
+        f"{found.name}: {processors} multiprocessors, {total_bytes / 2**30:.0f} GiB, and a second-level cache of "
+        f"{'unknown size' if cache_bytes is None else f'{cache_bytes / 2**20:.0f} MiB'}. How fast it is, it does "
+        f"not say: that is in the datasheet."
+    )
+
+
+def promised_peaks() -> None:
+    """What is promised"""
+    text(
+        "Dense peaks, in TFLOP/s, from the datasheets. They depend on the number format at least as much as on "
+        "the year. No datasheet promises anything for a CPU: its peak is the best that was measured, with a large "
+        "matmul of each format, before the lecture began."
+    )
+    formats = ("float32", "tf32", "float16", "bfloat16", "float8")
+    names = ("NVIDIA GeForce RTX 3090", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H200")
+    promised = {name: known_machine(name).flops_per_second for name in names}  # @stepover
+    here = {form: peak_flops(form) for form in formats}  # @inspect here [FLOP/s]
+    rows = [(name, *(terascale(peaks.get(f)) for f in formats)) for name, peaks in promised.items()]  # @stepover @hide
+    table([*rows, ("this machine", *(terascale(here[f]) for f in formats))], ["machine", *formats])  # @stepover @hide
+    a100, h100 = promised["NVIDIA A100-SXM4-80GB"], promised["NVIDIA H100 80GB HBM3"]
+    assert (a100["bfloat16"], a100["float32"]) == (312e12, 19.5e12)
+    assert (h100["bfloat16"], h100["float32"]) == (989.5e12, 67e12)
+    assert h100["bfloat16"] == H100_SPARSE_BF16 / 2
+    doublings = [round(h100[few] / h100[many], 2) for few, many in (("float8", "bfloat16"), ("bfloat16", "tf32"))]
+    assert doublings == [2, 2]
+    text(
+        "Each halving of the bits doubles the speed on tensor cores; fp32 does not run on them, and is another "
+        "matter. The H100's fp32 appears in notes as 67.5 and as 670; the datasheet of the SXM card says 67."
+    )
+    link(**REFERENCES["h100"])
+
+
+def terascale(rate: float | None) -> str | float:
+    """A rate for a table, in units of 10¹²"""
+    return "–" if rate is None else float(f"{rate / 1e12:.4g}")
+
+
+def switching_tf32() -> None:
+    """tf32, and its switch"""
+    text(
+        "On tensor cores, fp32 matrices can be multiplied as **tf32**: the operands are rounded to 10 bits of "
+        "mantissa, the sums kept in fp32. PyTorch does that for matmuls only when told to."
+    )
+    setting = torch.get_float32_matmul_precision()  # "highest": no; "high": tf32 @inspect setting
+    assert setting == "highest"
+    x, w = torch.randn(256, 256), torch.randn(256, 256)
+    exact = x.double() @ w.double()
+    tf32_x, tf32_w = ((t.view(torch.int32) + 2**12 >> 13 << 13).view(torch.float32) for t in (x, w))
+    errors = {"fp32": relative_error(x @ w, exact), "tf32": relative_error(tf32_x @ tf32_w, exact)}  # @stepover
+    assert errors["fp32"] < 1e-6 < 1e-4 < errors["tf32"] < 1e-3  # @inspect errors
+    text(
+        f"Rounded by hand, the product is off by {errors['tf32']:.1g}, where fp32 is off by {errors['fp32']:.1g}: "
+        f"three digits, given up for speed."
+    )
+    if torch.cuda.is_available() and peak_flops("tf32") is not None:
+        torch.set_float32_matmul_precision("high")
+        by_tensor_cores = relative_error((x.cuda() @ w.cuda()).cpu(), exact)  # @inspect by_tensor_cores @stepover
+        torch.set_float32_matmul_precision("highest")
+        assert 1e-4 < by_tensor_cores < 1e-3
+    else:
+        text("By tensor cores: not run, there is no tf32 here.")
+
+
+def relative_error(found: Tensor, exact: Tensor) -> float:
+    """How far off, in units of the exact result"""
+    return ((found.double() - exact).norm() / exact.norm()).item()
+
+
+def model_flops_utilization() -> None:
+    """MFU: achieved over promised"""
+    text(
+        "**Model FLOPs utilization** is the FLOPs that the model needs, divided by the time taken, over the promised "
+        "FLOP/s *of that number format*. First for the friendliest workload there is, one large matmul:"
+    )
+    found = {}
+    for form in ("float32", "tf32", "bfloat16", "float16"):
+        found[form] = utilization(form)  # (side, FLOP/s, MFU) or None @stepover
+    tolerance = 0.1  # a clock may run faster than the datasheet's
+    rows = [(form, "not run", "–", "–") if f is None else (form, f[0], f[1] / 1e12, f[2]) for form, f in found.items()]
+    table(rows, ["format", "side of the matrices", "achieved, TFLOP/s", "MFU"])
+    mfus = {form: f[2] for form, f in found.items() if f is not None}  # @inspect mfus
+    for mfu in mfus.values():
+        assert 0 < mfu <= 1 + tolerance
+    text(what_the_utilization_means(found["bfloat16"]))  # @stepover
+    text(
+        "For training, **0.5 and above is good**. Below 0.3 look for the cause: waiting for memory, the launching of "
+        "many small kernels, a data loader that can't keep up, communication between GPUs, poor kernels. 0.9 is hardly "
+        "ever seen. **HFU**, hardware FLOPs utilization, counts what the hardware really did, including what was done "
+        "twice: with activation checkpointing (section 12) a forward pass is run again, and HFU looks better."
+    )
+    x, w = torch.randn(8, 16, requires_grad=True), torch.randn(16, 32, requires_grad=True)
+    forward, training = count(lambda: x @ w).flops, count(lambda: (x @ w).sum().backward()).flops_by_operator["aten.mm"]
+    hfu_over_mfu = (training + forward) / training  # @inspect hfu_over_mfu
+    assert hfu_over_mfu == 8 / 6
+    link(**REFERENCES["palm"])
+
+
+def utilization(form: str) -> tuple[int, float, float] | None:
+    """Side, FLOP/s and MFU of a large matmul; None where no peak is known"""
+    promised = peak_flops(form)
+    if promised is None:
+        return None
+    side = sizes().half_matmul_side if form == "float16" else sizes().matmul_side
+    torch.set_float32_matmul_precision("high" if form == "tf32" else "highest")
+    dtype = torch.float32 if form == "tf32" else getattr(torch, form)
+    done, timed = counted_and_timed(side, side, side, dtype)
+    torch.set_float32_matmul_precision("highest")
+    rate, best_rate = done.flops / timed.seconds, done.flops / min(timed.samples_s)
+    if device() == "cpu":
+        promised = max(promised, best_rate)  # nobody promised: the best that was ever seen
+    return side, rate, rate / promised
+
+
+def what_the_utilization_means(bf16: tuple[int, float, float] | None) -> str:
+    """The sentence that fits the number"""
+    if bf16 is None:
+        return "No bf16 peak is known for this machine, so there is no MFU either: a quotient needs a denominator."
+    side, rate, mfu = bf16
+    if device() == "cpu":
+        return (
+            f"On this CPU the denominator was measured too, so these are shares of the best that was ever seen, not of "
+            f"a promise: {mfu:.2f} in bf16, at {rate / 1e12:.2f} TFLOP/s. The rest is what a median "
+            f"call of this size is behind the best call of any."
+        )
+    if mfu >= 0.75:
+        return f"{rate / 1e12:.0f} TFLOP/s in bf16, an MFU of {mfu:.2f}: about as much as one matmul gets."
+    return (
+        f"{rate / 1e12:.0f} TFLOP/s in bf16, an MFU of {mfu:.2f}. A matmul of {side}³ should reach 0.75. Three causes "
+        f"are common: the power limit lowers the clock under load, another program uses the GPU, or it shows "
+        f"only a part of its multiprocessors."
+    )
+
+
+def traps_of_utilization() -> None:
+    """Traps"""
+    text("**The peak of another format.** An RTX 3090 was timed at 70.3 TFLOP/s in bf16 and 23.6 in fp32:")
+    rtx3090 = known_machine("NVIDIA GeForce RTX 3090").flops_per_second  # @stepover
+    impossible = 70.3e12 / rtx3090["float32"]  # @inspect impossible
+    assert impossible > 1.9
+    bf16_mfu, fp32_mfu = 70.3e12 / rtx3090["bfloat16"], 23.6e12 / rtx3090["float32"]  # @inspect bf16_mfu fp32_mfu
+    assert (round(bf16_mfu, 2), round(fp32_mfu, 2)) == (0.99, 0.66)
+    text(
+        f"A utilization of about {impossible:.0f} is in print. It is bf16's speed over fp32's promise; like over like "
+        f"it is {bf16_mfu:.2f} and {fp32_mfu:.2f}.\n\n"
+        f"**A slip of a decimal.** 5.4e14 FLOPs in 0.1 s are not 540 TFLOP/s:"
+    )
+    slipped = 5.4e14 / 0.1  # @inspect slipped [FLOP/s]
+    assert slipped == 5.4e15
+    assert slipped > 5 * H100_SPARSE_BF16 / 2
+    text("More than five H100s' worth: an MFU above 1 is a question about the experiment, never a success.")
+    text("**No GPU is not a peak of 1.** Notes that set the peak to 1 FLOP/s where they find none go on to print:")
+    x = torch.randn(256, 256)
+    rate = count(lambda: x @ x).flops / measure(lambda: x @ x, **BRIEFLY).seconds  # @inspect rate [FLOP/s]
+    printed_mfu = rate / 1
+    assert printed_mfu > 1e6
+    text(f"An MFU of {printed_mfu:,.0f}. Where no peak is known, `peak_flops` says `None`, and there is no MFU:")
+    assert peak_flops("a format that nobody has built") is None
+
+
+def three_regimes() -> None:
+    """Three regimes"""
+    text(
+        "Why isn't it always the peak? An operation pays three bills: a fixed one for being launched at all, one for "
+        "its bytes to be moved, one for its FLOPs. The largest decides. First a square matmul, with $3n^2$ numbers and "
+        "$2n^3$ FLOPs; then a matrix times a single column, $n^2$ numbers and $2n^2$ FLOPs."
+    )
+    dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @stepover
+    sides = [2**k for k in range(4, sizes().matmul_side.bit_length())]  # @stepover
+    square = sweep_sizes(sides, dtype, square=True)
+    longest = math.isqrt(sizes().streamed_bytes // 2 // dtype.itemsize)  # @stepover
+    thin = sweep_sizes([2**k for k in range(4, longest.bit_length())], dtype, square=False)
+    rates = [2 * n**3 / s for n, s in square["measured"].items()]
+    assert rates[0] < max(rates) / 2
+    thin_rates = [2 * n**2 / s for n, s in thin["measured"].items()]
+    rise, share = max(rates) / rates[0], max(thin_rates) / max(rates)  # @inspect rise share
+    text(
+        f"Launching costs about {square['launch'][16] * 1e6:.1f} µs here. {which_bills(square, 'the square matmul')} "
+        f"{which_bills(thin, 'the single column')} From n = 16 to its best, the square one gets {rise:.0f} times as "
+        f"fast; the single column, at its best, runs at {share:.0%} of that. Which of the two large bills it will be "
+        f"can be told from the operation alone: that is section 6."
+    )  # @stepover
+
+
+def sweep_sizes(sides: list[int], dtype: torch.dtype, *, square: bool) -> dict[str, dict[int, float]]:
+    """A sweep over n"""
+    peak, bandwidth = peak_flops(dtype), peak_bandwidth()
+    seconds: dict[int, float] = {}
+    bills: dict[str, dict[int, float]] = {"launch": {}, "bytes": {}, "FLOPs": {}}
+    for n in sides:
+        columns = n if square else 1
+        done, timed = counted_and_timed(n, n, columns, dtype)  # @stepover
+        assert done.flops == 2 * n * n * columns
+        assert done.bytes_moved == (n * n + 2 * n * columns) * dtype.itemsize
+        seconds[n] = timed.seconds
+        bills["launch"][n] = seconds[sides[0]]
+        bills["bytes"][n] = 0 if bandwidth is None else done.bytes_moved / bandwidth
+        bills["FLOPs"][n] = 0 if peak is None else done.flops / peak
+    series = {name: list(y.values()) for name, y in {"measured": seconds, **bills}.items() if y[sides[-1]]}  # @hide
+    shape = "(n, n) @ (n, n)" if square else "(n, n) @ (n, 1)"  # @hide
+    scales = {"x_scale": "log", "y_scale": "log"}  # @hide
+    plot(series, x=sides, x_label="n", y_label="s", title=f"{shape}, {dtype}, and its three bills", **scales)  # @hide
+    return {"measured": seconds} | bills
+
+
+def which_bills(swept: dict[str, dict[int, float]], name: str) -> str:
+    """For how many sizes each bill is the largest, in words"""
+    bills = ("launch", "bytes", "FLOPs")
+    largest = [max(bills, key=lambda bill: swept[bill][n]) for n in swept["measured"]]
+    parts = [f"{largest.count(bill)} pay most for {bill}" for bill in bills if bill in largest]
+    return f"Of the {len(largest)} sizes of {name}, {', '.join(parts)}."
+
+
+def tiles_and_waves() -> None:
+    """Tiles and waves"""
+    text(
+        "Kernels cut the result into tiles, of 128 × 256 numbers say, and give each multiprocessor a tile at a time: a "
+        "*wave* for all of them. Tiles at the edge are cut off, the last wave is rarely full, and the time is that of "
+        "whole tiles in whole waves. For an H100:"
+    )
+    processors = known_machine("NVIDIA H100 80GB HBM3").multiprocessors  # @inspect processors @stepover
+    tiles = {n: math.ceil(n / 128) * math.ceil(n / 256) for n in (8191, 8192, 8193)}  # @inspect tiles
+    assert tiles[8191] == tiles[8192] < tiles[8193]
+    waves = tiles[8192] / processors  # @inspect waves
+    assert 15 < waves < 16
+    text("One more row and column than 8192 takes another row and column of tiles, for next to nothing:")
+    assert tiles[8193] / tiles[8192] > 1.04
+    sides = list(range(256, 8193, 256))
+    used = [wave_efficiency(n, processors) for n in sides]  # @stepover
+    plot({"H100": used}, x=sides, x_label="n", y_label="part of the tensor cores at work", style="steps")  # @hide
+    assert min(used[:4]) < 0.5 < 0.9 < used[-1]
+    text(
+        "Sizes should be large, and multiples of a power of two. Alignment matters beside tiles: rows that don't start "
+        "at multiples of 16 bytes can't be loaded in the widest pieces. Here, measured, with the better of two tries:"
+    )
+    n = sizes().matmul_side // 2  # @stepover
+    dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @stepover
+    rates = {}
+    for side in (n - 1, n, n - 1, n):
+        done, timed = counted_and_timed(side, side, side, dtype)  # @stepover
+        rates[side] = max(done.flops / timed.seconds, rates.get(side, 0))  # @inspect rates [FLOP/s]
+    gain = rates[n] / rates[n - 1]  # @inspect gain
+    text(what_one_row_does(n, gain))  # @stepover
+    link(**REFERENCES["matmul guide"])
+
+
+def wave_efficiency(n: int, processors: int) -> float:
+    """Part of the multiprocessors' time that goes into an n × n result, in tiles of 128 × 256"""
+    tiles = math.ceil(n / 128) * math.ceil(n / 256)
+    waves = math.ceil(tiles / processors)
+    return (n / 128) * (n / 256) / (waves * processors)
+
+
+def what_one_row_does(n: int, gain: float) -> str:
+    """The sentence that fits the ratio"""
+    if gain > 1.1:
+        return f"A matmul of {n} runs {gain:.2f} times as fast as one of {n - 1}: padding the smaller would pay."
+    if gain < 0.9:
+        return (
+            f"On this machine {n - 1} is the *faster* one, {1 / gain:.2f} times as fast as {n}: rows whose distance is "
+            f"a power of two fall on the same lines of a cache."
+        )
+    return f"On this machine {n} and {n - 1} are equally fast, within {abs(gain - 1):.0%}: edges are cheap here."
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 6 Arithmetic intensity and the roofline
+
+
+class Measured(NamedTuple):
+    """One operation: FLOPs and bytes by formula, as counted, and the seconds it took"""
+
+    claimed_flops: int
+    claimed_bytes: int
+    flops: int
+    moved_bytes: int
+    seconds: float
+    intensity: float  # FLOP/byte, as counted
+    rate: float  # FLOP/s, as measured
+
+
+def arithmetic_intensity() -> None:
+    """Arithmetic intensity and the roofline"""
+    text(
+        "An operation moves bytes and does FLOPs, and a device is good at each to a certain degree. Which of the two "
+        "an operation waits for is decided by one quotient, its **arithmetic intensity**: FLOPs per byte. It explains "
+        "most of what is fast and slow in deep learning."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    two_times()
+    intensities_by_formula()
+    compute_bound_from()
+    operations = measured_operations()
+    relu_against_gelu(operations)
+    bandwidth = caches()
+    roof = the_roofline(operations, bandwidth)
+    utilization_is_bounded(operations, roof)
+    training_and_decoding(roof)
+    key_value_cache()
+    fusing()
+    link(**REFERENCES["roofline"])
+    link(**REFERENCES["brrr"])
+    link(**REFERENCES["scaling book"])
+
+
+def napkin_seconds(flops: float, moved_bytes: float, peak: float, bandwidth: float) -> float:
+    """The time an operation takes at least: for its FLOPs or for its bytes"""
+    return max(flops / peak, moved_bytes / bandwidth)
+
+
+def two_times() -> None:
+    """Two times, and the larger counts"""
+    text(
+        "FLOPs divided by FLOP/s is a time; bytes divided by bytes/s is another. While some numbers are computed, the "
+        "next can be on their way, so with perfect overlap an operation takes the *larger* of the two (and without "
+        "any, their sum: at most twice as long). An H100 adding a bf16 number to each of 10⁹:"
+    )
+    h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
+    h200, a100 = known_machine("NVIDIA H200"), known_machine("NVIDIA A100-SXM4-80GB")  # @stepover
+    peak, bandwidth = h100.flops_per_second["bfloat16"], h100.bytes_per_second  # @inspect peak bandwidth
+    flops, moved_bytes = 1e9, 4e9  # an addition each; two bytes read, two written
+    compute_s, memory_s = flops / peak, moved_bytes / bandwidth  # @inspect compute_s [s], memory_s [s]
+    assert napkin_seconds(flops, moved_bytes, peak, bandwidth) == memory_s  # @stepover
+    assert memory_s / compute_s > 1000
+    text(
+        f"The arithmetic would be done {memory_s / compute_s:.0f} times before the numbers are there: "
+        f"**memory-bound**. Both times are equal where the operation's intensity is the **accelerator's intensity**, "
+        "peak over bandwidth:"
+    )
+    machines = {"H100": h100, "H200": h200, "A100 80GB": a100}
+    intensity = {name: m.flops_per_second["bfloat16"] / m.bytes_per_second for name, m in machines.items()}
+    rounded = {name: round(value, 1) for name, value in intensity.items()}  # FLOP/byte, dense bf16 @inspect rounded
+    assert rounded == {"H100": 295.4, "H200": 206.1, "A100 80GB": 153.0}
+    here = intensity_here()  # @inspect here @stepover
+    if here is None:
+        text("No peaks are known for this machine.")
+    else:
+        text(f"This machine's, in {roofline_format()}, is {here:.1f}. An operation with less waits for memory.")
+    text("The H200 is an H100 with faster memory: the same peak, reached by more operations.")
+    for name in ("h100", "h200", "a100"):
+        link(**REFERENCES[name])
+
+
+def roofline_format() -> str:
+    """The number format that this machine is measured in: CPUs widen bf16 to fp32 for most operations"""
+    return "bfloat16" if device() == "cuda" else "float32"
+
+
+def intensity_here() -> float | None:
+    """This machine's FLOP/byte"""
+    peak, bandwidth = peak_flops(roofline_format()), peak_bandwidth()
+    return None if peak is None or bandwidth is None else peak / bandwidth
+
+
+def intensities_by_formula() -> None:
+    """Intensities, claimed and counted"""
+    text(
+        "In bf16, 2 bytes a number. ReLU reads $n$ numbers, compares each, writes $n$: 1 FLOP for 4 bytes. GELU does "
+        "about 20 in its tanh form (a tanh is 12 by this lecture's convention), 12 in its erf form, for the same 4 "
+        "bytes. A dot product does 2 FLOPs for 2 numbers read, a matrix times a vector 2 for each number of the "
+        "matrix. Only a matrix times a matrix uses a number more than once: $2n^3$ FLOPs for $3n^2$ numbers, $n/3$."
+    )
+    n = 384
+    x, y = torch.randn(2, n * n).bfloat16()
+    a, b, v = x.view(n, n), y.view(n, n), torch.randn(n).bfloat16()
+    claimed = {"ReLU": 1 / 4, "GELU, tanh": 5, "GELU, erf": 3, "dot": 1 / 2, "matrix × vector": 1, "matmul": n / 3}
+    counts = [
+        count(lambda: torch.relu(x)),
+        count(lambda: nn.functional.gelu(x, approximate="tanh")),
+        count(lambda: nn.functional.gelu(x)),
+        count(lambda: x @ y),
+        count(lambda: a @ v),
+        count(lambda: a @ b),
+    ]
+    counted = dict(zip(claimed, (c.intensity for c in counts), strict=True))  # FLOP/byte @inspect counted
+    for exact in ("ReLU", "GELU, tanh", "GELU, erf", "matmul"):
+        assert counted[exact] == claimed[exact]
+    for nearly in ("dot", "matrix × vector"):
+        assert 0.99 < counted[nearly] / claimed[nearly] < 1
+    rows = [(name, claimed[name], counted[name], counted[name] / claimed[name]) for name in claimed]  # @hide
+    table(rows, ["operation", "claimed, FLOP/byte", "counted", "ratio"], title=f"bf16, n = {n}")  # @hide
+    text(
+        "The two that are a little less than claimed also read a vector or write a result, which the formula leaves "
+        "out. Half the bytes per number is twice the intensity: in fp32 each of these is half of what it says here."
+    )
+
+
+def compute_bound_from() -> None:
+    """From which size on a matmul is compute-bound"""
+    text("$n/3$ grows; an accelerator's intensity $I$ does not. A square bf16 matmul stops waiting for memory at $3I$:")
+    names = {"H100": "NVIDIA H100 80GB HBM3", "H200": "NVIDIA H200"}
+    sides = {}
+    for short, name in names.items():
+        machine = known_machine(name)  # @stepover
+        intensity = machine.flops_per_second["bfloat16"] / machine.bytes_per_second
+        sides[short] = math.ceil(3 * intensity)  # @inspect sides
+    assert sides == {"H100": 887, "H200": 619}
+    here, itemsize = intensity_here(), getattr(torch, roofline_format()).itemsize  # @inspect here itemsize @stepover
+    if here is None:
+        text("No peaks are known for this machine, so nothing can be said about it.")
+        return
+    side = math.ceil(3 / 2 * itemsize * here)  # 2n³ FLOPs over 3n² numbers @inspect side
+    assert 2 * side / (3 * itemsize) >= here > 2 * (side - 1) / (3 * itemsize)
+    text(f"On this machine, from n = {side} on, in {roofline_format()}.")
+
+
+def measured_operations() -> dict[str, Measured]:
+    """The same, measured"""
+    s = getattr(torch, roofline_format()).itemsize  # bytes per number @inspect s @stepover
+    dtype = getattr(torch, roofline_format())  # @stepover
+    text(
+        f"Now on this machine, in {roofline_format()}, with vectors far larger than any cache. Results are written to "
+        f"memory that is there already (`out=`): a fresh large tensor has to be asked for from the operating "
+        f"system, page by page, and that would be timed as well. `clamp_min` at 0 is what ReLU calls."
+    )
+    side = math.isqrt(sizes().streamed_bytes // 2 // s)  # @inspect side @stepover
+    x = torch.rand(side * side, device=device(), dtype=dtype)  # @stepover
+    x -= 0.5
+    y, matrix, v = torch.empty_like(x).copy_(x), x.view(side, side), x[:side]
+    result, m = torch.empty_like(v), side * side
+    gelu = torch.ops.aten.gelu.out
+    done = {
+        "ReLU": measured_operation(lambda: torch.clamp_min(x, 0, out=y), m, 2 * s * m),
+        "GELU": measured_operation(lambda: gelu(x, approximate="tanh", out=y), 20 * m, 2 * s * m),
+        "dot": measured_operation(lambda: x @ y, 2 * m, 2 * s * m),
+        "matrix × vector": measured_operation(lambda: torch.mv(matrix, v, out=result), 2 * m, s * m),
+    }  # @stepover
+    for n in (64, 256, sizes().matmul_side):  # @stepover
+        a, b = x[: 2 * n * n].view(2, n, n)
+        done[f"matmul {n}"] = measured_operation(lambda a=a, b=b: a @ b, 2 * n**3, 3 * s * n * n)  # @stepover
+    for operation in done.values():
+        assert operation.flops == operation.claimed_flops
+        assert 0.99 < operation.moved_bytes / operation.claimed_bytes < 1.01
+    show_operations(done)  # @stepover
+    return done
+
+
+def measured_operation(f: Callable[[], Any], claimed_flops: int, claimed_bytes: int) -> Measured:
+    """Count and measure one operation"""
+    counted, seconds = count(f), measure(f, **BRIEFLY).seconds
+    flops, moved_bytes = counted.flops, counted.bytes_moved
+    return Measured(claimed_flops, claimed_bytes, flops, moved_bytes, seconds, flops / moved_bytes, flops / seconds)
+
+
+def show_operations(operations: dict[str, Measured]) -> None:
+    """The table of operations"""
+    rows = []
+    for name, o in operations.items():
+        bytes_per_second = o.moved_bytes / o.seconds
+        claimed = o.claimed_flops / o.claimed_bytes
+        rows.append((name, claimed, o.intensity, o.seconds * 1e3, bytes_per_second / 1e9, o.rate / 1e9))
+    table(rows, ["operation", "FLOP/byte, claimed", "counted", "measured, ms", "GB/s", "GFLOP/s"])
+
+
+def relu_against_gelu(operations: dict[str, Measured]) -> None:
+    """Is ReLU faster than GELU?"""
+    relu, gelu = operations["ReLU"], operations["GELU"]
+    assert gelu.flops == 20 * relu.flops
+    assert gelu.moved_bytes == relu.moved_bytes
+    ratio = gelu.seconds / relu.seconds  # @inspect ratio
+    assert ratio < gelu.flops / relu.flops
+    text("Twenty times the FLOPs, and the same bytes. Where both wait for memory, they take the same time.")
+    if ratio < 1.2:
+        text(
+            f"So it is here: GELU takes {ratio:.2f} times as long as ReLU. Choosing ReLU *for speed* would gain "
+            f"nothing; the FLOPs of GELU are done while the bytes are on their way."
+        )
+        return
+    text(
+        f"On this machine it is not so: GELU takes {ratio:.1f} times as long. Its FLOPs are not the roof's FLOPs. The "
+        f"peak is that of matrix multiplications; a tanh runs on ordinary instructions, dozens of them, at "
+        f"{gelu.rate / 1e9:.0f} GFLOP/s by our way of counting, and memory waits for *it*. On a GPU, whose ordinary "
+        f"cores are fast enough for that, the two are usually equal:"
+    )
+    h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
+    vector_intensity = h100.flops_per_second["float32"] / h100.bytes_per_second  # @inspect vector_intensity
+    assert 5 < vector_intensity < 295
+    text(
+        f"An H100 without its tensor cores has an intensity of {vector_intensity:.0f} FLOP/byte, well above GELU's 5. "
+        f"An elementwise operation has a lower roof than a matmul, and on a GPU it seldom gets near it."
+    )
+
+
+def caches() -> float:
+    """What a cache does to this"""
+    text(
+        "The bytes so far are the least that must be moved, and bandwidth was that of main memory. What fits into a "
+        "cache moves faster, if it is used again before something else takes its place. Copies, by the bytes that they "
+        "touch:"
+    )
+    largest = sizes().streamed_bytes // 2  # @stepover
+    source = torch.rand(largest // 4, device=device())  # @stepover
+    target = torch.empty_like(source).copy_(source)
+    touched, rates = [], []
+    for elements in (2**k for k in range(10, 29, 3)):
+        if elements > source.numel():
+            break
+        x, y = source[:elements], target[:elements]
+        rates.append(2 * x.nbytes / measure(lambda x=x, y=y: y.copy_(x), **BRIEFLY).seconds)
+        touched.append(2 * x.nbytes)
+    rates.append(2 * source.nbytes / measure(lambda: target.copy_(source), **BRIEFLY).seconds)
+    touched.append(2 * source.nbytes)
+    assert count(lambda: target.copy_(source)).bytes_moved == touched[-1]
+    assert rates[0] < max(rates)
+    scales = {"x_scale": "log", "y_scale": "log"}  # @hide
+    plot({"copy": rates}, x=touched, x_label="bytes read and written", y_label="B/s", style="points", **scales)  # @hide
+    main_memory, best = rates[-1], max(rates)  # @inspect main_memory [B/s], best [B/s]
+    text(what_caches_do(touched[rates.index(best)], best, main_memory, rates[0]))  # @stepover
+    over_the_bus()
+    return main_memory
+
+
+def what_caches_do(best_bytes: int, best: float, main_memory: float, smallest: float) -> str:
+    """The sentence that fits the curve"""
+    launch = f"Small copies are slow, {smallest / 1e9:.1f} GB/s, because launching them takes longer than moving them. "
+    if best < 1.3 * main_memory:
+        return launch + "Beyond that the curve is flat: no cache shows in it on this machine."
+    return launch + (
+        f"The fastest touches {best_bytes / 2**20:.1f} MiB: {best / 1e9:.0f} GB/s, {best / main_memory:.1f} times what "
+        f"main memory gives. An operation that seems to beat the roof has probably measured a cache."
+    )
+
+
+def over_the_bus() -> None:
+    """And over the bus"""
+    if not torch.cuda.is_available():
+        text("From the CPU's memory to a GPU: not run, no CUDA device. Section 9 comes back to it.")
+        return
+    host = torch.rand(sizes().streamed_bytes // 16).pin_memory()  # @stepover
+    moved = measure(lambda: host.to("cuda", non_blocking=True), **BRIEFLY)
+    rate = host.nbytes / moved.seconds  # @inspect rate [B/s]
+    assert rate < (peak_bandwidth() or math.inf)
+    text(f"From the CPU's memory, over the bus: {rate / 1e9:.0f} GB/s. Seen from there, everything is memory-bound.")
+
+
+def the_roofline(operations: dict[str, Measured], bandwidth: float) -> tuple[float, float]:
+    """The roofline"""
+    text(
+        "All of it in one figure: intensity across, speed upwards, both logarithmic. The slope is bandwidth × "
+        "intensity, the flat part the peak; no operation can be above, and how far it is below is what is left to gain."
+    )
+    best_matmul = max(o.rate for name, o in operations.items() if "matmul" in name)  # @inspect best_matmul [FLOP/s]
+    roofs = {"measured in this section": (best_matmul, bandwidth)}
+    peak, promised_bandwidth = peak_flops(roofline_format()), peak_bandwidth()  # @stepover
+    if peak is not None and promised_bandwidth is not None:
+        source = "datasheet" if device() == "cuda" else "measured before the lecture"  # @stepover
+        roofs[source] = (peak, promised_bandwidth)
+    points = {name: (o.intensity, o.rate) for name, o in operations.items()}
+    plot(draw_roofline(roofs, points), title="This machine's roofline", x_scale="log", y_scale="log")  # @hide
+    roof = tuple(max(values) for values in zip(*roofs.values(), strict=True))  # FLOP/s, B/s @inspect roof
+    ridge = roof[0] / roof[1]  # @inspect ridge
+    bound = {name: "memory" if o.intensity < ridge else "compute" for name, o in operations.items()}  # @inspect bound
+    assert operations["ReLU"].intensity < operations["matmul 64"].intensity < operations["matmul 256"].intensity
+    waiting = ", ".join(name for name, which in bound.items() if which == "memory")
+    text(
+        f"The ridge is at {ridge:.1f} FLOP/byte. Left of it, and waiting for memory at best: {waiting}. "
+        f"{why_below(operations, roof)}"
+    )  # @stepover
+    if device() == "cpu":
+        text("A CPU has no datasheet for this, so both roofs were measured; where they differ, the machine was busy.")
+    return roof[0], roof[1]
+
+
+def why_below(operations: dict[str, Measured], roof: tuple[float, float]) -> str:
+    """The sentence about the operation that is furthest below the roof"""
+    shares = {name: o.rate / min(roof[0], o.intensity * roof[1]) for name, o in operations.items()}
+    name = min(shares, key=lambda name: shares[name])
+    small = name in ("matmul 64", "matmul 256")
+    reason = "its launch takes longer than its work" if small else "neither of the roof's two parts is its real limit"
+    return f"Furthest below the roof is {name}, at {shares[name]:.2g} of what it allows: {reason}."
+
+
+def utilization_is_bounded(operations: dict[str, Measured], roof: tuple[float, float]) -> None:
+    """MFU is bounded by intensity"""
+    text(
+        "On the slope an operation reaches intensity over accelerator intensity of the peak, *at most*. So "
+        "$\\text{MFU} \\le \\min(1, \\text{intensity} / I)$: a bound, which notes like to write as an equality. On an "
+        "H100 a ReLU, however well written, stays below this MFU:"
+    )
+    best_relu = 0.25 / 295.4  # @inspect best_relu
+    assert round(best_relu, 5) == 0.00085
+    accelerator_intensity = roof[0] / roof[1]
+    bounds = {name: min(1.0, o.intensity / accelerator_intensity) for name, o in operations.items()}
+    mfus = {name: o.rate / roof[0] for name, o in operations.items()}
+    tolerance = 0.1 if device() == "cuda" else 1.0  # @inspect tolerance @stepover
+    for name, mfu in mfus.items():
+        assert mfu <= bounds[name] * (1 + tolerance)
+    rows = [(name, bounds[name], mfus[name], mfus[name] / bounds[name]) for name in mfus]  # @hide
+    table(rows, ["operation", "bound", "MFU", "MFU / bound"])  # @hide
+    if device() == "cpu":
+        text(
+            "The claim's tolerance is wide on a CPU. A copy, which made the roof, first *reads* the lines it will "
+            "overwrite, so an operation that only reads may be up to half as fast again; and the roof is no "
+            "datasheet's."
+        )
+
+
+def training_and_decoding(roof: tuple[float, float]) -> None:
+    """Training and decoding"""
+    text(
+        "Training multiplies large matrices by large matrices. Decoding makes one token at a time, so at batch 1 "
+        "each weight is loaded to be used *once*. One layer, $(B, d) \\times (d, d)$ in bf16: $2Bd^2$ FLOPs and "
+        "$2(d^2 + 2Bd)$ bytes. It meets the ridge, of intensity $I$, at\n\n$$ B = \\frac{I d}{d - 2I}. $$"
+    )
+    d = 4096
+    intensities = {"H100": 295.4, "H200": 206.1}
+    crossings = {name: round(i * d / (d - 2 * i)) for name, i in intensities.items()}  # @inspect crossings
+    assert crossings == {"H100": 345, "H200": 229}
+    dtype = getattr(torch, roofline_format())  # @stepover
+    s, d = dtype.itemsize, math.isqrt(sizes().streamed_bytes // 2 // dtype.itemsize)  # @inspect s d @stepover
+    w = torch.randn(d, d, device=device(), dtype=dtype)  # @stepover
+    layer = {}
+    for batch in (1, 8, 64, 512):
+        x = torch.randn(batch, d, device=device(), dtype=dtype)  # @stepover
+        layer[batch] = measured_operation(
+            lambda x=x: x @ w, 2 * batch * d * d, s * (d * d + 2 * batch * d)
+        )  # @stepover
+        assert layer[batch].flops == layer[batch].claimed_flops
+        assert layer[batch].moved_bytes == layer[batch].claimed_bytes
+    rows = [(b, o.intensity, o.seconds * 1e3, o.seconds / b * 1e6, o.rate / roof[0]) for b, o in layer.items()]  # @hide
+    table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "MFU"], title=f"One layer, d = {d}")  # @hide
+    assert layer[512].seconds / 512 < layer[1].seconds
+    intensity = s / 2 * roof[0] / roof[1]  # in FLOPs per two bytes, as the formula has it
+    crossing = intensity * d / (d - 2 * intensity)  # @inspect crossing
+    together, alone = layer[64].seconds / layer[1].seconds, layer[1].seconds / (layer[512].seconds / 512)
+    text(
+        f"On this machine the ridge is met at a batch of about {crossing:.0f}. With 64 tokens at once the layer takes "
+        f"{together:.1f} times as long as with one, and a token of 512 costs {alone:.0f} times less than a token "
+        f"alone. That is why servers batch requests, and why a chat with a single user leaves most of the hardware "
+        f"idle, here at an MFU of {layer[1].rate / roof[0]:.1%}."
+    )
+
+
+def key_value_cache() -> None:
+    """The KV cache, and the floor under decoding"""
+    text(
+        "Weights are shared by all sequences of a batch. The keys and values of each sequence's own past are not; they "
+        "are kept, since computing them again would cost a forward pass. In the shape of Llama 3 70B: 80 layers, "
+        "keys and values, 8 heads of 128 each, in bf16."
+    )
+    token = torch.empty(80, 2, 8, 128, dtype=torch.bfloat16, device="meta")  # (layers, K and V, heads, head width)
+    token_bytes = token.nbytes  # @inspect token_bytes [B]
+    assert token_bytes == 327_680
+    ungrouped_bytes = 64 // 8 * token_bytes  # if each of 64 query heads kept its own @inspect ungrouped_bytes [B]
+    assert round(ungrouped_bytes / 1e6, 1) == 2.6
+    text("Each step reads all weights once, and the whole cache. That many bytes over the bandwidth is a **floor**:")
+    context, weight_bytes = 8192, 2 * 70.6e9
+    sequence_bytes = context * token_bytes  # @inspect sequence_bytes [B]
+    bandwidth, memory_bytes = 8 * 3.35e12, 8 * H100_MEMORY  # of 8 H100s
+    floors = {b: (weight_bytes + b * sequence_bytes) / bandwidth for b in (1, 8, 64, 512)}  # @inspect floors [s]
+    assert 0.005 < floors[1] < 0.006
+    even = weight_bytes / sequence_bytes  # sequences whose caches weigh as much as the model @inspect even
+    assert 52 < even < 53
+    fits = {b: weight_bytes + b * sequence_bytes < memory_bytes for b in floors}  # @inspect fits
+    assert list(fits.values()) == [True, True, True, False]
+    rows = [(b, f * 1e3, b / f, "yes" if fits[b] else "no") for b, f in floors.items()]  # @hide
+    table(rows, ["sequences of 8192 tokens", "floor, ms per step", "tokens/s at most", "fits in 8 H100s"])  # @hide
+    text(
+        f"At batch 1 a token takes {floors[1] * 1e3:.1f} ms or more, whatever the FLOPs. Batching shares the weights, "
+        f"not the cache: from {even:.0f} sequences of this length on the cache is most of the bytes, throughput stops "
+        f"growing in proportion, and then the memory is full."
+    )
+
+
+def gelu_in_steps(x: Tensor) -> Tensor:
+    """GELU, tanh form, as separate operations"""
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1 + torch.tanh(inner))
+
+
+def fusing() -> None:
+    """Fusing saves bytes, not FLOPs"""
+    text(
+        "Written out, GELU is nine operations, and each one reads its operands from memory and writes its result back. "
+        "As one kernel, a number is read once, all of it happens in registers, and one number is written."
+    )
+    small = torch.randn(1000)
+    assert torch.allclose(gelu_in_steps(small), nn.functional.gelu(small, approximate="tanh"), atol=1e-6)  # @stepover
+    dtype = getattr(torch, roofline_format())  # @stepover
+    x = torch.rand(sizes().streamed_bytes // 8 // dtype.itemsize, device=device(), dtype=dtype)  # @stepover
+    separate = count(lambda: gelu_in_steps(x))  # @stepover
+    fused = count(lambda: nn.functional.gelu(x, approximate="tanh"))
+    assert separate.flops == fused.flops == 20 * x.numel()
+    assert (separate.bytes_moved, fused.bytes_moved) == (21 * x.nbytes, 2 * x.nbytes)
+    separate_s = measure(lambda: gelu_in_steps(x), **BRIEFLY).seconds  # @inspect separate_s [s] @stepover
+    fused_s = measure(lambda: nn.functional.gelu(x, approximate="tanh"), **BRIEFLY).seconds  # @inspect fused_s [s]
+    rows = [
+        ("nine operations", separate.flops, separate.bytes_moved, separate.intensity, separate_s * 1e3),
+        ("one kernel", fused.flops, fused.bytes_moved, fused.intensity, fused_s * 1e3),
+    ]  # @hide
+    table(rows, ["GELU", "FLOPs", "bytes", "FLOP/byte", "measured, ms"])  # @hide
+    saved_bytes, gain = separate.bytes_moved / fused.bytes_moved, separate_s / fused_s  # @inspect saved_bytes gain
+    if gain > 1.1:
+        found = f"The time falls by a factor of {gain:.1f}."
+    else:
+        found = f"The time does not fall, {fused_s * 1e3:.1f} ms: the kernel waits for its tanh, not for memory."
+    text(
+        f"{saved_bytes} times fewer bytes, and not one FLOP less. {found} `torch.compile` finds such chains and fuses "
+        f"them; FlashAttention is the same idea, carried through a whole attention layer."
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 7 Gradients
+
+
+def gradients() -> None:
+    """Gradients"""
+    text(
+        "So far only tensors were computed. Training asks for one thing more: how the loss would change if a parameter "
+        "did. PyTorch writes down what is computed and then walks back through it. What that walk costs is the "
+        "larger part of training."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    one_gradient()
+    which_gradients_exist()
+    walking_back_twice()
+    two_layers_forward()
+    two_layers_backward()
+    backward_term_by_term()
+    when_the_rule_is_exact()
+    ratio_against_depth()
+    link(**REFERENCES["autograd"])
+
+
+def one_gradient() -> None:
+    """One gradient"""
+    text("The smallest model there is, one weight per input, and the loss $y = \\frac 1 2 (x \\cdot w - 5)^2$:")
+    x = torch.tensor([1.0, 2, 3])
+    w = torch.tensor([1.0, 1, 1], requires_grad=True)
+    prediction = x @ w  # @inspect prediction
+    y = 0.5 * (prediction - 5) ** 2  # @inspect y
+    assert y.item() == 0.5 * (1 + 2 + 3 - 5) ** 2
+    assert w.grad is None
+    y.backward()  # @inspect w.grad
+    text("By the chain rule the gradient is $(x \\cdot w - 5) \\, x$, and the prediction was 1 too high:")
+    assert prediction.item() - 5 == 1
+    assert w.grad.tolist() == [1, 2, 3]
+    text(
+        "That can be checked without knowing any rule: change one weight a little, up and down, and see what becomes "
+        "of the loss. For a quadratic the quotient is exact but for rounding."
+    )
+    start = torch.ones(3, dtype=torch.float64)
+    nudges = 1e-3 * torch.eye(3, dtype=torch.float64)
+
+    def loss_at(weights: Tensor) -> Tensor:
+        return 0.5 * (x.double() @ weights - 5) ** 2
+
+    changes = [(loss_at(start + nudge) - loss_at(start - nudge)).item() for nudge in nudges]  # @stepover
+    quotients = [change / 2e-3 for change in changes]  # @inspect quotients
+    farthest = max(abs(q - g) for q, g in zip(quotients, w.grad.tolist(), strict=True))  # @inspect farthest
+    assert farthest < 1e-9
+
+
+def which_gradients_exist() -> None:
+    """Which gradients exist"""
+    text(
+        "After `backward`, a `.grad` is found on **leaves** that require one: tensors that were made, not computed, "
+        "with `requires_grad=True`. Parameters are such leaves. Gradients of what lies between were computed too, and "
+        "thrown away as soon as they had been used. `retain_grad` keeps one."
+    )
+    x = torch.tensor([1.0, 2, 3])
+    w = torch.ones(3, requires_grad=True)
+    thrown_away = x @ w  # @inspect thrown_away.is_leaf thrown_away.requires_grad
+    kept = thrown_away - 5
+    kept.retain_grad()
+    (0.5 * kept**2).backward()
+    with warnings.catch_warnings(record=True) as caught:  # torch warns about the question
+        warnings.simplefilter("always")
+        nothing = thrown_away.grad  # @inspect nothing
+    grads = {"x": x.grad, "w": w.grad, "x @ w": nothing, "x @ w - 5": kept.grad}
+    exists = {name: grad is not None for name, grad in grads.items()}  # @inspect exists
+    assert exists == {"x": False, "w": True, "x @ w": False, "x @ w - 5": True}
+    assert kept.grad.item() == kept.item() == 1
+    assert any("not a leaf" in str(warning.message) for warning in caught)
+    text("Each gradient has its tensor's shape and dtype, so it takes its tensor's bytes:")
+    assert (w.grad.shape, w.grad.nbytes) == (w.shape, w.nbytes)
+
+
+def walking_back_twice() -> None:
+    """Walking back twice"""
+    x = torch.tensor([1.0, 2, 3])
+    w = torch.ones(3, requires_grad=True)
+    (0.5 * (x @ w - 5) ** 2).backward()
+    y = 0.5 * (x @ w - 5) ** 2
+    y.backward()  # @inspect w.grad
+    text(
+        "`backward` *adds* to `.grad`. That is what makes gradient accumulation possible, and what makes a loop "
+        "without `zero_grad` go wrong quietly."
+    )
+    assert w.grad.tolist() == [2, 4, 6]
+    text("And what a walk needs, the saved activations, is freed as it goes. A second walk finds nothing:")
+    refusal = ""
+    try:
+        y.backward()
+    except RuntimeError as error:
+        refusal = str(error)  # @inspect refusal
+    assert "backward through the graph a second time" in refusal
+    assert w.grad.tolist() == [2, 4, 6]
+
+
+def two_layers_forward() -> None:
+    """Two layers, forward"""
+    text(
+        "Now with matrices, and an account of the FLOPs: $B$ rows of width $D$, a layer from $D$ to $D$, and a layer "
+        "from $D$ to $K$."
+    )
+    nodes = [("x", "B × D"), ("h1", "B × D"), ("h2", "B × K")]  # @hide
+    there = ["@ w1:  2BDD", "@ w2:  2BDK"]  # @hide
+    back = ["w1.grad  2BDD\n(x.grad  2BDD)", "w2.grad  2BDK\nh1.grad  2BDK"]  # @hide
+    plot(draw_chain(nodes, there, back), title="x → h1 → h2, and back")  # @hide
+    batch, width, outputs = 32, 64, 16  # B, D, K
+    x = torch.randn(batch, width)  # (B, D)
+    w1 = torch.randn(width, width, requires_grad=True)  # (D, D)
+    w2 = torch.randn(width, outputs, requires_grad=True)  # (D, K)
+    h1 = x @ w1  # (B, D) @inspect h1.shape
+    h2 = h1 @ w2  # (B, K) @inspect h2.shape
+    assert (h1.shape, h2.shape) == ((32, 64), (32, 16))
+    forward = count(lambda: x @ w1 @ w2)  # @inspect forward.flops [FLOP]
+    assert forward.flops == 2 * batch * width * width + 2 * batch * width * outputs
+    text("Two FLOPs for each parameter and each row, as in section 1:")
+    assert forward.flops == 2 * (w1.numel() + w2.numel()) * batch
+
+
+def two_layers_backward() -> None:
+    """Two layers, backward, by hand"""
+    text(
+        "Let $G = \\partial \\text{loss}/\\partial h_2$ be given. Each layer owes two gradients: that of its "
+        "*weights*, to learn, and that of its *inputs*, to hand on."
+    )
+    terms = [
+        ("`w2.grad`", "`h1.T @ G`", "(D, B) @ (B, K)", "2BDK"),
+        ("`h1.grad`", "`G @ w2.T`", "(B, K) @ (K, D)", "2BDK"),
+        ("`w1.grad`", "`x.T @ h1.grad`", "(D, B) @ (B, D)", "2BDD"),
+        ("`x.grad`", "`h1.grad @ w1.T`", "(B, D) @ (D, D)", "2BDD, if asked for"),
+    ]  # @hide
+    table(terms, ["gradient", "is", "shapes", "FLOPs"])  # @hide
+    batch, width, outputs = 32, 64, 16  # B, D, K
+    x = torch.randn(batch, width)
+    w1, w2 = torch.randn(width, width, requires_grad=True), torch.randn(width, outputs, requires_grad=True)
+    h1 = x @ w1
+    h1.retain_grad()
+    h2 = h1 @ w2
+    upstream = torch.randn(batch, outputs)  # G, the gradient of the loss with respect to h2
+    h2.backward(upstream)
+    w2_grad = h1.detach().T @ upstream  # (D, B) @ (B, K)
+    h1_grad = upstream @ w2.detach().T  # (B, K) @ (K, D)
+    w1_grad = x.T @ h1_grad  # (D, B) @ (B, D)
+    found = {"w2": w2.grad - w2_grad, "h1": h1.grad - h1_grad, "w1": w1.grad - w1_grad}
+    differences = {name: d.abs().max().item() for name, d in found.items()}  # @inspect differences
+    assert max(differences.values()) < 1e-4
+    assert min(g.abs().max().item() for g in (w2_grad, h1_grad, w1_grad)) > 1
+    assert x.grad is None
+    text(
+        "That is all of it: a transpose in each, to make the shapes fit, which costs nothing (section 3), and matrix "
+        "multiplications of the sizes of the forward pass. Nobody asked for `x.grad`, so it was not computed."
+    )
+
+
+def backward_term_by_term() -> None:
+    """Backward, term by term"""
+    text("The same at a size that takes this machine some time: claimed, counted, and measured, one term at a time.")
+    batch, width, outputs = sizes().model_batch, sizes().model_width, sizes().model_width // 2  # @stepover
+    dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect batch width outputs dtype @stepover
+    x, h1, w1 = (torch.randn(n, width, device=device()).to(dtype) for n in (batch, batch, width))  # @stepover
+    w2, upstream = (torch.randn(n, outputs, device=device()).to(dtype) for n in (width, batch))  # @stepover
+    first, second = 2 * batch * width * width, 2 * batch * width * outputs  # 2BDD, 2BDK @inspect first second
+    terms = {
+        "forward": (first + second, lambda: x @ w1 @ w2),
+        "w2.grad": (second, lambda: h1.T @ upstream),
+        "h1.grad": (second, lambda: upstream @ w2.T),
+        "w1.grad": (first, lambda: x.T @ h1),  # h1 stands in for its gradient, which has the same shape
+        "x.grad": (first, lambda: h1 @ w1.T),
+    }
+    rows, seconds = [], {}
+    for name, (claimed, term) in terms.items():
+        counted = count(term).flops
+        assert counted == claimed
+        times = measure(term, repeats=5, min_seconds=0.01, max_seconds=0.05)
+        seconds[name] = times.seconds
+        rows.append((name, claimed / 1e9, counted / 1e9, 1e3 * times.seconds, counted / times.seconds / 1e12))
+    table(rows, ["term", "claimed, GFLOP", "counted, GFLOP", "measured, ms", "TFLOP/s"])  # @hide
+    backward = sum(seconds[name] for name in ("w2.grad", "h1.grad", "w1.grad"))  # @inspect backward [s]
+    what_the_ratio_says(backward / seconds["forward"], (first + 2 * second) / (first + second))
+    autograd_does_the_same(x, w1, w2, upstream)
+
+
+def what_the_ratio_says(measured: float, counted: float) -> None:
+    """Backward over forward"""
+    assert counted < 2  # twice as many, but for x.grad
+    if abs(measured / counted - 1) < 0.25:
+        verdict = "Time follows the FLOPs: the products are alike, whichever side is transposed."
+    elif measured > counted:
+        verdict = (
+            "The backward products take longer than their FLOPs say: shapes matter too, and so does who else works."
+        )
+    else:
+        verdict = "The backward products are faster than their FLOPs say: at this size shapes matter as much as work."
+    text(f"Backward over forward is {counted:.2f} in FLOPs and {measured:.2f} in time. {verdict}")
+
+
+def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) -> None:
+    """What autograd does, counted"""
+    batch, width, outputs = *x.shape, w2.shape[1]
+    w1.requires_grad_()
+    w2.requires_grad_()
+    h2 = x @ w1 @ w2
+    backward = count(lambda: torch.autograd.grad(h2, (w1, w2), upstream))
+    assert backward.operators["aten.mm"] == 3  # @inspect backward.operators
+    assert backward.flops == 4 * batch * width * outputs + 2 * batch * width * width  # @inspect backward.flops [FLOP]
+    text("And when somebody asks for `x.grad`, the fourth product is there:")
+    x.requires_grad_()
+    h2 = x @ w1 @ w2
+    with_inputs = count(lambda: torch.autograd.grad(h2, (x, w1, w2), upstream))  # @inspect with_inputs.flops [FLOP]
+    assert with_inputs.operators["aten.mm"] == 4
+    assert with_inputs.flops == 2 * count(lambda: x @ w1 @ w2).flops
+    text(
+        "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
+        "does three: the first layer's input is data, and data does not learn."
+    )
+
+
+def when_the_rule_is_exact() -> None:
+    """In a language model the rule is exact"""
+    text(
+        "There the first matrix multiplication does not work on data. It works on rows of the *embedding*, a table of "
+        "one vector per token, which is learned as well. So the gradient of the first layer's input is wanted after "
+        "all:"
+    )
+    vocabulary, batch, width, outputs = 100, 32, 64, 16
+    tokens = torch.randint(vocabulary, (batch,))
+    embedding = torch.randn(vocabulary, width, requires_grad=True)
+    w1, w2 = torch.randn(width, width, requires_grad=True), torch.randn(width, outputs, requires_grad=True)
+    parameters = w1.numel() + w2.numel()  # those that are multiplied
+    h2 = embedding[tokens] @ w1 @ w2
+    backward = count(lambda: torch.autograd.grad(h2, (embedding, w1, w2), torch.ones_like(h2)))
+    products = backward.flops_by_operator["aten.mm"]  # @inspect backward.flops_by_operator
+    assert products == 4 * parameters * batch
+    text("The lookup itself multiplies nothing. Its backward pass only adds each row's gradient to where it came from.")
+    lookup = count(lambda: embedding[tokens])
+    assert lookup.flops == 0
+
+
+def ratio_against_depth() -> None:
+    """The first layer's share"""
+    text(
+        "How much the rule overstates depends on how much of the model the first layer is. For $L$ square layers, "
+        "forward $2BDDL$, backward $4BDDL - 2BDD$: per parameter and row that is exactly $6 - 2/L$."
+    )
+    batch, width = 16, 32
+    ratios = {}
+    for depth in (1, 2, 4, 8, 16, 32):
+        weights = [torch.randn(width, width, requires_grad=True) for _ in range(depth)]  # @stepover
+        flops = count(forward_and_backward, torch.randn(batch, width), weights).flops  # @stepover
+        ratios[depth] = flops / (depth * width**2 * batch)  # @inspect ratios
+        assert ratios[depth] == 6 - 2 / depth
+    depths = list(range(1, 33))  # @hide
+    napkin = {"6 − 2/L": (depths, [6 - 2 / depth for depth in depths])}  # @hide
+    counted = {"counted": (list(ratios), list(ratios.values()))}  # @hide
+    plot(napkin | counted, x_label="layers", y_label="FLOPs per parameter and row", style="points")  # @hide
+    text(
+        f"One layer alone takes {ratios[1]:.0f}; {32} layers take {ratios[32]:.2f}. This is the difference that the "
+        f"napkins of the deep linear model will show, in every table of counted FLOPs from here on."
+    )
+
+
+def forward_and_backward(x: Tensor, weights: list[Tensor]) -> None:
+    """Through all layers and back, for the gradients of the weights"""
+    h = x
+    for w in weights:
+        h = h @ w
+    torch.autograd.grad(h, weights, torch.ones_like(h))
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 8 Models
+
+
+class Linear(nn.Module):
+    """A linear layer without bias, whose outputs start as large as its inputs."""
+
+    def __init__(self, input_dim: int, output_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(input_dim, output_dim) / math.sqrt(input_dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight  # (…, input_dim) @ (input_dim, output_dim)
+
+
+class Block(nn.Module):
+    """A linear layer, then a ReLU."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.linear = Linear(dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x).relu()
+
+
+class DeepLinear(nn.Module):
+    """A stack of square linear layers, then a head with one output: D²·L + D parameters."""
+
+    def __init__(self, dim: int, num_layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Linear(dim, dim) for _ in range(num_layers)])
+        self.head = Linear(dim, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)  # (B, D)
+        return self.head(x).squeeze(-1)  # (B,)
+
+
+def models() -> None:
+    """Models"""
+    text(
+        "A model is tensors that training may change, and a function that uses them. Two things have to be right "
+        "before the first step: how many numbers there are, and how large they are."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    parameters_are_tensors()
+    weights_of_deviation_one()
+    three_initializations()
+    scale_against_depth()
+    truncation_that_cuts_nothing()
+    layers_and_blocks()
+    the_deep_linear_model()
+    moving_a_model()
+    step_of_the_deep_model()
+
+
+def parameters_are_tensors() -> None:
+    """A parameter is a tensor"""
+    w = nn.Parameter(torch.randn(3, 2))  # @inspect w
+    assert isinstance(w, Tensor)
+    assert w.requires_grad
+    text(
+        "An `nn.Parameter` is a `Tensor` that wants a gradient and is noticed by the module it is put into. "
+        "That is how `parameters()` finds it, `to` moves it, and `state_dict` saves it. A plain tensor is not noticed, "
+        "and no optimizer will ever hear of it:"
+    )
+    module = nn.Module()
+    module.noticed = w
+    module.overlooked = torch.randn(3, 2, requires_grad=True)
+    names = [name for name, _ in module.named_parameters()]  # @inspect names
+    assert names == list(module.state_dict()) == ["noticed"]
+
+
+def weights_of_deviation_one() -> None:
+    """Weights that are too large"""
+    text(
+        "Fill a matrix with numbers of deviation 1 and multiply. Each output is a sum of $n$ random terms of deviation "
+        "1, one for each input, and such a sum has the deviation $\\sqrt n$."
+    )
+    input_dim, output_dim = 16384, 32
+    x = torch.randn(64, input_dim)
+    w = torch.randn(input_dim, output_dim)
+    y = x @ w  # (64, output_dim)
+    assert math.sqrt(input_dim) == 128
+    deviation = y.std().item()  # @inspect deviation
+    assert abs(deviation / 128 - 1) < 0.05
+    text(
+        f"One layer, and the numbers are {deviation:.0f} times as large; the next would do it again. So the weights "
+        f"are made smaller by what the sum makes larger:"
+    )
+    y = x @ (w / math.sqrt(input_dim))
+    rescaled = y.std().item()  # @inspect rescaled
+    assert abs(rescaled - 1) < 0.05
+    assert abs(deviation / rescaled / 128 - 1) < 1e-4  # the same sums, scaled
+    text(
+        "This is LeCun's rule, deviation $1/\\sqrt{\\text{in}}$. Notes often call it Xavier's. Xavier Glorot's, "
+        "$\\sqrt{2/(\\text{in} + \\text{out})}$, is a compromise between keeping the activations' scale going forward, "
+        "which needs $1/\\sqrt{\\text{in}}$, and the gradients' going backward, which needs $1/\\sqrt{\\text{out}}$. "
+        "The two agree for square matrices only."
+    )
+
+
+def three_initializations() -> None:
+    """Three rules, and what torch does"""
+    inputs, outputs = 1024, 256
+    rules = {
+        "LeCun, √(1 / in)": math.sqrt(1 / inputs),
+        "Xavier, √(2 / (in + out))": math.sqrt(2 / (inputs + outputs)),
+        "He, √(2 / in)": math.sqrt(2 / inputs),
+        "`nn.Linear`, √(1 / 3in)": math.sqrt(1 / (3 * inputs)),
+    }
+    weight = torch.empty(outputs, inputs)  # (out, in): the way round that torch stores it
+    found = {
+        "LeCun, √(1 / in)": nn.init.kaiming_normal_(weight, nonlinearity="linear").std().item(),
+        "Xavier, √(2 / (in + out))": nn.init.xavier_normal_(weight).std().item(),
+        "He, √(2 / in)": nn.init.kaiming_normal_(weight, nonlinearity="relu").std().item(),
+        "`nn.Linear`, √(1 / 3in)": nn.Linear(inputs, outputs).weight.std().item(),
+    }
+    rows = [(rule, rules[rule], found[rule], found[rule] / rules[rule]) for rule in rules]  # @hide
+    table(rows, ["rule", "deviation", "in torch", "ratio"])  # @hide
+    worst = max(abs(found[rule] / rules[rule] - 1) for rule in rules)  # @inspect worst
+    assert worst < 0.01
+    text(
+        "The last row is a surprise to many: `nn.Linear` draws evenly from $\\pm 1/\\sqrt{\\text{in}}$, and that has a "
+        "deviation smaller by $\\sqrt 3$. And `nn.init` takes its matrices as (out, in). Handed one the other "
+        "way round, as the layers of this lecture store theirs, it mistakes outputs for inputs:"
+    )
+    mistaken = nn.init.kaiming_normal_(torch.empty(inputs, outputs), nonlinearity="linear").std().item()
+    assert abs(mistaken * math.sqrt(outputs) - 1) < 0.01  # @inspect mistaken
+    link(**REFERENCES["glorot"])
+
+
+def scale_against_depth() -> None:
+    """Scale against depth"""
+    text(
+        "A ReLU makes half of its inputs zero. Of numbers spread evenly around zero that is half of the sum of "
+        "squares, so the root mean square (RMS) falls by $\\sqrt 2$ in each layer, and is $2^{-L/2}$ after $L$. He's "
+        "rule puts the factor of $\\sqrt 2$ into the weights. Four stacks, with the same random numbers in each:"
+    )
+    width, depth = 256, 12
+    gains = {"deviation 1": math.sqrt(width), "LeCun": 1.0, "He": math.sqrt(2), "LeCun, without ReLU": 1.0}
+    h = dict.fromkeys(gains, torch.randn(64, width))
+    scales: dict[str, list[float]] = {name: [] for name in gains}  # RMS after each layer
+    for _ in range(depth):
+        w = torch.randn(width, width) / math.sqrt(width)
+        for name, gain in gains.items():
+            y = gain * (h[name] @ w)
+            h[name] = y if name.endswith("without ReLU") else y.relu()
+            scales[name].append(h[name].square().mean().sqrt().item())  # @stepover
+    layers = list(range(1, depth + 1))  # @hide
+    napkin = {"2^(−L/2)": (layers, [2 ** (-layer / 2) for layer in layers])}  # @hide
+    curves = {name: (layers, values) for name, values in scales.items()}  # @hide
+    plot(curves, x_label="layers", y_label="RMS of the activations", y_scale="log", title="All four")  # @hide
+    near = {name: curve for name, curve in curves.items() if name != "deviation 1"}  # @hide
+    plot(near | napkin, x_label="layers", y_label="RMS", y_scale="log", title="Three of them")  # @hide
+    factors = {name: values[-1] ** (1 / depth) for name, values in scales.items()}  # per layer @inspect factors
+    expected = {"deviation 1": math.sqrt(width / 2), "LeCun": math.sqrt(1 / 2), "He": 1.0, "LeCun, without ReLU": 1.0}
+    worst = max(abs(factors[name] / expected[name] - 1) for name in factors)  # @inspect worst
+    assert worst < 0.05
+    beyond = next(layer for layer, scale in zip(layers, scales["deviation 1"], strict=True) if scale > 65504)
+    text(
+        f"With LeCun's weights {depth} ReLU layers shrink a signal to {scales['LeCun'][-1]:.1%} of what it was; He's "
+        f"keep it at {scales['He'][-1]:.2f}. With weights of deviation 1 the typical activation is beyond the largest "
+        f"fp16 number after {beyond} layers. Real models put a normalisation layer between the blocks; it repairs "
+        f"the scale in each, whatever the weights do."
+    )
+    assert beyond < depth
+    link(**REFERENCES["he"])
+
+
+def truncation_that_cuts_nothing() -> None:
+    """A truncation that cuts nothing"""
+    text(
+        "A normal distribution has tails, and a large model has so many weights that some of them are far out. "
+        "`trunc_normal_` draws those again. A published layer calls it like this, to cut at three deviations:"
+    )
+    input_dim = 16384
+    sigma = 1 / math.sqrt(input_dim)
+    weight = nn.init.trunc_normal_(torch.empty(input_dim, 64), std=sigma, a=-3, b=3)
+    text("But `a` and `b` are not in units of the deviation. They are values, and ±3 is this many deviations away:")
+    cut = 3 / sigma  # @inspect cut
+    assert cut == 384
+    largest = weight.abs().max().item() / sigma  # in deviations @inspect largest
+    beyond_three = (weight.abs() > 3 * sigma).float().mean().item()  # @inspect beyond_three
+    tails = 1 - math.erf(3 / math.sqrt(2))  # of an untruncated normal distribution @inspect tails
+    assert abs(beyond_three / tails - 1) < 0.2
+    text(f"Nothing was cut: the largest is at {largest:.1f} deviations. What was meant needs the deviation in it:")
+    nn.init.trunc_normal_(weight, std=sigma, a=-3 * sigma, b=3 * sigma)
+    assert weight.abs().max() <= 3 * sigma
+    deviation = weight.std().item() / sigma  # @inspect deviation
+    density = math.exp(-(3**2) / 2) / math.sqrt(2 * math.pi)  # of the normal distribution at 3
+    truncated = math.sqrt(1 - 2 * 3 * density / (1 - tails))  # its deviation between ±3 @inspect truncated
+    assert round(truncated, 3) == 0.987
+    assert abs(deviation / truncated - 1) < 0.004
+    text(f"The price is {1 - truncated:.1%} of the deviation: little beside the factors of √2 and √3 above.")
+
+
+def layers_and_blocks() -> None:
+    """A layer, a block, a stack"""
+    text("LeCun's rule in a module, a ReLU behind it, and some of those in a row.")
+    layer = Linear(input_dim=256, output_dim=128)  # @inspect layer.weight.shape
+    x = torch.randn(64, 256)
+    y = layer(x)  # (64, 128) @inspect y.shape y.std()
+    assert y.shape == (64, 128)
+    assert abs(y.std().item() - 1) < 0.05
+    block = Block(256)
+    assert torch.equal(block(x), (x @ block.linear.weight).relu())
+    depth = 8
+    stack = nn.Sequential(*[Block(256) for _ in range(depth)])  # @stepover
+    counts = {name: p.numel() for name, p in stack.named_parameters()}  # @inspect counts
+    assert list(counts)[:2] == ["0.linear.weight", "1.linear.weight"]
+    assert sum(counts.values()) == depth * 256**2
+    shrunk = stack(x).square().mean().sqrt().item()  # @inspect shrunk @stepover
+    assert 0.8 < shrunk / 2 ** (-depth / 2) < 1.25
+
+
+def the_deep_linear_model() -> None:
+    """The deep linear model"""
+    text(
+        "The model that the rest of the lecture accounts for: $L$ linear layers of width $D$ and a head with one "
+        "output. Nothing in it is not a matrix multiplication, so its napkin is exact: $D^2 L + D$ parameters."
+    )
+    batch, dim, num_layers = 8, 64, 2
+    model = DeepLinear(dim, num_layers)  # @inspect model
+    counts = {name: p.numel() for name, p in model.named_parameters()}  # @inspect counts
+    assert counts == {"layers.0.weight": dim**2, "layers.1.weight": dim**2, "head.weight": dim}
+    parameters = sum(counts.values())  # @inspect parameters
+    assert parameters == dim**2 * num_layers + dim
+    x = torch.randn(batch, dim)  # (B, D)
+    y = model(x)  # (B,) @inspect y.shape
+    assert y.shape == (batch,)
+    forward = count(lambda: model(x))  # @inspect forward.flops [FLOP]
+    assert forward.flops == 2 * parameters * batch
+    text("Without a ReLU in it, it can say nothing that one matrix can't. It is a model of cost, not of language:")
+    one_matrix = model.layers[0].weight @ model.layers[1].weight @ model.head.weight  # (D, 1)
+    assert torch.allclose(y, (x @ one_matrix).squeeze(-1), atol=1e-5)
+
+
+def moving_a_model() -> None:
+    """Moving a model"""
+    text(
+        "`to` on a tensor returns another tensor. On a module it moves the parameters *in place* and returns the "
+        "module itself; an optimizer that was given the parameters before keeps the right ones."
+    )
+    model = DeepLinear(256, 4)  # @stepover
+    before = list(model.parameters())
+    allocated = torch.cuda.memory_allocated() if device() == "cuda" else None  # @stepover
+    moved = model.to(device())  # @stepover
+    assert moved is model
+    assert all(new is old for new, old in zip(model.parameters(), before, strict=True))
+    assert {p.device.type for p in model.parameters()} == {device()}  # @stepover
+    y = model(torch.randn(8, 256).to(device()))  # @inspect y.shape y.device @stepover
+    assert y.device.type == device()  # @stepover
+    parameter_bytes = sum(p.nbytes for p in model.parameters())  # @inspect parameter_bytes [B]
+    assert parameter_bytes == 4 * (256**2 * 4 + 256)
+    if allocated is None:
+        text("What the GPU's allocator says of it: not run, no CUDA device.")
+        return
+    rises = torch.cuda.memory_allocated() - allocated  # with the outputs of the run @inspect rises [B]
+    assert rises >= parameter_bytes
+    text(f"The allocator has handed out {rises} bytes since: the parameters, {parameter_bytes}, and what was run.")
+
+
+def step_of_the_deep_model() -> None:
+    """Forward and backward, large"""
+    text("At a size that keeps this machine busy: $6ND$ once more, with the rows of a batch for tokens.")
+    width, batch, num_layers = sizes().model_width, sizes().model_batch, 4  # @inspect width batch @stepover
+    dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect dtype @stepover
+    with torch.device(device()):  # drawn where it is needed @stepover
+        model = DeepLinear(width, num_layers).to(dtype)
+        x = torch.randn(batch, width).to(dtype)  # (B, D)
+    parameters = sum(p.numel() for p in model.parameters())  # @inspect parameters
+    weights = list(model.parameters())
+
+    def loss() -> Tensor:
+        return model(x).square().mean()
+
+    forward = count(loss)  # @stepover
+    step = count(lambda: torch.autograd.grad(loss(), weights))  # @stepover
+    counted = (forward.flops_by_operator["aten.mm"], step.flops_by_operator["aten.mm"])  # @inspect counted
+    assert counted == (2 * parameters * batch, 6 * parameters * batch - 2 * batch * width**2)
+    everything_else = step.flops / counted[1] - 1  # @inspect everything_else
+    assert 0 < everything_else < 1e-3
+    forward_times = measure(loss, min_seconds=0.05, max_seconds=0.2)  # @stepover
+    step_times = measure(lambda: torch.autograd.grad(loss(), weights), min_seconds=0.05, max_seconds=0.3)  # @stepover
+    seconds = (forward_times.seconds, step_times.seconds)  # @inspect seconds [s]
+    passes_against_the_napkin(2 * parameters * batch, counted, seconds)
+    missing = 2 * batch * width**2 / 1e9  # @hide
+    text(
+        f"The forward pass is the napkin to the last FLOP. The backward pass is short by one product of {missing:.3g} "
+        f"GFLOP: nobody asked for the gradient of `x`. The loss, which is no matrix multiplication, adds "
+        f"{everything_else:.5%} and is left out of the table."
+    )
+    time_against_flops(seconds[1] / seconds[0], counted[1] / counted[0])
+    how_much_of_the_roof(counted[1] / seconds[1], dtype)
+
+
+def passes_against_the_napkin(napkin: int, counted: tuple[int, int], seconds: tuple[float, float]) -> None:
+    """Napkin, counted, measured"""
+    passes = [
+        ("forward", napkin, counted[0], seconds[0]),
+        ("backward", 2 * napkin, counted[1] - counted[0], seconds[1] - seconds[0]),
+        ("both", 3 * napkin, counted[1], seconds[1]),
+    ]
+    rows = [(name, n / 1e9, flops / 1e9, flops / n, 1e3 * s, flops / s / 1e12) for name, n, flops, s in passes]
+    columns = ["pass", "napkin, GFLOP", "counted, GFLOP", "counted / napkin", "measured, ms", "TFLOP/s"]  # @hide
+    table(rows, columns)  # @hide
+
+
+def time_against_flops(in_time: float, in_flops: float) -> None:
+    """Time against FLOPs"""
+    if 0.75 < in_time / in_flops < 1.33:
+        verdict = "time follows the FLOPs."
+    elif 0.3 < in_time / in_flops < 3:
+        verdict = "something else takes time too: launches, memory, or other work on this machine."
+    else:
+        verdict = "this machine was too busy with other work for its times to mean much."
+    text(f"Both passes over the first alone: {in_flops:.2f} in FLOPs, {in_time:.2f} in time; {verdict}")
+
+
+def how_much_of_the_roof(flops_per_second: float, dtype: torch.dtype) -> None:
+    """How much of the machine that was"""
+    peak = peak_flops(str(dtype).removeprefix("torch."))  # @inspect peak [FLOP/s]
+    if peak is None:
+        text(f"{flops_per_second / 1e12:.2f} TFLOP/s; no peak is known for this machine.")
+        return
+    mfu = flops_per_second / peak  # @inspect mfu
+    promise = f"{flops_per_second / 1e12:.3g} of {peak / 1e12:.3g} TFLOP/s"
+    if mfu > 1.05:
+        text(f"{promise}: more than the roof, so one of the two was measured while the machine did something else.")
+        return
+    if mfu >= 0.75:
+        text(f"{promise}: an MFU of {mfu:.2f}. Large products and nothing else is how a model comes near the roof.")
+    elif mfu >= 0.5:
+        text(
+            f"{promise}: an MFU of {mfu:.2f}, good for a training step; the roof is one product, repeated, at its best."
+        )
+    else:
+        text(f"{promise}: an MFU of {mfu:.2f}. These products are too small, or the machine too busy, to do better.")
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 9 Randomness and data
+
+
+def randomness_and_data() -> None:
+    """Randomness and data"""
+    text(
+        "Initial weights are drawn, batches are drawn, dropout is drawn. A run that can't be repeated can't be "
+        "debugged, so the first part is about repeating it. The second is about getting tokens from a disk to a GPU "
+        "without the GPU noticing that it took time."
+    )
+    seeds()
+    seeds_that_do_nothing()
+    generators()
+    numbers_depend_on_how_many()
+    the_same_run_twice()
+    determinism_and_its_cost()
+    tokens_on_disk()
+    batches()
+    three_ways_to_gather()
+    pinned_memory()
+
+
+def seeds() -> None:
+    """Seeds"""
+    text(
+        "A program that trains has three sources of random numbers, and more if it uses more libraries: torch's, "
+        "NumPy's and Python's own. Each has its own seed. `torch.manual_seed` sets torch's on the CPU and on every "
+        "GPU."
+    )
+    draws = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        np.random.seed(2)
+        random.seed(3)
+        draws.append([torch.rand(()).item(), float(np.random.rand()), random.random()])  # @inspect draws
+    assert draws[0] == draws[1]
+    torch.manual_seed(4)
+    assert torch.rand(()).item() != draws[0][0]
+    text("What a seed sets is a **state**, and the state moves on with each draw. It can be read and put back:")
+    state = torch.get_rng_state()  # @inspect state.shape state.dtype
+    first = torch.rand(2)
+    assert not torch.equal(torch.rand(2), first)
+    torch.set_rng_state(state)
+    assert torch.equal(torch.rand(2), first)
+    text("That is what a checkpoint saves (section 14): the seed alone would start the sequence over.")
+
+
+def seeds_that_do_nothing() -> None:
+    """Trap: a seed that does nothing"""
+    text("`np.random.seed` at the top of a script reads as if it settled the matter. It seeds nothing in torch:")
+    torch.manual_seed(0)
+    numpy_draws, torch_draws = [], []
+    for _ in range(2):
+        np.random.seed(0)
+        numpy_draws.append(float(np.random.rand()))  # @inspect numpy_draws
+        torch_draws.append(torch.rand(()).item())  # @inspect torch_draws
+    assert numpy_draws[0] == numpy_draws[1]
+    assert torch_draws[0] != torch_draws[1]
+    text("Nor does it seed NumPy's newer generators, which have no global state to set:")
+    newer = np.random.default_rng(5)
+    np.random.seed(0)
+    assert newer.random() == np.random.default_rng(5).random()
+    assert newer.random() != np.random.default_rng(5).random()  # its state is its own, and has moved on
+
+
+def generators() -> None:
+    """Generators"""
+    text(
+        "One global state is shared by everyone, so one more draw anywhere changes everything after it. A "
+        "`torch.Generator` of its own keeps the data's order independent of what the model draws:"
+    )
+
+    def batch_after(model_draws: int, generator: torch.Generator | None) -> list[int]:
+        torch.manual_seed(0)
+        torch.rand(model_draws)  # for weights, or for dropout
+        return torch.randint(1000, (4,), generator=generator).tolist()
+
+    shared = [batch_after(n, None) for n in (10, 11)]  # @inspect shared @stepover
+    own = [batch_after(n, torch.Generator().manual_seed(0)) for n in (10, 11)]  # @inspect own @stepover
+    assert shared[0] != shared[1]
+    assert own[0] == own[1]
+
+
+def numbers_depend_on_how_many() -> None:
+    """The same seed, other numbers"""
+    text(
+        "A seed does not promise the same numbers everywhere. It promises them for the same call, on the same kind of "
+        "device, with the same version. Asking for more normal numbers is another call; on the CPU, from sixteen on "
+        "they are made another way:"
+    )
+    torch.manual_seed(0)
+    eight = torch.randn(8)
+    torch.manual_seed(0)
+    sixteen = torch.randn(16)
+    same = (eight == sixteen[:8]).sum().item()  # @inspect same
+    assert same < 8
+    text(
+        "On a GPU many threads draw at once, each from its own part of the sequence. How many there are depends on "
+        "the model of the GPU, so as soon as a tensor has more elements than there are threads, **the same seed gives "
+        "different numbers on different GPUs**. What must compare across machines is drawn on the CPU, as in this "
+        "lecture."
+    )
+    on_cpu = device() == "cpu"  # @stepover
+    if on_cpu:
+        text("The GPU's numbers beside the CPU's: not run, no CUDA device.")
+        return
+    torch.manual_seed(0)
+    on_the_gpu = torch.randn(8, device="cuda").cpu()
+    assert not torch.equal(on_the_gpu, eight)
+    gpu = torch.cuda.get_device_properties(0)
+    threads = gpu.multi_processor_count * gpu.max_threads_per_multi_processor  # @inspect threads
+    text(f"This GPU runs {threads} threads at once; a tensor of {2**20} elements is already larger.")
+    assert threads < 2**20
+    link(**REFERENCES["reproducibility"])
+
+
+def trained_weights(seed: int) -> Tensor:
+    """A short training run; returns all of its weights"""
+    generator = torch.Generator().manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    model = DeepLinear(32, 2).to(device())
+    optimizer = optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(10):
+        x = torch.randn(64, 32, generator=generator).to(device())
+        optimizer.zero_grad()
+        (model(x) - x.sum(dim=-1)).square().mean().backward()
+        optimizer.step()
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def the_same_run_twice() -> None:
+    """The same run, twice"""
+    text(
+        "Ten steps of training, on this machine's device. With every source seeded, the weights agree to the last bit:"
+    )
+    once, again, other = trained_weights(seed=0), trained_weights(seed=0), trained_weights(seed=1)  # @stepover
+    assert torch.equal(once, again)
+    assert not torch.equal(once, other)
+    difference = (once - other).abs().max().item()  # with another seed @inspect difference
+    assert difference > 0.01
+
+
+def determinism_and_its_cost() -> None:
+    """Determinism, and what it costs"""
+    text(
+        "Seeds don't cover everything. A sum of floating-point numbers depends on its order, and where many threads "
+        "add to the same place, the order is whoever comes first. `torch.use_deterministic_algorithms(True)` makes "
+        "torch choose another algorithm for such operations, and raise an error where it has none. It also fills what "
+        "`empty` returns with NaN, so that a read of unset memory shows at once."
+    )
+    rows = torch.randint(1000, (2**12,), generator=torch.Generator().manual_seed(0)).to(device())  # @stepover
+    values = torch.randn(2**12, 16, generator=torch.Generator().manual_seed(1)).to(device())  # @stepover
+    operations: dict[str, Callable[[], Tensor]] = {
+        "`index_add_`": lambda: torch.zeros(1000, 16, device=device()).index_add_(0, rows, values),
+        "`empty`": lambda: torch.empty(2**20, device=device()),
+    }
+    by_default = time_operations(operations, deterministic=False)  # @inspect by_default @stepover
+    promised = time_operations(operations, deterministic=True)  # @inspect promised @stepover
+    factors = {name: promised[name] / by_default[name] for name in operations}  # @inspect factors
+    cost_rows = [(name, 1e3 * by_default[name], 1e3 * promised[name], factors[name]) for name in operations]  # @hide
+    table(cost_rows, ["operation", "default, ms", "deterministic, ms", "factor"])  # @hide
+    runs_that_agree(operations)
+    if factors["`index_add_`"] > 1.1:
+        cost = f"Here a deterministic `index_add_` takes {factors['`index_add_`']:.1f} times as long."
+    else:
+        cost = f"Here `index_add_` is no slower for it; `empty` pays, {factors['`empty`']:.0f} times as long."
+    text(f"{cost} The promise is worth its price while a bug is hunted, and seldom throughout a long run.")
+
+
+def time_operations(operations: dict[str, Callable[[], Tensor]], *, deterministic: bool) -> dict[str, float]:
+    """Seconds per call of each, in one mode or the other"""
+    torch.use_deterministic_algorithms(deterministic)
+    try:
+        times = {name: measure(f, repeats=5, min_seconds=0.01, max_seconds=0.05) for name, f in operations.items()}
+    finally:
+        torch.use_deterministic_algorithms(False)
+    return {name: time.seconds for name, time in times.items()}
+
+
+def runs_that_agree(operations: dict[str, Callable[[], Tensor]]) -> None:
+    """What it buys"""
+    usual = [operations["`index_add_`"]() for _ in range(5)]  # @stepover
+    agreed_by_luck = all(torch.equal(sums, usual[0]) for sums in usual)  # @inspect agreed_by_luck
+    torch.use_deterministic_algorithms(True)
+    repeated = [operations["`index_add_`"]() for _ in range(5)]  # @stepover
+    unset = operations["`empty`"]()  # @stepover
+    torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(sums, repeated[0]) for sums in repeated)
+    assert unset.isnan().all()
+    assert torch.allclose(usual[0], repeated[0], atol=1e-4)
+    luck = "agreed too: on this device the order is always the same" if agreed_by_luck else "did not agree"
+    text(f"Five deterministic runs agree to the bit. Five by default {luck}.")
+
+
+def tokens_on_disk() -> None:
+    """Tokens on disk"""
+    text(
+        "A tokenizer turns text into whole numbers, and a training set is one long row of them. LLaMA was trained on "
+        "1.4T tokens from a vocabulary of 32000, so a token fits in two bytes:"
+    )
+    assert 32_000 <= np.iinfo(np.uint16).max < 128_256  # Llama 3's vocabulary no longer does
+    data_bytes = 1.4e12 * np.dtype(np.uint16).itemsize  # @inspect data_bytes [B]
+    assert data_bytes == 2.8e12
+    text(
+        "That does not fit in memory, and need not. A **memory-mapped** file looks like an array; the operating "
+        "system reads a page of it when it is touched, and may forget it again at any time."
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tokens.bin")
+        rounds = sizes().token_file_bytes // 64_000  # through the whole vocabulary @inspect rounds @stepover
+        np.tile(np.arange(32_000, dtype=np.uint16), rounds).tofile(path)
+        file_bytes = path.stat().st_size  # @inspect file_bytes [B]
+        assert file_bytes == 2 * 32_000 * rounds
+        memory_of_a_mapped_file(path)
+        open_it_read_only(path)
+        raw_numbers_are_no_npy(Path(folder))
+    link(**REFERENCES["llama"])
+
+
+def anonymous_bytes() -> int | None:
+    """This process's memory that no file backs, as Linux counts it"""
+    status = Path("/proc/self/status")
+    fields = dict(line.split(":", 1) for line in status.read_text().splitlines()) if status.exists() else {}
+    return int(fields["RssAnon"].split()[0]) * 1024 if "RssAnon" in fields else None
+
+
+def memory_of_a_mapped_file(path: Path) -> None:
+    """What it takes to read it all"""
+    text(
+        "Touch every page of the file, once through a map, once by loading it. How much memory has the process gained?"
+    )
+    before = anonymous_bytes()  # @stepover
+    tokens = np.memmap(path, dtype=np.uint16, mode="r")
+    checksum = int(tokens[::1024].sum(dtype=np.int64))  # a token from each half page @inspect checksum
+    mapped = anonymous_bytes()  # @stepover
+    loaded = np.fromfile(path, dtype=np.uint16)
+    after = anonymous_bytes()  # @stepover
+    assert checksum == int(loaded[::1024].sum(dtype=np.int64))
+    if before is None or mapped is None or after is None:
+        text("Not measured: this operating system does not say.")
+        return
+    gained = {"mapped": (mapped - before) / tokens.nbytes, "loaded": (after - mapped) / tokens.nbytes}
+    assert gained["mapped"] < 0.1 < 0.9 < gained["loaded"]  # of the file's size @inspect gained
+    text(
+        f"Loading takes the file's size, {gained['loaded']:.0%} of it. The map takes {gained['mapped']:.0%}: its pages "
+        f"belong to the file, and the system's cache holds them for all processes at once."
+    )
+
+
+def open_it_read_only(path: Path) -> None:
+    """Trap: the default can write"""
+    text(
+        "`np.memmap` opens a file for reading *and writing* unless told otherwise. A slip of the pen, and it is on "
+        "disk:"
+    )
+    careless = np.memmap(path, dtype=np.uint16)  # @inspect careless.mode
+    original = int(careless[0])
+    careless[0] = original + 1
+    careless.flush()
+    tokens = np.memmap(path, dtype=np.uint16, mode="r")
+    assert tokens[0] == original + 1
+    refusal = ""
+    try:
+        tokens[0] = original
+    except ValueError as error:
+        refusal = str(error)  # @inspect refusal
+    assert "read-only" in refusal
+    assert careless.mode == "r+"
+
+
+def raw_numbers_are_no_npy(folder: Path) -> None:
+    """Trap: raw numbers are not .npy"""
+    text(
+        "`tofile` writes the numbers and nothing else: no shape, no dtype. `np.save` writes a header first. Neither "
+        "reader accepts the other's file, but only one of them says so:"
+    )
+    tokens = np.arange(1000, dtype=np.uint16)
+    raw, npy = folder / "raw.bin", folder / "tokens.npy"
+    tokens.tofile(raw)
+    np.save(npy, tokens)
+    raw_bytes, npy_bytes = raw.stat().st_size, npy.stat().st_size  # @inspect raw_bytes [B], npy_bytes [B]
+    assert (raw_bytes, npy_bytes) == (2000, 2000 + 128)
+    refusal = ""
+    try:
+        np.load(raw)
+    except ValueError as error:
+        refusal = str(error)  # @inspect refusal
+    assert "pickle" in refusal
+    misread = np.memmap(npy, dtype=np.uint16, mode="r")  # @inspect misread[:3].tolist()
+    assert bytes(misread[:3]) == b"\x93NUMPY"  # the header, as tokens
+    assert len(misread) == 1000 + 64
+    text("Nor does a raw file know its dtype. Read with the wrong one, it is half as many tokens, and all nonsense:")
+    assert len(np.memmap(raw, dtype=np.uint32, mode="r")) == 500
+    text("For a file with a header, `np.load(path, mmap_mode='r')` is the map that understands it.")
+    assert np.array_equal(np.load(npy, mmap_mode="r"), tokens)
+
+
+def draw_batch(tokens: np.ndarray, batch: int, sequence: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw windows of the tokens; the targets are the same windows, one token later"""
+    starts = torch.randint(len(tokens) - sequence, (batch, 1), generator=generator)  # (B, 1)
+    places = starts + torch.arange(sequence + 1)  # (B, S + 1)
+    windows = torch.from_numpy(tokens[places.numpy()].astype(np.int64))  # (B, S + 1), one array
+    return windows[:, :-1], windows[:, 1:]
+
+
+def batches() -> None:
+    """Batches"""
+    text(
+        "A language model is trained to predict the next token, at every place of a sequence at once. So a batch is "
+        "$B$ windows of $S + 1$ tokens: the first $S$ are the inputs, the last $S$ the targets."
+    )
+    generator = torch.Generator().manual_seed(0)
+    tokens = np.arange(100, dtype=np.uint16)  # so that each token says where it came from
+    inputs, targets = draw_batch(tokens, batch=2, sequence=4, generator=generator)  # @inspect inputs targets
+    assert inputs.shape == targets.shape == (2, 4)
+    assert torch.equal(inputs[:, 1:], targets[:, :-1])
+    assert torch.equal(inputs + 1, targets)
+    text(
+        "Both are views of one array, and the tokens are widened to `int64` only for the batch, since that is what an "
+        "embedding looks up with. Which windows can be drawn? A row of $n$ tokens has $n - S$ of them. Loaders that "
+        "stop one early never train on the last token, and fail on a file of exactly one window:"
+    )
+    assert shares_storage(inputs, targets)  # @stepover
+    few = tokens[:7]  # seven tokens, windows of 4 + 1
+    first_tokens = draw_batch(few, batch=100, sequence=4, generator=generator)[0][:, 0]  # @stepover
+    starts = sorted(set(first_tokens.tolist()))  # @inspect starts
+    assert starts == [0, 1, 2]
+    inputs, targets = draw_batch(tokens[:5], batch=1, sequence=4, generator=generator)  # @stepover
+    assert (inputs[0, 0], targets[0, -1]) == (0, 4)
+    a_batch_from_a_file(tokens)
+
+
+def a_batch_from_a_file(tokens: np.ndarray) -> None:
+    """The same, from a file"""
+    text("From a mapped file it is the same call, and only the pages that hold the windows are read:")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tokens.bin")
+        tokens.tofile(path)
+        mapped = np.memmap(path, dtype=np.uint16, mode="r")
+        from_file, _ = draw_batch(mapped, 2, 4, torch.Generator().manual_seed(1))  # @inspect from_file @stepover
+        from_memory, _ = draw_batch(tokens, 2, 4, torch.Generator().manual_seed(1))  # @stepover
+        assert torch.equal(from_file, from_memory)
+
+
+def three_ways_to_gather() -> None:
+    """Three ways to gather a batch"""
+    text("The same batch, gathered by the loader above, by stacking slices, and from a list of arrays:")
+    tokens = np.arange(2**16, dtype=np.uint16)
+    starts = torch.randint(2**16 - 512, (64, 1), generator=torch.Generator().manual_seed(0))
+    places = (starts + torch.arange(513)).numpy()  # (B, S + 1)
+    slices = [tokens[s : s + 513].astype(np.int64) for s in starts.flatten().tolist()]  # @stepover
+    ways: dict[str, Callable[[], Tensor]] = {
+        "one indexing": lambda: torch.from_numpy(tokens[places].astype(np.int64)),
+        "stacked slices": lambda: torch.from_numpy(np.stack(slices)),
+        "torch.tensor(list of arrays)": lambda: torch.tensor(slices),
+    }
+    assert torch.equal(ways["one indexing"](), ways["stacked slices"]())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch itself warns about the last
+        assert torch.equal(ways["one indexing"](), ways["torch.tensor(list of arrays)"]())
+        times = {name: measure(way, repeats=5, min_seconds=0.01, max_seconds=0.05) for name, way in ways.items()}
+    table([(name, 1e3 * t.seconds) for name, t in times.items()], ["64 windows of 513 tokens", "ms"])  # @hide
+    slow, fast = times["torch.tensor(list of arrays)"].seconds, times["stacked slices"].seconds
+    if slow > 2 * fast:
+        text(
+            f"The last looks innocent and takes {slow / fast:.0f} times as long as the one before: it visits every "
+            f"number as a Python object. Make one array first."
+        )
+    else:
+        text("Here the last is no slower: this version of torch no longer visits every number as a Python object.")
+
+
+def pinned_memory() -> float | None:
+    """To the GPU: pinned memory"""
+    text(
+        "A GPU's copy engine reads the CPU's memory by itself, but only memory that is guaranteed to stay where it "
+        "is: **pinned** (page-locked). A copy from ordinary, *pageable* memory goes through a pinned buffer piece by "
+        "piece, and the CPU does that work. From pinned memory, with `non_blocking=True`, the call returns at once "
+        "and the CPU is free for the next batch."
+    )
+    on_cpu = device() == "cpu"  # @stepover
+    if on_cpu:
+        text(
+            "Not run: no CUDA device. On one, this page shows bandwidth from pageable and from pinned memory against "
+            "size, how soon a non-blocking copy returns, and a loop that copies the next batch while it works on "
+            "this one."
+        )
+        bytes_per_second = None  # not measured @inspect bytes_per_second [B/s]
+        return bytes_per_second
+    bytes_per_second = bandwidth_of_transfers()
+    calls_that_return_at_once()
+    overlapping_transfers()
+    link(**REFERENCES["pinned memory"])
+    return bytes_per_second
+
+
+def bandwidth_of_transfers() -> float:
+    """Pageable against pinned"""
+    largest = sizes().streamed_bytes // 4  # @stepover
+    lengths = [2**k for k in range(12, 31, 2) if 2**k <= largest]  # bytes @inspect lengths
+    rates = [transfer_rates(length) for length in lengths]  # bytes/s @stepover
+    series = {way: [rate[way] for rate in rates] for way in rates[0]}  # @hide
+    plot(
+        series, x=lengths, x_label="bytes", y_label="bytes / s", x_scale="log", y_scale="log", title="CPU to GPU"
+    )  # @hide
+    small, large = rates[0], rates[-1]  # @inspect small [B/s], large [B/s]
+    assert max(small.values()) < max(large.values())  # a small copy is all overhead
+    what_pinning_brings(large)
+    return large["pinned"]
+
+
+def transfer_rates(length: int) -> dict[str, float]:
+    """Bytes per second to the GPU, from pageable memory, from pinned, and from memory pinned on the way"""
+    source = torch.arange(length // 8).view(torch.uint8)
+    pinned, target = source.pin_memory(), torch.empty(length, dtype=torch.uint8, device="cuda")
+    ways: dict[str, Callable[[], Tensor]] = {
+        "pageable": lambda: target.copy_(source),
+        "pinned": lambda: target.copy_(pinned, non_blocking=True),
+        "pinned on the way": lambda: target.copy_(source.pin_memory(), non_blocking=True),
+    }
+    times = {name: measure(copy, repeats=5, min_seconds=0.02, max_seconds=0.3) for name, copy in ways.items()}
+    assert torch.equal(target.cpu(), source)
+    return {name: length / time.seconds for name, time in times.items()}
+
+
+def what_pinning_brings(rates: dict[str, float]) -> None:
+    """What pinning brings here"""
+    gain = rates["pinned"] / rates["pageable"]
+    if gain > 1.1:
+        text(f"At the largest size pinned memory is read {gain:.1f} times as fast, {rates['pinned'] / 1e9:.0f} GB/s.")
+    else:
+        text(f"On this machine pinned memory brings no bandwidth, {rates['pinned'] / 1e9:.0f} GB/s either way.")
+    inline = rates["pinned on the way"] / rates["pageable"]
+    if inline < 0.95:
+        verdict = f"reaches only {inline:.2f} of what doing nothing about it does"
+    elif inline < 1.05:
+        verdict = "gains nothing over doing nothing about it"
+    else:
+        verdict = f"is {inline:.1f} times as fast as doing nothing about it, and still pays for a copy"
+    text(
+        f"`x.pin_memory().to('cuda')` in the training loop {verdict}: pinning is itself a copy, into memory that has "
+        f"to be found first. Pin where batches are made, in another thread or process: `DataLoader(pin_memory=True)`."
+    )
+
+
+def calls_that_return_at_once() -> None:
+    """How soon the call returns"""
+    source = torch.ones(sizes().streamed_bytes // 4, dtype=torch.uint8)  # @stepover
+    pinned, target = source.pin_memory(), torch.zeros(len(source), dtype=torch.uint8, device="cuda")
+    whole = measure(lambda: target.copy_(pinned, non_blocking=True), repeats=5, max_seconds=0.3)
+    target.zero_()
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    target.copy_(pinned, non_blocking=True)
+    returned_s = time.perf_counter() - started  # @inspect returned_s [s], whole.seconds [s]
+    torch.cuda.synchronize()
+    assert returned_s < whole.seconds
+    assert target.min() == 1
+    text(
+        f"The call came back after {1e6 * returned_s:.0f} µs, the copy took {1e6 * whole.seconds:.0f}. In between, "
+        f"the source must not be changed, and nothing but the GPU's own work may rely on the target: what reads it on "
+        f"the same stream waits; `.cpu()` the other way round, with `non_blocking=True`, does not, and reads what is "
+        f"there."
+    )
+
+
+def overlapping_transfers() -> None:
+    """The next transfer during this step"""
+    text("Copies and kernels use different parts of a GPU. On two streams they run at the same time:")
+    batches = [torch.randn(4096, 4096).pin_memory() for _ in range(4)]  # 64 MiB each @stepover
+    weight = torch.randn(4096, 1024, device="cuda")
+    moved = batches[0].to("cuda")
+    transfer = measure(lambda: moved.copy_(batches[0], non_blocking=True), repeats=5, max_seconds=0.2).seconds
+    product = measure(lambda: moved @ weight, repeats=5, max_seconds=0.2).seconds
+    rounds = max(1, round(transfer / product))  # so that both take about the same time @inspect rounds
+
+    def work(batch: Tensor) -> Tensor:
+        for _ in range(rounds):
+            result = batch @ weight
+        return result
+
+    worked = measure(lambda: work(moved), repeats=5, max_seconds=0.2).seconds
+    in_turn = measure(lambda: copy_then_work(batches, work), repeats=5, max_seconds=0.5).seconds / len(batches)
+    at_once = measure(lambda: copy_while_working(batches, work), repeats=5, max_seconds=0.5).seconds / len(batches)
+    assert torch.equal(copy_then_work(batches, work), copy_while_working(batches, work))  # @stepover
+    floor = max(transfer, worked)  # nothing can be faster
+    seconds = {"transfer": transfer, "work": worked, "in turn": in_turn, "at once": at_once, "floor": floor}
+    table([(name, 1e3 * s) for name, s in seconds.items()], ["per batch", "ms"])  # @hide
+    assert at_once > floor / 2  # @inspect seconds
+    hidden = (in_turn - at_once) / min(transfer, worked)  # @inspect hidden
+    if hidden > 0.1:
+        text(
+            f"{hidden:.0%} of the shorter of the two was hidden behind the other. The first copy has nothing to hide "
+            f"behind."
+        )
+    else:
+        text("On this machine nothing was hidden: the two take as long at once as in turn.")
+
+
+def copy_then_work(batches: list[Tensor], work: Callable[[Tensor], Tensor]) -> Tensor:
+    """Each batch is copied, then worked on"""
+    for batch in batches:
+        result = work(batch.to("cuda", non_blocking=True))
+    return result
+
+
+def copy_while_working(batches: list[Tensor], work: Callable[[Tensor], Tensor]) -> Tensor:
+    """Each batch is worked on while the next is copied on a stream of its own"""
+    main_stream, side_stream = torch.cuda.current_stream(), torch.cuda.Stream()
+    side_stream.wait_stream(main_stream)
+    with torch.cuda.stream(side_stream):
+        arriving = batches[0].to("cuda", non_blocking=True)
+    for following in [*batches[1:], None]:
+        main_stream.wait_stream(side_stream)  # this batch has arrived
+        batch = arriving
+        batch.record_stream(main_stream)  # its memory is not reused before the work is done
+        if following is not None:
+            with torch.cuda.stream(side_stream):
+                arriving = following.to("cuda", non_blocking=True)
+        result = work(batch)
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 10 Optimizers
+
+
+class OneByOne(optim.Optimizer):
+    """What the six have in common: they visit each parameter that has a gradient."""
+
+    def visit(self) -> Iterator[tuple[Tensor, Tensor, dict[str, Any], dict[str, Any]]]:
+        for group in self.param_groups:
+            for w in group["params"]:
+                if w.grad is not None:
+                    yield w, w.grad, self.state[w], group
+
+
+class SGD(OneByOne):
+    """w ← w − lr · g"""
+
+    def __init__(self, params: Any, lr: float = 0.01) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for w, g, _, group in self.visit():
+            w -= group["lr"] * g
+
+
+class Momentum(OneByOne):
+    """m ← μ · m + g, a decayed sum; w ← w − lr · m"""
+
+    def __init__(self, params: Any, lr: float = 0.01, mu: float = 0.9) -> None:
+        super().__init__(params, {"lr": lr, "mu": mu})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for w, g, state, group in self.visit():
+            if not state:
+                state["sum"] = torch.zeros_like(w)
+            state["sum"].mul_(group["mu"]).add_(g)
+            w -= group["lr"] * state["sum"]
+
+
+class AdaGrad(OneByOne):
+    """v ← v + g², a sum; w ← w − lr · g / (√v + ε)"""
+
+    def __init__(self, params: Any, lr: float = 0.01, eps: float = 1e-10) -> None:
+        super().__init__(params, {"lr": lr, "eps": eps})
+        for group in self.param_groups:
+            for w in group["params"]:
+                self.state[w] = {"step": torch.tensor(0.0), "sum": torch.zeros_like(w)}
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for w, g, state, group in self.visit():
+            state["step"] += 1
+            state["sum"] += g * g
+            w -= group["lr"] * g / (state["sum"].sqrt() + group["eps"])
+
+
+class RMSProp(OneByOne):
+    """v ← α · v + (1 − α) · g², an average; w ← w − lr · g / (√v + ε)"""
+
+    def __init__(self, params: Any, lr: float = 0.01, alpha: float = 0.99, eps: float = 1e-8) -> None:
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for w, g, state, group in self.visit():
+            if not state:
+                state |= {"step": torch.tensor(0.0), "average": torch.zeros_like(w)}
+            state["step"] += 1
+            state["average"].mul_(group["alpha"]).add_((1 - group["alpha"]) * g * g)
+            w -= group["lr"] * g / (state["average"].sqrt() + group["eps"])
+
+
+class Adam(OneByOne):
+    """m and v, averages of g and g², each divided by what it lacks at the start; w ← w − lr · m / (√v + ε)"""
+
+    def __init__(
+        self, params: Any, lr: float = 0.001, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for w, g, state, group in self.visit():
+            if not state:
+                state |= {"step": torch.tensor(0.0), "m": torch.zeros_like(w), "v": torch.zeros_like(w)}
+            beta1, beta2 = group["betas"]
+            state["step"] += 1
+            state["m"].mul_(beta1).add_((1 - beta1) * g)
+            state["v"].mul_(beta2).add_((1 - beta2) * g * g)
+            m = state["m"] / (1 - beta1 ** state["step"].item())  # bias correction
+            v = state["v"] / (1 - beta2 ** state["step"].item())
+            w -= group["lr"] * m / (v.sqrt() + group["eps"])
+
+
+class AdamW(Adam):
+    """Adam, and beside it w ← w − lr · λ · w"""
+
+    def __init__(self, params: Any, lr: float = 0.001, weight_decay: float = 0.01, **rest: Any) -> None:
+        super().__init__(params, lr, **rest)
+        for group in self.param_groups:
+            group["weight_decay"] = weight_decay
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for w, _, _, group in self.visit():
+            w *= 1 - group["lr"] * group["weight_decay"]
+        super().step()
+
+
+class EpsilonInside(RMSProp):
+    """What some notes write: w ← w − lr · g / √(v + ε)"""
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for w, g, state, group in self.visit():
+            if not state:
+                state["average"] = torch.zeros_like(w)
+            state["average"].mul_(group["alpha"]).add_((1 - group["alpha"]) * g * g)
+            w -= group["lr"] * g / (state["average"] + group["eps"]).sqrt()
+
+
+class Uncorrected(Adam):
+    """Adam as it is sometimes copied: w ← w − lr · m / (√v + ε), with m and v as they are"""
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for w, g, state, group in self.visit():
+            if not state:
+                state |= {"m": torch.zeros_like(w), "v": torch.zeros_like(w)}
+            beta1, beta2 = group["betas"]
+            state["m"].mul_(beta1).add_((1 - beta1) * g)
+            state["v"].mul_(beta2).add_((1 - beta2) * g * g)
+            w -= group["lr"] * state["m"] / (state["v"].sqrt() + group["eps"])
+
+
+def optimizers() -> None:
+    """Optimizers"""
+    text(
+        "A gradient says which way is down. An **optimizer** decides how far to go, from this gradient and from what "
+        "it remembers of earlier ones. What it remembers is its **state**, and the state is what it costs: it lives as "
+        "long as the model, and it is often larger."
+    )
+    family = [
+        ("SGD", "—", "$w \\leftarrow w - \\eta g$", 0),
+        ("momentum", "a sum of gradients", "$m \\leftarrow \\mu m + g$, then $w \\leftarrow w - \\eta m$", 1),
+        ("AdaGrad", "a sum of squares", "$v \\leftarrow v + g^2$, then $w \\leftarrow w - \\eta g / \\sqrt v$", 1),
+        ("RMSProp", "an average of squares", "AdaGrad, with $v \\leftarrow \\alpha v + (1 - \\alpha) g^2$", 1),
+        ("Adam", "an average of each", "RMSProp with momentum, corrected for its first steps", 2),
+        ("AdamW", "an average of each", "Adam, and $w \\leftarrow w - \\eta \\lambda w$ beside it", 2),
+    ]  # @hide
+    table(
+        family, ["optimizer", "remembers", "update ($g$ gradient, $\\eta$ learning rate)", "numbers per parameter"]
+    )  # @hide
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    gradient_descent()
+    adapting_to_each_parameter()
+    adam_and_adamw()
+    steps_under_a_constant_gradient()
+    the_six_against_torch()
+    what_is_often_copied_wrong()
+    a_learning_rate_that_is_used()
+    one_step_from_inside()
+    when_states_are_allocated()
+    three_ways_to_take_a_step()
+    what_zero_grad_frees()
+
+
+def gradient_descent() -> None:
+    """SGD and momentum"""
+    text("Each optimizer here is a `torch.optim.Optimizer`, written out. Unfold a call to read its code.")
+    w = nn.Parameter(torch.tensor([1.0, -2.0]))
+    w.grad = torch.tensor([10.0, 0.5])
+    optimizer = SGD([w], lr=0.01)
+    optimizer.step()  # @inspect w
+    assert torch.allclose(w, torch.tensor([1 - 0.1, -2 - 0.005]))
+    text(
+        "Momentum steps along a decayed *sum* of gradients. With the same gradient ten times it grows towards a limit:"
+    )
+    optimizer = Momentum([w], lr=0.01, mu=0.9)
+    w.grad = torch.ones(2)
+    optimizer.step()
+    for _ in range(9):
+        optimizer.step()  # @stepover
+    decayed_sum = optimizer.state[w]["sum"][0].item()  # @inspect decayed_sum
+    assert abs(decayed_sum - (1 - 0.9**10) / (1 - 0.9)) < 1e-5
+    text(
+        f"The limit is $1/(1 - \\mu)$, {1 / (1 - 0.9):.0f} times the gradient with the usual $\\mu = 0.9$. Papers "
+        f"often define momentum as an *average*, $m \\leftarrow \\mu m + (1 - \\mu) g$. That is the same path with "
+        f"the learning rate $\\eta/(1 - \\mu)$, so a learning rate can't be carried over from one definition to the "
+        f"other:"
+    )
+    gradients_seen = torch.randn(10)
+    average, by_average = 0.0, 0.0
+    v = nn.Parameter(torch.zeros(1))
+    by_sum = Momentum([v], lr=0.01, mu=0.9)  # @stepover
+    for g in gradients_seen:
+        v.grad = g.view(1)
+        by_sum.step()  # @stepover
+        average = 0.9 * average + (1 - 0.9) * g.item()
+        by_average -= 0.01 / (1 - 0.9) * average
+    assert abs(v.item() - by_average) < 1e-6 < abs(v.item())
+
+
+def adapting_to_each_parameter() -> None:
+    """AdaGrad and RMSProp"""
+    text(
+        "Gradients of different parameters differ by orders of magnitude. AdaGrad divides each by the root of the sum "
+        "of its own squares. So its first step, $g/\\sqrt{g^2}$, moves each parameter by $\\pm\\eta$, whatever "
+        "the gradient:"
+    )
+    w = nn.Parameter(torch.zeros(3))
+    w.grad = torch.tensor([100.0, -1.0, 1e-4])
+    optimizer = AdaGrad([w], lr=0.01)
+    optimizer.step()  # @inspect w
+    assert torch.allclose(w, torch.tensor([-0.01, 0.01, -0.01]))
+    text(
+        "Notes that call AdaGrad's memory an average of $g^2$ describe the next one. A sum can only grow, so AdaGrad's "
+        "steps can only shrink. RMSProp forgets: an average follows the gradients of the last $1/(1 - \\alpha)$ steps."
+    )
+    average = RMSProp([w], lr=0.01)
+    average.step()
+    for _ in range(2):
+        average.step()  # @stepover
+    for _ in range(3):
+        optimizer.step()  # @stepover
+    assert optimizer.state[w]["sum"][0] == 4 * 100**2
+    average_seen = average.state[w]["average"][0].item()  # @inspect average_seen
+    assert abs(average_seen / ((1 - 0.99**3) * 100**2) - 1) < 1e-5
+    link(**REFERENCES["adagrad"])
+    link(**REFERENCES["rmsprop"])
+
+
+def adam_and_adamw() -> None:
+    """Adam and AdamW"""
+    text(
+        "Adam takes both ideas: an average of gradients for the direction, an average of their squares for the scale. "
+        "Both start at 0, and after $t$ steps hold a share of $1 - \\beta^t$ of what they will hold; Adam divides "
+        "by that. So its first step, too, is one learning rate long:"
+    )
+    w = nn.Parameter(torch.tensor([1.0, -1.0]))
+    w.grad = torch.tensor([100.0, 1e-3])
+    optimizer = Adam([w], lr=0.01)
+    optimizer.step()  # @inspect w, optimizer.state[w]
+    assert torch.allclose(w, torch.tensor([1 - 0.01, -1 - 0.01]))
+    text("AdamW is the same, and shrinks each weight a little in each step, whatever its gradient:")
+    decayed = nn.Parameter(torch.tensor([1.0, -1.0]))
+    decayed.grad = w.grad.clone()
+    AdamW([decayed], lr=0.01, weight_decay=0.1).step()  # @inspect decayed
+    shrunk = (1 - 0.01 * 0.1) * torch.tensor([1.0, -1.0])
+    assert torch.allclose(decayed, shrunk - 0.01)
+    link(**REFERENCES["adam"])
+    link(**REFERENCES["adamw"])
+
+
+def steps_under_a_constant_gradient() -> None:
+    """How far each one goes"""
+    text(
+        "One parameter, a gradient that is always 3, and the length of each step in units of the learning rate. "
+        "It shows what each optimizer remembers, and that only some of them care how large the gradient is."
+    )
+    family = {"momentum": Momentum, "AdaGrad": AdaGrad, "RMSProp": RMSProp, "Adam": Adam, "uncorrected": Uncorrected}
+    paths = {name: step_lengths(optimizer, steps=50) for name, optimizer in family.items()}  # @stepover
+    plot(paths, x=list(range(1, 51)), x_label="step", y_label="length / learning rate", y_scale="log")  # @hide
+    t = torch.arange(1, 51, dtype=torch.float64)
+    expected = {
+        "momentum": 3 * (1 - 0.9**t) / (1 - 0.9),
+        "AdaGrad": 1 / t.sqrt(),
+        "RMSProp": 1 / (1 - 0.99**t).sqrt(),
+        "Adam": torch.ones(50),
+        "uncorrected": (1 - 0.9**t) / (1 - 0.999**t).sqrt(),
+    }
+    ratios = {name: torch.tensor(paths[name], dtype=t.dtype) / expected[name] for name in paths}
+    worst = max((ratio - 1).abs().max().item() for ratio in ratios.values())  # @inspect worst
+    assert worst < 1e-6
+    first = {name: lengths[0] for name, lengths in paths.items()}  # @inspect first
+    text(
+        f"Momentum's steps are in proportion to the gradient; the others' do not depend on it. AdaGrad slows down for "
+        f"good. RMSProp starts with a step of {first['RMSProp']:.0f} learning rates, because its average starts at 0 "
+        f"and is still too small to divide by. Adam's **bias correction** divides each average by what it lacks, $1 - "
+        f"\\beta^t$, and every step is {first['Adam']:.0f}; without it the first is {first['uncorrected']:.2f}, and "
+        f"it gets worse before it gets better."
+    )
+
+
+def step_lengths(optimizer_class: type[optim.Optimizer], steps: int) -> list[float]:
+    """How far one parameter moves in each step, over the learning rate, with a gradient that is always 3"""
+    w = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    w.grad = torch.full_like(w, 3.0)
+    optimizer = optimizer_class([w], lr=0.01)
+    lengths = []
+    for _ in range(steps):
+        before = w.item()
+        optimizer.step()
+        lengths.append(abs(w.item() - before) / 0.01)
+    return lengths
+
+
+def ten_steps(make: Callable[[list[Tensor]], optim.Optimizer], dtype: torch.dtype = torch.float32) -> Tensor:
+    """Ten steps on a regression, always from the same start; returns the weights"""
+    generator = torch.Generator().manual_seed(7)
+    x, target, start = torch.randn(3, 16, 16, generator=generator).to(dtype)
+    w = nn.Parameter(start.clone())
+    optimizer = make([w])
+    for _ in range(10):
+        optimizer.zero_grad()
+        (x @ w - target).square().mean().backward()
+        optimizer.step()
+    return w.detach()
+
+
+def the_six_against_torch() -> None:
+    """The six against torch's own"""
+    text("The same ten steps from the same start, by the code above and by `torch.optim`. In fp32, and in fp64:")
+    pairs = {
+        "SGD": (lambda p: SGD(p, 0.1), lambda p: optim.SGD(p, 0.1)),
+        "momentum": (lambda p: Momentum(p, 0.1, 0.8), lambda p: optim.SGD(p, 0.1, momentum=0.8)),
+        "AdaGrad": (lambda p: AdaGrad(p, 0.1), lambda p: optim.Adagrad(p, 0.1)),
+        "RMSProp": (lambda p: RMSProp(p, 0.01, 0.9), lambda p: optim.RMSprop(p, 0.01, alpha=0.9)),
+        "Adam": (lambda p: Adam(p, 0.01, (0.8, 0.99)), lambda p: optim.Adam(p, 0.01, betas=(0.8, 0.99))),
+        "AdamW": (lambda p: AdamW(p, 0.01, weight_decay=0.1), lambda p: optim.AdamW(p, 0.01, weight_decay=0.1)),
+    }
+    rows = []
+    for name, (ours, theirs) in pairs.items():
+        single = (ten_steps(ours) - ten_steps(theirs)).abs().max().item()  # @stepover
+        moved = (ten_steps(ours) - ten_steps(lambda p: SGD(p, 0.0))).abs().max().item()  # @stepover
+        double = ten_steps(ours, torch.float64) - ten_steps(theirs, torch.float64)  # @stepover
+        rows.append((name, moved, single, double.abs().max().item()))
+        assert single < 1e-6 < moved
+        assert double.abs().max() < 1e-13
+    table(rows, ["optimizer", "largest way gone", "difference, fp32", "difference, fp64"])  # @hide
+    text(
+        "What remains is rounding: the order of the operations differs, so they are equal to a few units in the last "
+        "place, not bit for bit, and in fp64 the differences shrink as the unit does. A wrong formula's would not."
+    )
+
+
+def what_is_often_copied_wrong() -> None:
+    """What is often copied wrong"""
+    text(
+        "Three differences that are easy to miss in a formula. How far off ten steps end, each as the distance of the "
+        "farthest weight from torch's:"
+    )
+    rmsprop, adam = ten_steps(lambda p: optim.RMSprop(p, 0.01)), ten_steps(lambda p: optim.Adam(p, 0.01))  # @stepover
+    decayed = ten_steps(lambda p: optim.AdamW(p, 0.01, weight_decay=0.1))  # @stepover
+    coupled = ten_steps(lambda p: optim.Adam(p, 0.01, weight_decay=0.1))  # @stepover
+    distances = {
+        "ε inside the root": (ten_steps(lambda p: EpsilonInside(p, 0.01)) - rmsprop).abs().max().item(),
+        "no bias correction": (ten_steps(lambda p: Uncorrected(p, 0.01)) - adam).abs().max().item(),
+        "decay added to the gradient": (coupled - decayed).abs().max().item(),
+    }  # @inspect distances @stepover
+    assert min(distances.values()) > 1e-3
+    assert math.isclose(math.sqrt(1e-8), 1e-4)
+    text(
+        "- torch adds ε *outside* the root, $\\sqrt v + \\varepsilon$. Inside, it acts as its own square root: "
+        "$10^{-8}$ becomes $10^{-4}$, and parameters with small gradients feel that.\n"
+        "- The correction matters most in the first steps, which is where a run diverges if it does.\n"
+        "- The W in AdamW: decay is a step of its own. Added to the gradient it would be divided by $\\sqrt v$ too, so "
+        "that weights with large gradients would hardly decay."
+    )
+
+
+def a_learning_rate_that_is_used() -> None:
+    """A learning rate that is used"""
+    text(
+        "One published training loop takes `lr` as an argument and never hands it on; its two learning rates train "
+        "alike, and nobody is told. AdaGrad's first step is a test for that, because its length *is* the "
+        "learning rate:"
+    )
+    lengths = {}
+    for lr in (0.01, 0.1):
+        w = nn.Parameter(torch.zeros(3))
+        w.grad = torch.randn(3)
+        AdaGrad([w], lr=lr).step()  # @stepover
+        lengths[lr] = round(w.abs().mean().item(), 6)  # @inspect lengths
+    assert lengths == {0.01: 0.01, 0.1: 0.1}
+
+
+def one_step_from_inside() -> None:
+    """One step from inside"""
+    model = DeepLinear(dim=4, num_layers=2)  # @stepover
+    optimizer = AdaGrad(model.parameters(), lr=0.01)  # @stepover
+    head = model.head.weight  # (4, 1)
+    before = [p.detach().clone() for p in model.parameters()]
+    sums = [optimizer.state[p]["sum"] for p in model.parameters()]
+    assert [s.shape for s in sums] == [(4, 4), (4, 4), head.shape]
+    x = torch.randn(2, 4)  # (B, D) @stepover
+    model(x).square().mean().backward()  # @inspect head, head.grad, optimizer.state[head]["sum"] @stepover
+    assert {s.abs().max().item() for s in sums} == {0.0}
+    optimizer.step()  # @inspect head, head.grad, optimizer.state[head]["sum"] @stepover
+    text("The state has become the gradient's square, and every parameter has moved by the learning rate, up or down:")
+    assert all(torch.equal(s, p.grad.square()) for s, p in zip(sums, model.parameters(), strict=True))
+    ways = torch.cat([(p - old).flatten() for p, old in zip(model.parameters(), before, strict=True)])
+    assert torch.allclose(ways.abs(), torch.full((36,), 0.01), rtol=1e-3)
+    against = torch.cat([p.grad.flatten() for p in model.parameters()])
+    assert torch.equal(ways.sign(), -against.sign())
+    parameter_bytes = sum(p.nbytes for p in model.parameters())  # @inspect parameter_bytes [B]
+    state_bytes = sum(t.nbytes for p in model.parameters() for t in optimizer.state[p].values())
+    assert state_bytes == parameter_bytes + 3 * 4  # @inspect state_bytes [B]
+    text("As many bytes again as the parameters, and a `step` counter of 4 bytes for each of the 3 tensors.")
+
+
+def when_states_are_allocated() -> None:
+    """When the state is allocated"""
+    text(
+        "A run that fits in memory for its first forward and backward pass may still not fit: most optimizers "
+        "allocate their state *in the first step*, on top of everything else. In numbers per parameter:"
+    )
+    rows = []
+    for make in (optim.SGD, optim.Adagrad, optim.RMSprop, optim.Adam, optim.AdamW):
+        w = nn.Parameter(torch.randn(1000))
+        w.grad = torch.randn(1000)
+        optimizer = make([w])
+        held = [state_numbers(optimizer)]  # @stepover
+        optimizer.step()
+        held.append(state_numbers(optimizer))  # @stepover
+        rows.append((make.__name__, held[0] / 1000, held[1] / 1000, ", ".join(optimizer.state[w])))
+    table(rows, ["optimizer", "at construction", "after the first step", "state"])  # @hide
+    assert [(before, after) for _, before, after, _ in rows] == [(0, 0), (1, 1), (0, 1), (0, 2), (0, 2)]
+    text("AdaGrad alone allocates when it is made. Take a whole step before you believe that a model fits.")
+
+
+def state_numbers(optimizer: optim.Optimizer) -> int:
+    """How many numbers an optimizer's state holds, without the step counters"""
+    tensors = [t for state in optimizer.state.values() for t in state.values() if torch.is_tensor(t)]
+    return sum(t.numel() for t in tensors if t.dim() > 0)
+
+
+def three_ways_to_take_a_step() -> None:
+    """Three ways to take the same step"""
+    text(
+        "torch has each optimizer three times. One by one, as above: a few operations for each tensor. **foreach**: "
+        "each operation once, for all tensors together. **fused**: everything in one kernel. They do the same "
+        "arithmetic, and differ in what they move and in what they hold meanwhile:"
+    )
+    width = sizes().optimizer_width  # @inspect width @stepover
+    weights = [nn.Parameter(torch.randn(width, width, device=device())) for _ in range(8)]  # @stepover
+    for w in weights:
+        w.grad = torch.randn_like(w)
+    parameters = sum(w.numel() for w in weights)
+    ways = {"one by one": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+    rows, extra, moved = [], {}, {}
+    for name, way in ways.items():
+        optimizer = optim.AdamW(weights, lr=1e-6, **way)
+        optimizer.step()
+        step = count(optimizer.step)
+        held_bytes = 4 * 4 * parameters  # parameters, gradients, two states
+        extra[name] = round((step.peak_bytes - held_bytes) / parameters, 2)  # @inspect extra
+        moved[name] = round(step.bytes_moved / parameters, 2)  # @inspect moved
+        timing = measure(optimizer.step, repeats=5, min_seconds=0.03, max_seconds=0.08)
+        rate = step.bytes_moved / timing.seconds / 1e9
+        rows.append((name, sum(step.operators.values()), extra[name], moved[name], 1e3 * timing.seconds, rate))
+    columns = ["AdamW", "operators", "extra bytes per parameter", "bytes moved per parameter", "ms", "GB/s"]  # @hide
+    table(rows, columns, title=f"{parameters / 1e6:.1f} million parameters in 8 tensors")  # @hide
+    assert round(moved["fused"]) == 7 * 4  # reads w, g, m, v; writes w, m, v
+    assert moved["fused"] < moved["one by one"]
+    assert extra["fused"] < 0.01 < extra["one by one"] < extra["foreach"]
+    which_step_is_fastest({row[0]: row[4] for row in rows}, extra["foreach"])
+    extra_according_to_the_gpu(weights, extra["foreach"])
+
+
+def which_step_is_fastest(milliseconds: dict[str, float], extra_bytes: float) -> None:
+    """What that means here"""
+    fastest = min(milliseconds, key=lambda name: milliseconds[name])
+    slowest = max(milliseconds, key=lambda name: milliseconds[name])
+    gain = milliseconds[slowest] / milliseconds[fastest]
+    if gain < 1.2:
+        text("On this machine the three take about the same time at this size.")
+    elif fastest == "fused":
+        text(
+            f"On this machine *fused* is the fastest, {gain:.1f} times as fast as *{slowest}*: it moves the fewest "
+            f"bytes."
+        )
+    else:
+        text(
+            f"On this machine *{fastest}* is the fastest, {gain:.1f} times as fast as *{slowest}*, although *fused* "
+            f"moves the fewest bytes: at this size the caches hold what the others move again."
+        )
+    text(
+        f"*foreach* is torch's choice on a GPU, for fewer and larger kernels. It holds an intermediate result of "
+        f"*all* tensors at once, {extra_bytes:.0f} bytes per parameter: one more copy of the model, for the moment of "
+        f"the step. Runs that die of it die in their first step. `foreach=False` or `fused=True` is the way out."
+    )
+
+
+def extra_according_to_the_gpu(weights: list[nn.Parameter], counted: float) -> None:
+    """The same extra, according to the GPU"""
+    on_cpu = device() == "cpu"  # @stepover
+    if on_cpu:
+        text("The peak that the GPU's allocator saw: not run, no CUDA device.")
+        measured = None  # @inspect measured
+        return
+    optimizer = optim.AdamW(weights, lr=1e-6, foreach=True)
+    optimizer.step()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    optimizer.step()
+    peak_bytes = torch.cuda.max_memory_allocated() - before  # @inspect peak_bytes [B]
+    measured = peak_bytes / sum(w.numel() for w in weights)  # bytes per parameter @inspect measured
+    assert abs(measured / counted - 1) < 0.1
+    text(f"The GPU's allocator saw {measured:.2f} bytes per parameter come and go; {counted:.2f} were counted.")
+
+
+def what_zero_grad_frees() -> None:
+    """What zero_grad frees"""
+    text(
+        "`backward` adds to `.grad`, so it must be cleared between steps. `zero_grad()` does not write zeros: by "
+        "default it drops the tensors (`set_to_none=True`), and all of their memory is free until the next backward "
+        "pass. Weak references see them die:"
+    )
+    model = DeepLinear(256, 4).to(device())  # @stepover
+    optimizer = optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+    model(torch.randn(8, 256).to(device())).square().mean().backward()  # @stepover
+    gradient_bytes = sum(p.grad.nbytes for p in model.parameters())  # @inspect gradient_bytes [B]
+    watched = [(weakref.ref(p.grad), p.grad.nbytes) for p in model.parameters()]
+    allocated = torch.cuda.memory_allocated() if device() == "cuda" else None  # @stepover
+    optimizer.zero_grad()
+    freed_bytes = sum(size for alive, size in watched if alive() is None)  # @inspect freed_bytes [B]
+    assert freed_bytes == gradient_bytes == sum(p.nbytes for p in model.parameters())
+    if allocated is None:
+        text("What the GPU's allocator says of it: not run, no CUDA device.")
+    else:
+        returned_bytes = allocated - torch.cuda.memory_allocated()  # @inspect returned_bytes [B]
+        assert returned_bytes == freed_bytes
+    zeros_are_not_nothing(model, optimizer)
+
+
+def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None:
+    """Zero is not the same as none"""
+    text(
+        "A parameter whose gradient is `None` is skipped by the step. One whose gradient is *zero* is not: it decays, "
+        "and where there is momentum it coasts on."
+    )
+    before = model.head.weight.detach().clone()
+    optimizer.step()
+    assert torch.equal(model.head.weight, before)
+    assert len(optimizer.state) == 0  # nothing was even allocated
+    model.head.weight.grad = torch.zeros_like(before)
+    optimizer.step()
+    assert torch.allclose(model.head.weight, before * (1 - 0.01 * 0.1))
+    optimizer.zero_grad(set_to_none=False)
+    held_bytes = model.head.weight.grad.nbytes  # @inspect held_bytes [B]
+    assert held_bytes == before.nbytes
+    assert not torch.equal(model.head.weight, before)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 11 The memory of a training step
+
+
+def memory_of_a_training_step() -> None:
+    """The memory of a training step"""
+    text(
+        "A training step holds four things at once:\n\n"
+        "$$ \\text{memory} = \\text{parameters} + \\text{gradients} + \\text{optimizer states} + \\text{activations}. "
+        "$$\n\nThe first three are settled when the model and the optimizer are chosen: so many bytes per parameter. "
+        "The fourth, whatever the forward pass leaves behind for the backward pass, grows with the batch. It is the "
+        "one that runs out of memory at three in the morning, and the one you can do something about."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    four_terms()
+    what_autograd_saves()
+    flops_of_the_same_step()
+    activations_against_the_peak()
+    what_each_layer_saves()
+    batch_size_decides()
+    activations_of_a_transformer()
+    logits_of_a_language_model()
+    timeline_of_two_steps()
+
+
+def four_terms() -> None:
+    """Four terms"""
+    text(
+        "The deep linear model at a size that fits in the head: $B = 2$, $D = 4$, $L = 2$, in fp32, with AdaGrad, "
+        "which keeps one number per parameter. After one real step, everything that it holds:"
+    )
+    batch, width, layers = 2, 4, 2
+    model = DeepLinear(width, layers)  # @stepover
+    optimizer = AdaGrad(model.parameters())  # @stepover
+    x, y = torch.randn(batch, width), torch.randn(batch)  # (B, D), (B,)
+    nn.functional.mse_loss(model(x), y).backward()  # @stepover
+    optimizer.step()  # @stepover
+    states = [s for held in optimizer.state.values() for s in held.values()]
+    numbers = {
+        "parameters": sum(w.numel() for w in model.parameters()),
+        "gradients": sum(w.grad.numel() for w in model.parameters()),
+        "states": sum(s.numel() for s in states if s.dim() > 0),  # without the `step` counters
+    }  # @inspect numbers
+    assert numbers == dict.fromkeys(numbers, width**2 * layers + width)
+    text("For the activations, the napkin: each layer leaves one number per row and column of its output, $BDL$.")
+    numbers["activations"] = batch * width * layers  # @inspect numbers
+    assert list(numbers.values()) == [36, 36, 36, 16]
+    total_bytes = 4 * sum(numbers.values())  # @inspect total_bytes [B]
+    assert total_bytes == 496
+    text("The first three are counted. The fourth is a napkin's, and what autograd saves can be asked.")
+
+
+def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()) -> list[Tensor]:
+    """What a forward pass saves for the backward pass: a tensor for each storage, without those held anyway"""
+    saved: dict[int, Tensor] = {}  # by storage
+
+    def pack(tensor: Tensor) -> Tensor:
+        saved.setdefault(id(tensor.untyped_storage()), tensor)
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        forward()
+    for tensor in held:
+        saved.pop(id(tensor.untyped_storage()), None)
+    return list(saved.values())
+
+
+def what_autograd_saves() -> None:
+    """What autograd really saves"""
+    batch, width, layers = 2, 4, 2
+    model = DeepLinear(width, layers)  # @stepover
+    x, y = torch.randn(batch, width), torch.randn(batch)
+    text(
+        "Autograd hands every tensor that it saves to a pair of hooks, if they are set. The parameters are among them, "
+        "and are left out here: they are in memory in any case. A tensor saved twice is counted once."
+    )
+    saved = saved_by_autograd(lambda: nn.functional.mse_loss(model(x), y), model.parameters())  # @stepover
+    sizes_saved = [tensor.numel() for tensor in saved]  # @inspect sizes_saved
+    assert sizes_saved == [8, 8, 8, 2, 2]
+    names = ["x, for the first layer's gradient", "h1, for the second's", "h2, for the head's", "predictions", "y"]
+    rows = [(name, str(tuple(t.shape)), t.numel()) for name, t in zip(names, saved, strict=True)]  # @hide
+    table(rows, ["saved", "shape", "numbers"])  # @hide
+    napkin = batch * width * layers
+    assert sum(sizes_saved) == 28 == napkin + x.numel() + y.numel() + batch
+    text(
+        f"So it is {sum(sizes_saved)} numbers, not {napkin}. The napkin's $BDL$ are the outputs of the hidden layers. "
+        f"The rest is the input and what the loss needs, {x.numel()} + {2 * batch}; both are there once, however deep "
+        f"the model, and are forgotten on napkins for that reason. Why a layer's *input*? Because the gradient of "
+        f"`x @ w` with respect to `w` is `x.T @ upstream`."
+    )
+
+
+def flops_of_the_same_step() -> None:
+    """The FLOPs of the same step"""
+    batch, width, layers = 2, 4, 2
+    model = DeepLinear(width, layers)  # @stepover
+    parameters = sum(w.numel() for w in model.parameters())
+    napkin = 6 * batch * parameters  # @inspect napkin [FLOP]
+    counted = training_flops(model, torch.randn(batch, width))  # @inspect counted [FLOP] @stepover
+    input_wanted = training_flops(model, torch.randn(batch, width, requires_grad=True))  # @stepover
+    assert (napkin, counted) == (432, 368)
+    assert napkin - counted == 2 * batch * width * width == 64
+    assert input_wanted == napkin
+    rows = [("as it runs", napkin, counted, round(counted / napkin, 3))]
+    rows.append(("with x.grad asked for", napkin, input_wanted, input_wanted / napkin))
+    table(rows, ["training step", "6 · B · parameters", "counted, FLOPs", "counted / napkin"])
+    text(
+        f"The {napkin - counted} FLOPs that are missing are section 7's: nobody asked for the gradient of `x`, so the "
+        f"first layer skips one product. (Matrix multiplications only, by torch's own counter.)"
+    )
+
+
+def added_at_peak(f: Callable[[], object], held: Iterable[Tensor]) -> int:
+    """The most bytes that a call of `f` adds to what is held, by torch's allocator on a GPU, else by following them"""
+    if device() == "cpu":
+        return count(f).peak_bytes - sum(tensor.nbytes for tensor in held)
+    f()  # the workspaces of its kernels are allocated by the first call, and stay
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    f()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def activations_against_the_peak() -> None:
+    """Activations, against the measured peak"""
+    text(
+        "Now larger, so that activations dominate, and at three depths. A training pass and the same forward pass "
+        "under `torch.no_grad()`; what they add, at most, to the parameters and the batch that were there before."
+    )
+    rows, width = sizes().activation_rows, 64  # @inspect rows @stepover
+    one_layer = 4 * rows * width  # bytes of one layer's output @inspect one_layer [B]
+    x, y = torch.randn(rows, width).to(device()), torch.randn(rows).to(device())  # @stepover
+    trained, inferred, cells = {}, {}, []
+    for layers in (4, 8, 16):
+        saved_bytes, trained[layers], inferred[layers] = activations_at_depth(layers, x, y)  # @stepover
+        assert saved_bytes == layers * one_layer
+        assert saved_bytes + one_layer <= trained[layers] < saved_bytes + 1.5 * one_layer
+        assert 1.99 * one_layer < inferred[layers] < 2.5 * one_layer
+        over = round(trained[layers] / saved_bytes, 3)
+        cells.append((layers, layers * one_layer, saved_bytes, trained[layers], over))
+    table(cells, ["L", "claimed: BDL, bytes", "counted: saved", "measured: peak", "measured / counted"])
+    assert inferred[4] == inferred[16]
+    added = {"training": trained, "no_grad": inferred}  # @hide
+    curves = {name: [n / 2**20 for n in by_depth.values()] for name, by_depth in added.items()}  # @hide
+    plot(curves, x=list(trained), x_label="layers", y_label="MiB at the peak, over what is held")  # @hide
+    upstream = (trained[16] - 16 * one_layer) / one_layer  # in layers @inspect upstream
+    whose = "torch's allocator" if device() == "cuda" else "following every storage to its end"  # @stepover
+    text(
+        f"Measured by {whose}. What was saved is the napkin, to the byte. The peak is about {upstream:.2f} layers "
+        f"higher, whatever the depth: it comes early in the backward pass, when next to nothing has been freed, and "
+        f"the gradient of a layer's output and the first gradients of weights are there too. Without gradients, a "
+        f"forward pass needs a layer's input and output, {inferred[16] / one_layer:.1f} layers at any depth. That is "
+        f"why a model that can't be trained on a GPU may well run on it."
+    )
+
+
+def activations_at_depth(layers: int, x: Tensor, y: Tensor) -> tuple[int, int, int]:
+    """Bytes saved, and the most that training and inference add, for a model of so many layers"""
+    model = DeepLinear(x.shape[1], layers).to(device())
+    held = [x, y, *model.parameters()]
+    saved_bytes = sum(t.nbytes for t in saved_by_autograd(lambda: model(x), held))
+    trained_bytes = added_at_peak(lambda: training_pass(model, x, y), held)
+    with torch.no_grad():
+        return saved_bytes, trained_bytes, added_at_peak(lambda: model(x), [x, *model.parameters()])
+
+
+def training_pass(model: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """One forward and one backward pass; the gradients are returned"""
+    loss = nn.functional.mse_loss(model(x), y)
+    return torch.autograd.grad(loss, list(model.parameters()))
+
+
+def what_each_layer_saves() -> None:
+    """What each kind of layer saves"""
+    text(
+        "Not every layer needs its input. The derivative of a ReLU can be read off its output, and so can that of a "
+        "sigmoid, $y(1 - y)$, or of a softmax. GELU's can't: it goes down before it goes up."
+    )
+    layers = {"linear": Linear(64, 64), "ReLU": nn.ReLU(), "sigmoid": nn.Sigmoid()}  # @stepover
+    layers |= {"softmax": nn.Softmax(dim=-1), "GELU": nn.GELU(), "SiLU": nn.SiLU(), "identity": nn.Identity()}
+    found = {name: saved_by_layer(layer) for name, layer in layers.items()}  # @stepover
+    assert [name for name, saved in found.items() if saved == "input"] == ["linear", "GELU", "SiLU"]
+    assert [name for name, saved in found.items() if saved == "output"] == ["ReLU", "sigmoid", "softmax"]
+    table(list(found.items()), ["layer", "saves its"])
+    text("A ReLU's output is the next layer's input, saved anyway: one tensor a layer. GELU's input is one more.")
+    depth = 8
+    relus = nn.Sequential(*[Block(64) for _ in range(depth)])  # @stepover
+    gelus = nn.Sequential(*[nn.Sequential(Linear(64, 64), nn.GELU()) for _ in range(depth)])  # @stepover
+    x = torch.randn(32, 64)
+    of_relus = saved_by_autograd(lambda: relus(x), [x, *relus.parameters()])  # @stepover
+    of_gelus = saved_by_autograd(lambda: gelus(x), [x, *gelus.parameters()])  # @stepover
+    assert {t.shape for t in of_relus + of_gelus} == {x.shape}
+    assert (len(of_relus), len(of_gelus)) == (depth, 2 * depth - 1)
+    text(
+        f"Changing one function takes the activations of {depth} layers from {len(of_relus)} tensors to "
+        f"{len(of_gelus)}. (The last layer's output is saved only where it is needed: by the ReLU that made it, or by "
+        "what comes next.)"
+    )
+
+
+def saved_by_layer(layer: nn.Module) -> str:
+    """Which of a layer's input and output autograd saves"""
+    x = torch.randn(32, 64, requires_grad=True)
+    results: list[Tensor] = []
+    saved = saved_by_autograd(lambda: results.append(layer(x)), layer.parameters())
+    names = [name for name, t in (("input", x), ("output", results[0])) if any(shares_storage(t, s) for s in saved)]
+    return " and ".join(names) or "nothing"
+
+
+def batch_size_decides() -> None:
+    """The one term that the batch decides"""
+    text(
+        "A larger model by the recipe of mixed precision: bf16 parameters and gradients, and AdamW with fp32 states. "
+        "The napkin, for $P$ parameters and $B$ rows, in bytes:\n\n$$ 2P + 2P + 8P + 2BDL. $$\n\n"
+        "On the `meta` device the tensors have shapes and no memory, and autograd saves them like any other."
+    )
+    width, layers = 1024, 16
+    with torch.device("meta"):
+        model = DeepLinear(width, layers).bfloat16()  # @stepover
+    states = [torch.zeros_like(w, dtype=torch.float32) for w in model.parameters() for _ in range(2)]
+    parameters = sum(w.numel() for w in model.parameters())  # @inspect parameters
+    fixed_bytes = sum(2 * w.nbytes for w in model.parameters()) + sum(s.nbytes for s in states)
+    assert fixed_bytes == (2 + 2 + 8) * parameters  # @inspect fixed_bytes [B]
+    activation_bytes = {n: saved_on_meta(model, n) for n in (64, 512, 6144, 32768, 131072)}  # @stepover
+    assert activation_bytes == {n: 2 * n * width * layers for n in activation_bytes}  # @inspect activation_bytes
+    rows_seen = list(activation_bytes)  # @hide
+    gib = {"parameters, gradients, states": [fixed_bytes / 2**30] * len(rows_seen)}  # @hide
+    gib["activations"] = [n / 2**30 for n in activation_bytes.values()]  # @hide
+    plot(gib, x=rows_seen, x_label="rows in the batch", y_label="GiB", x_scale="log", y_scale="log")  # @hide
+    equal_at = fixed_bytes / (2 * width * layers)  # rows @inspect equal_at
+    assert abs(equal_at / (6 * width) - 1) < 1e-3
+    text(
+        f"They meet where $2BDL = 12D^2L$: at $6D$ rows, {equal_at:.0f} here. A batch of 64 is nothing, "
+        f"{activation_bytes[64] / fixed_bytes:.0%} of the rest. But a row is a *token*, and 64 sequences of 2048 "
+        f"tokens are {rows_seen[-1]} of them: {activation_bytes[131072] / 2**30:.0f} GiB of activations over a model "
+        f"that takes {fixed_bytes / 2**30:.2f} GiB."
+    )
+
+
+def saved_on_meta(model: DeepLinear, rows: int) -> int:
+    """Bytes of activations of a batch that is only a shape"""
+    x = torch.empty(rows, model.head.weight.shape[0], dtype=torch.bfloat16, device="meta")
+    return sum(t.nbytes for t in saved_by_autograd(lambda: model(x), [x, *model.parameters()]))
+
+
+def activations_of_a_transformer() -> None:
+    """A Transformer's activations"""
+    text(
+        "A Transformer layer saves more than one tensor. Korthikanti et al. add up a layer of GPT's kind, in 16 bits, "
+        "with dropout (one byte per number for its mask) and $4D$ hidden units. In the letters of this lecture, with "
+        "$H$ heads:\n\n$$ S \\cdot B \\cdot D \\cdot \\left( 34 + 5 \\cdot \\frac{H S}{D} \\right) \\text{ bytes per "
+        "layer.} $$\n\nThat can be checked: here is such a layer, and here is what autograd saves."
+    )
+    batch, width, heads = 2, 64, 4
+    weights = transformer_weights(width)  # @stepover
+    saved, fused, formula = {}, {}, {}  # bytes
+    for length in (32, 64, 128):
+        x = torch.randn(batch, length, width).bfloat16().requires_grad_()  # (B, S, D)
+        saved[length] = saved_by_gpt_layer(x, weights, heads, attention_in_steps)  # @stepover
+        fused[length] = saved_by_gpt_layer(x, weights, heads, attention_in_one)  # @stepover
+        formula[length] = length * batch * (34 * width + 5 * heads * length)
+        assert 0 <= saved[length] - formula[length] <= 16 * length * batch
+    rows = [(s, formula[s], saved[s], round(saved[s] / formula[s], 4), fused[s]) for s in saved]  # @hide
+    table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "with fused attention"])  # @hide
+    assert fused[128] == 2 * fused[64] == 4 * fused[32]
+    assert saved[128] > 2.5 * saved[64]
+    gpt_3 = 5 * 96 * 2048 / 12288  # @inspect gpt_3
+    share = gpt_3 / (34 + gpt_3)  # @inspect share
+    assert (gpt_3, round(share, 2)) == (80, 0.70)
+    over = [saved[length] - formula[length] for length in saved]  # @inspect over [B]
+    text(
+        f"The formula holds; the {over[0]} bytes over, at the shortest length, are the mean and the deviation that "
+        f"two layer norms keep for each token. The second term is quadratic in the length: $S \\times S$ scores per "
+        f"head. In GPT-3's shape it is {gpt_3:.0f} beside the 34, {share:.0%} of the activations. FlashAttention never "
+        f"writes the scores to memory: in the last column, twice the length is twice the bytes."
+    )
+    link(**REFERENCES["selective recomputation"])
+    link(**REFERENCES["flash attention"])
+
+
+def saved_by_gpt_layer(x: Tensor, weights: dict[str, Tensor], heads: int, attend: Callable[..., Tensor]) -> int:
+    """Bytes that autograd saves in one layer"""
+    return sum(t.nbytes for t in saved_by_autograd(lambda: gpt_layer(x, weights, heads, attend), weights.values()))
+
+
+def transformer_weights(width: int) -> dict[str, Tensor]:
+    """The matrices and norms of one layer, in bf16"""
+    shapes = {"attention": (width, 3 * width), "output": (width, width)}
+    shapes |= {"up": (width, 4 * width), "down": (4 * width, width)}
+    weights = {name: torch.randn(shape) / math.sqrt(shape[0]) for name, shape in shapes.items()}
+    weights |= {"norm 1": torch.ones(width), "norm 2": torch.ones(width)}
+    return {name: w.bfloat16().requires_grad_() for name, w in weights.items()}
+
+
+def gpt_layer(x: Tensor, weights: dict[str, Tensor], heads: int, attend: Callable[..., Tensor]) -> Tensor:
+    """Attention, then a feed-forward network, each behind a layer norm and followed by dropout"""
+    batch, length, width = x.shape
+    h = nn.functional.layer_norm(x, (width,), weights["norm 1"])
+    split = (h @ weights["attention"]).view(batch, length, 3, heads, width // heads)
+    query, key, value = split.permute(2, 0, 3, 1, 4)  # (B, H, S, D/H) each
+    mixed = attend(query, key, value).transpose(1, 2).reshape(batch, length, width)
+    x = x + dropout(mixed @ weights["output"])
+    h = nn.functional.layer_norm(x, (width,), weights["norm 2"])
+    return x + dropout(nn.functional.gelu(h @ weights["up"]) @ weights["down"])
+
+
+def attention_in_steps(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Scores, softmax, dropout, mixture: each result is a tensor in memory"""
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (B, H, S, S)
+    return dropout(scores.softmax(dim=-1)) @ value
+
+
+def attention_in_one(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The same without dropout, in one kernel"""
+    return nn.functional.scaled_dot_product_attention(query, key, value)
+
+
+def dropout(x: Tensor) -> Tensor:
+    """Zero a tenth of the numbers, and save one byte per number for which"""
+    return torch.native_dropout(x, 0.1, True)[0]
+
+
+def logits_of_a_language_model() -> None:
+    """The largest tensor of all"""
+    text(
+        "The last layer of a language model has one output per word of its vocabulary. Eight sequences of 4096 tokens, "
+        "and the vocabulary of Llama 3, in fp32:"
+    )
+    logits = torch.empty(8, 4096, 128256, device="meta", requires_grad=True)  # (B, S, vocabulary)
+    logits_bytes = logits.nbytes  # @inspect logits_bytes [B]
+    assert round(logits_bytes / 1e9, 1) == 16.8
+    targets = torch.empty(8 * 4096, dtype=torch.int64, device="meta")
+    flat = logits.flatten(0, 1)  # (B · S, vocabulary)
+    saved = saved_by_autograd(lambda: nn.functional.cross_entropy(flat, targets), [targets, logits])  # @stepover
+    assert max(t.nbytes for t in saved) == logits_bytes
+    text("And the loss saves as much again: the log-probabilities. How many such tensors at the peak? Small, and run:")
+    h, w = torch.randn(64, 16).to(device()), torch.randn(16, 2048).to(device()).requires_grad_()  # @stepover
+    target = torch.randint(2048, (64,)).to(device())  # @stepover
+    step = count(lambda: torch.autograd.grad(nn.functional.cross_entropy(h @ w, target), w))
+    small_bytes = 4 * 64 * 2048
+    copies = (step.peak_bytes - h.nbytes - w.nbytes - target.nbytes) / small_bytes  # @inspect copies
+    assert 3 <= copies < 3.1
+    text(
+        f"Three: log-probabilities, their gradient, and the gradient of the logits. {copies:.0f} × "
+        f"{logits_bytes / 1e9:.1f} GB is {copies * logits_bytes / 1e9:.0f} GB, more than half of an H100, for the last "
+        f"matrix of the model. So large-vocabulary training computes the loss in chunks of tokens, or in a kernel that "
+        f"never writes all the logits."
+    )
+    assert copies * logits_bytes > H100_MEMORY / 2
+
+
+def timeline_of_two_steps() -> None:
+    """Two steps, operation by operation"""
+    rows, width, layers = 512, 64, 6
+    model = DeepLinear(width, layers).to(device())  # @stepover
+    x, y = torch.randn(rows, width).to(device()), torch.randn(rows).to(device())  # @stepover
+    optimizer = optim.AdamW(model.parameters(), foreach=False)  # one parameter after another
+    losses: list[Tensor] = []
+
+    def forward() -> None:
+        optimizer.zero_grad()
+        losses.append(nn.functional.mse_loss(model(x), y))
+
+    def backward() -> None:
+        losses.pop().backward()
+
+    text("Two training steps, and the bytes alive after every operation of each: the heartbeat of training.")
+    phases = [forward, backward, optimizer.step]
+    first_and_second = bytes_alive([x, y, *model.parameters()], *phases, *phases)  # @stepover
+    first, second = first_and_second[:3], first_and_second[3:]
+    states = [s for held in optimizer.state.values() for s in held.values()]
+    state_bytes = sum(s.nbytes for s in states)  # @inspect state_bytes [B]
+    parameter_bytes = sum(w.nbytes for w in model.parameters())  # @inspect parameter_bytes [B]
+    draw_timeline(first, second)  # @stepover @hide
+    read_timeline(first, second, parameter_bytes, state_bytes)
+
+
+def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
+    """Both steps in one figure, and their phases in a table"""
+    curves = {"first step": [*first[0], *first[1], *first[2]], "second step": [*second[0], *second[1], *second[2]]}
+    series = {name: (list(range(len(curve))), [n / 2**10 for n in curve]) for name, curve in curves.items()}
+    plot(series, x_label="operation", y_label="KiB alive", style="steps", title="The memory of a training step")
+    cells = []
+    for name, step in (("first", first), ("second", second)):
+        for phase, alive in zip(("forward", "backward", "optimizer"), step, strict=True):
+            kib = [round(n / 2**10) for n in (alive[0], max(alive), alive[-1])]
+            cells.append((name, phase, len(alive) - 2, *kib))
+    table(cells, ["step", "phase", "operations", "KiB before", "KiB at most", "KiB after"])
+
+
+def read_timeline(first: list[list[int]], second: list[list[int]], parameter_bytes: int, state_bytes: int) -> None:
+    """Reading it"""
+    text(
+        "The forward pass climbs a stair: one activation per layer. The backward pass has the summit near its "
+        "beginning and then comes down the same stair, while gradients pile up underneath. The optimizer, in the first "
+        "step, allocates its states, and they stay."
+    )
+    summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
+    assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
+    risen = first[1][-1] - first[0][0]  # after the backward pass, over the start @inspect risen [B]
+    assert risen == parameter_bytes  # the gradients, and nothing else
+    kept = first[2][-1] - first[1][-1]  # by the optimizer @inspect kept [B]
+    assert kept == state_bytes
+    assert second[0][-1] - second[0][0] == first[0][-1] - first[0][0] - parameter_bytes  # it freed gradients first
+    assert summits[1] - summits[0] == state_bytes
+    assert second[2][-1] == second[0][0]  # from now on every step ends where it began
+    text(
+        f"So the second step peaks {state_bytes / 2**10:.0f} KiB higher than the first, by exactly the states: "
+        f"{state_bytes / parameter_bytes:.2f} times the parameters. **A job that survives its first step can run out "
+        f"of memory in its second.** After that, nothing new comes: run two steps at the full batch size and the "
+        f"longest sequence before you believe that it fits."
+    )
+    text(
+        "And mind where `zero_grad()` stands. Here it is the first thing in a step, so that the old gradients are gone "
+        "before the activations come. Between forward and backward pass, they would be there together."
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 12 Using less memory
+
+
+def using_less_memory() -> None:
+    """Using less memory"""
+    text(
+        "The batch does not fit. There are two ways out that change nothing about the result: take the batch in "
+        "smaller pieces and add up (**gradient accumulation**), or forget activations and compute them again "
+        "(**activation checkpointing**). One costs nothing in FLOPs, the other one forward pass. Then there is a map "
+        "of the other ways, each with the term of section 11 that it makes smaller."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    why_large_batches()
+    activations_of_a_micro_batch()
+    accumulated_gradients()
+    what_accumulation_saves_and_costs()
+    traps_of_accumulation()
+    checkpointing_a_block()
+    memory_against_recomputation()
+    traps_of_checkpointing()
+    selective_recomputation()
+    low_rank_adaptation()
+    all_reduce_in_a_ring()
+    map_of_the_rest()
+
+
+def why_large_batches() -> None:
+    """Why large batches at all?"""
+    text(
+        "For the machine: the weights are read once for all rows of a batch, so the intensity of $x \\cdot w$ in bf16 "
+        "is $2BD^2$ FLOPs over $2(D^2 + 2BD)$ bytes, about $B$ while $B$ is small. For the mathematics: the gradient "
+        "of a batch is an average, and its noise falls with $\\sqrt B$."
+    )
+    width = 512
+    w = torch.randn(width, width).bfloat16()
+    intensities = {}  # FLOP/byte
+    for rows in (1, 32, 512):
+        x = torch.randn(rows, width).bfloat16()
+        intensities[rows] = count(torch.matmul, x, w).intensity
+        assert intensities[rows] == rows * width / (width + 2 * rows)
+    noise = {}  # the deviation of a gradient over 200 batches
+    for rows in (4, 64):
+        x, error = torch.randn(200, rows, 16), torch.randn(200, rows, 1)
+        gradients = (2 * x * error).mean(dim=1)  # (200, 16), of the mean squared error of x · w
+        noise[rows] = gradients.std(dim=0).mean().item()  # @inspect intensities noise
+    calmer = noise[4] / noise[64]  # @inspect calmer
+    assert abs(calmer / math.sqrt(64 / 4) - 1) < 0.1
+    text(
+        f"Sixteen times the rows, and only {calmer:.1f} times less noise. So the size of a batch is chosen for the "
+        f"optimization, often millions of tokens, and the machine works on as much of it at once as fits. These need "
+        f"not be the same number."
+    )
+
+
+def activations_of_a_micro_batch() -> None:
+    """The napkin for a micro-batch"""
+    batch, width, layers = 64, 1024, 16
+    with torch.device("meta"):
+        model = DeepLinear(width, layers).bfloat16()  # @stepover
+    whole_bytes = 2 * batch * width * layers  # @inspect whole_bytes [B]
+    assert whole_bytes == saved_on_meta(model, batch) == 2 * 2**20  # @stepover
+    micro_bytes = {rows: saved_on_meta(model, rows) for rows in (64, 16, 4, 1)}  # @inspect micro_bytes @stepover
+    assert micro_bytes == {rows: whole_bytes * rows // batch for rows in micro_bytes}
+    text(
+        f"A batch of {batch} rows, width {width}, {layers} layers, bf16: {whole_bytes / 2**20:.0f} MiB of activations. "
+        f"They scale with the rows that are worked on *at once*: {micro_bytes[4] / 2**10:.0f} KiB for a micro-batch of "
+        "4."
+    )
+
+
+def accumulate(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> None:
+    """Add a batch's gradients to `.grad`, a micro-batch at a time"""
+    for some_x, some_y in zip(x.split(micro_batch), y.split(micro_batch), strict=True):
+        loss = nn.functional.mse_loss(model(some_x), some_y)
+        (loss * len(some_x) / len(x)).backward()  # its share of the batch's mean
+
+
+def gradients_of(model: nn.Module, fill: Callable[[], object]) -> Tensor:
+    """All gradients that `fill` leaves in `.grad`, in one vector"""
+    model.zero_grad()
+    fill()
+    return torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
+
+
+def accumulated_gradients() -> None:
+    """Accumulating gradients"""
+    text(
+        "`backward()` *adds* to `.grad`. What is usually a nuisance, and the reason for `zero_grad()`, is all that is "
+        "needed here: one backward pass per micro-batch, and one step of the optimizer at the end."
+    )
+    model = DeepLinear(64, 8)  # @stepover
+    x, y = torch.randn(64, 64), torch.randn(64)
+    at_once = gradients_of(model, lambda: nn.functional.mse_loss(model(x), y).backward())  # @stepover
+    differences = {}
+    for micro_batch in (64, 16, 1):
+        gradients = gradients_of(model, lambda rows=micro_batch: accumulate(model, x, y, rows))  # @stepover
+        differences[micro_batch] = relative_difference(gradients, at_once)  # @stepover
+    assert max(differences.values()) < 1e-6  # @inspect differences
+    exactly = "bit for bit" if differences[16] == 0 else f"to {differences[16]:.0e}, not bit for bit"
+    text(
+        f"Micro-batches of 16 give the same gradient {exactly}: sums of floats depend on the order in which they are "
+        f"taken. And the same FLOPs, not more; each row still goes forward once and backward once:"
+    )
+    flops = {rows: counted_flops(lambda r=rows: accumulate(model, x, y, r)) for rows in (64, 16, 1)}  # @stepover
+    assert set(flops.values()) == {6 * 64 * (64**2 * 8 + 64) - 2 * 64 * 64**2}  # @inspect flops
+
+
+def relative_difference(found: Tensor, expected: Tensor) -> float:
+    """How far two vectors are apart, relative to the second"""
+    return ((found - expected).norm() / expected.norm()).item()
+
+
+def counted_flops(f: Callable[[], object]) -> int:
+    """FLOPs of the matrix multiplications in a call"""
+    return count(f).flops_by_operator["aten.mm"]
+
+
+def what_accumulation_saves_and_costs() -> None:
+    """What it saves, and what it costs"""
+    rows, width, layers = sizes().activation_rows, 64, 4  # @inspect rows @stepover
+    model = DeepLinear(width, layers).to(device())  # @stepover
+    x, y = torch.randn(rows, width).to(device()), torch.randn(rows).to(device())  # @stepover
+    accumulate(model, x, y, rows)  # the gradients are there from now on @stepover
+    held = [x, y, *model.parameters(), *(w.grad for w in model.parameters())]
+    cells, peaks = [], {}
+    for micro_batch in (rows, rows // 4, rows // 16):
+        napkin = 4 * micro_batch * width * layers
+        saved = saved_by_autograd(lambda some=x[:micro_batch]: model(some), held)  # @stepover
+        assert sum(t.nbytes for t in saved) == napkin
+        peaks[micro_batch] = added_at_peak(lambda m=micro_batch: accumulate(model, x, y, m), held)  # @stepover
+        cells.append((micro_batch, napkin, sum(t.nbytes for t in saved), peaks[micro_batch]))
+    table(cells, ["micro-batch", "claimed: BDL, bytes", "counted: saved", "measured: peak"])
+    kib = {"peak": [n / 2**10 for n in peaks.values()]}  # @hide
+    plot(kib, x=list(peaks), x_label="rows in a micro-batch", y_label="KiB over what is held")  # @hide
+    saving = peaks[rows] / peaks[rows // 16]  # @inspect saving
+    assert 8 < saving <= 16.5
+    text(
+        f"A sixteenth of the batch at once, and the peak falls by a factor of {saving:.1f}. What does not shrink are "
+        f"the gradients of the weights, made anew for each micro-batch before they are added."
+    )
+    traffic, slower = price_of_small_pieces(model, x, y)  # @inspect traffic slower @stepover
+    assert traffic > 1
+    text(
+        f"The price is not FLOPs but bytes: weights and gradients are read again for each micro-batch, {traffic:.1f} "
+        f"times the traffic in all. {verdict_on_time(slower)}"
+    )
+
+
+def price_of_small_pieces(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
+    """Bytes moved and time, in sixteen micro-batches, over the same at once"""
+    ways = [lambda: accumulate(model, x, y, len(x)), lambda: accumulate(model, x, y, len(x) // 16)]
+    whole_bytes, pieces_bytes = (count(way).bytes_moved for way in ways)
+    whole_s, pieces_s = (measure(way, min_seconds=0.03, max_seconds=0.1).seconds for way in ways)
+    return pieces_bytes / whole_bytes, pieces_s / whole_s
+
+
+def verdict_on_time(slower: float) -> str:
+    """What the measured ratio of times says"""
+    if slower > 1.1:
+        return f"Here that takes {slower:.1f} times as long: small products do not fill the machine."
+    if slower > 0.9:
+        return "Here it takes no longer."
+    return f"Here it is even faster, {1 / slower:.1f} times: the small pieces stay in the cache."
+
+
+def traps_of_accumulation() -> None:
+    """Traps"""
+    model = DeepLinear(64, 2)  # @stepover
+    x, y = torch.randn(64, 64), torch.randn(64)
+    at_once = gradients_of(model, lambda: nn.functional.mse_loss(model(x), y).backward())  # @stepover
+    text("**Forgetting to divide.** Four micro-batches, each with its own mean, and no shares:")
+    undivided = gradients_of(model, lambda: [loss.backward() for loss in losses_of_parts(model, x, y, 16)])  # @stepover
+    times_too_large = (undivided.norm() / at_once.norm()).item()  # @inspect times_too_large
+    assert abs(times_too_large - 4) < 1e-4
+    text("**A mean of means** is the mean only if the parts are equally long. In parts of 16, and of 48 and 16:")
+    errors = {}
+    for micro_batch in (16, 48):
+        found = gradients_of(model, lambda rows=micro_batch: mean_of_means(model, x, y, rows).backward())  # @stepover
+        errors[micro_batch] = relative_difference(found, at_once)  # @inspect errors @stepover
+    assert errors[16] < 1e-6 < 1e-2 < errors[48]
+    unequal = relative_difference(gradients_of(model, lambda: accumulate(model, x, y, 48)), at_once)  # @stepover
+    assert unequal < 1e-6  # by shares, as above @inspect unequal
+    text(
+        f"{errors[48]:.0%} off, and no error message. Language models meet this in every batch: sequences differ in "
+        f"length, padding does not count, so the number of *counted tokens* differs from micro-batch to micro-batch, "
+        f"and the loss has to be weighted by it."
+    )
+    text("**A micro-batch larger than the batch**, as published: 256 rows of a batch of 64. Nothing fails:")
+    parts = x.split(256)  # @inspect len(parts)
+    assert (len(parts), len(parts[0])) == (1, 64)
+    text("There is one part, all 64 rows, and nothing is saved.")
+
+
+def losses_of_parts(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> list[Tensor]:
+    """The mean loss of each part by itself"""
+    parts = zip(x.split(micro_batch), y.split(micro_batch), strict=True)
+    return [nn.functional.mse_loss(model(some_x), some_y) for some_x, some_y in parts]
+
+
+def mean_of_means(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> Tensor:
+    """What is right for equal parts and wrong for others"""
+    return torch.stack(losses_of_parts(model, x, y, micro_batch)).mean()
+
+
+def gelu_blocks(width: int, layers: int) -> nn.ModuleList:
+    """Linear layers with a GELU behind each: two tensors are saved per block"""
+    return nn.ModuleList([nn.Sequential(Linear(width, width), nn.GELU()) for _ in range(layers)])
+
+
+def run_blocks(blocks: nn.ModuleList, x: Tensor) -> Tensor:
+    """One block after another"""
+    for block in blocks:
+        x = block(x)
+    return x
+
+
+def run_in_segments(blocks: nn.ModuleList, x: Tensor, length: int) -> Tensor:
+    """The same, keeping only the input of each segment of so many blocks"""
+    for start in range(0, len(blocks), length):
+        x = checkpoint(run_blocks, blocks[start : start + length], x, use_reentrant=False)
+    return x
+
+
+def checkpointing_a_block() -> None:
+    """Activation checkpointing"""
+    text(
+        "Do not save what can be computed again. `torch.utils.checkpoint` runs a function without saving anything "
+        "but its input; when the backward pass arrives, it runs the function once more, saves, and goes on. "
+        "(`use_reentrant=False` is the current implementation; the old one misses cases.)"
+    )
+    blocks = gelu_blocks(64, 8)  # @stepover
+    x = torch.randn(256, 64)
+    plain = count(lambda: run_blocks(blocks, x).sum().backward())  # @stepover
+    gradients = gradients_of(blocks, lambda: run_blocks(blocks, x).sum().backward())  # @stepover
+    checkpointed = count(lambda: run_in_segments(blocks, x, 1).sum().backward())  # @stepover
+    again = gradients_of(blocks, lambda: run_in_segments(blocks, x, 1).sum().backward())  # @stepover
+    assert torch.equal(gradients, again)
+    assert checkpointed.peak_bytes < 0.75 * plain.peak_bytes  # @inspect checkpointed.peak_bytes plain.peak_bytes
+    assert (plain.operators["aten.mm"], checkpointed.operators["aten.mm"]) == (23, 31)
+    assert plain.operators["aten.gelu"] == checkpointed.operators["aten.gelu"] == 8
+    extra_flops = checkpointed.flops_by_operator["aten.mm"] - plain.flops_by_operator["aten.mm"]
+    assert extra_flops == 2 * 256 * 64**2 * 8  # one forward pass @inspect extra_flops [FLOP]
+    text(
+        "The gradients are the same to the bit: the same operations ran on the same numbers, only more of them. Each "
+        "product ran once more, and no GELU did: the second run stops as soon as all that is needed is there. A "
+        "checkpointed function must do the same thing twice: no counters, no side effects."
+    )
+    link(**REFERENCES["sublinear"])
+
+
+def from_the_start(blocks: nn.ModuleList, x: Tensor) -> None:
+    """Forward and backward pass that keep no activation at all: each block's input is computed from x again"""
+    with torch.no_grad():
+        upstream = torch.ones_like(run_blocks(blocks, x))  # the gradient of the sum of the outputs
+    for depth in reversed(range(len(blocks))):
+        with torch.no_grad():
+            h = run_blocks(blocks[:depth], x)
+        h = h.detach().requires_grad_()
+        blocks[depth](h).backward(upstream)
+        upstream = h.grad
+
+
+def memory_against_recomputation() -> None:
+    """Memory against recomputation"""
+    text(
+        "How much to forget? Four answers for $L$ blocks. Keep all: $O(L)$ memory. Keep each block's input: still "
+        "$O(L)$, with a smaller constant. Keep every $\\sqrt L$-th: $\\sqrt L$ inputs, and while a segment is worked "
+        "on, its $\\sqrt L$ blocks: $O(\\sqrt L)$, for the same single extra forward pass. Keep nothing, and compute "
+        "each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
+    )
+    names = ("all", "each block", "every √L-th", "nothing")
+    peaks: dict[str, list[float]] = {name: [] for name in names}  # in outputs of a layer
+    flops: dict[str, list[int]] = {name: [] for name in names}  # in forward passes of a layer
+    depths = (4, 9, 16, 36)
+    for layers in depths:
+        for name, (peak, passes) in strategies_at(layers).items():  # @stepover
+            peaks[name].append(peak)
+            flops[name].append(passes)
+    assert flops["all"] == [3 * n - 1 for n in depths]  # nobody asks for the gradient of x
+    assert flops["each block"] == flops["every √L-th"] == [4 * n - 1 for n in depths]
+    assert flops["nothing"] == [n * (n - 1) // 2 + 4 * n for n in depths]
+    plot(peaks, x=depths, x_label="L", y_label="peak, in outputs of a layer", x_scale="log", y_scale="log")  # @hide
+    plot(
+        flops, x=depths, x_label="L", y_label="FLOPs, in forward passes of a layer", x_scale="log", y_scale="log"
+    )  # @hide
+    growth = {name: peak[-1] / peak[0] for name, peak in peaks.items()}  # for 9 times the layers @inspect growth
+    assert growth["all"] > 7.5 > growth["each block"] > 5 > growth["every √L-th"] > 2 > 1.2 > growth["nothing"]
+    what_the_strategies_cost({n: (peaks[n][-1], flops[n][-1]) for n in names}, depths[-1])
+
+
+def backward_passes(blocks: nn.ModuleList, x: Tensor) -> dict[str, Callable[[], object]]:
+    """Forward and backward pass, by what is kept in between"""
+    root = math.isqrt(len(blocks))
+    return {
+        "all": lambda: run_blocks(blocks, x).sum().backward(),
+        "each block": lambda: run_in_segments(blocks, x, 1).sum().backward(),
+        "every √L-th": lambda: run_in_segments(blocks, x, root).sum().backward(),
+        "nothing": lambda: from_the_start(blocks, x),
+    }
+
+
+def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
+    """For each strategy: the peak in outputs of a layer, and matmul FLOPs in forward passes of a layer"""
+    rows, width = sizes().activation_rows, 16
+    blocks, x = gelu_blocks(width, layers).to(device()), torch.randn(rows, width).to(device())
+    runs = backward_passes(blocks, x)
+    runs["all"]()  # from now on the gradients are there
+    held = [x, *blocks.parameters(), *(w.grad for w in blocks.parameters())]
+    held_bytes = sum(tensor.nbytes for tensor in held)
+    found = {}
+    for name, run in runs.items():
+        counted = count(run)
+        added_bytes = added_at_peak(run, held) if device() == "cuda" else counted.peak_bytes - held_bytes
+        passes = counted.flops_by_operator["aten.mm"] // (2 * rows * width**2)
+        found[name] = (added_bytes / x.nbytes, passes)
+    return found
+
+
+def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -> None:
+    """Claimed, counted, measured"""
+    root = math.isqrt(layers)
+    claimed = {"all": (2 * layers, 3 * layers), "each block": (layers, 4 * layers)}  # peak and FLOPs
+    claimed |= {"every √L-th": (3 * root, 4 * layers), "nothing": (5, layers**2 // 2)}
+    blocks = gelu_blocks(16, layers).to(device())  # @stepover
+    x = torch.randn(sizes().activation_rows, 16).to(device())  # @stepover
+    seconds = {}
+    for name, run in backward_passes(blocks, x).items():  # @stepover
+        seconds[name] = measure(run, warmup=1, min_seconds=0.02, max_seconds=0.05, repeats=3).seconds  # @stepover
+    rows = []
+    for name, (peak, passes) in found.items():
+        peak_claimed, passes_claimed = claimed[name]
+        assert 0.8 < peak / peak_claimed < 1.25
+        slower = seconds[name] / seconds["all"]
+        rows.append((name, peak_claimed, round(peak, 2), passes_claimed, passes, round(slower, 2)))
+    columns = ["keep", "peak: claimed", "measured", "FLOPs: claimed", "counted", "time, of keep all"]  # @hide
+    table(rows, columns, title=f"{layers} blocks: peaks in outputs of a layer, FLOPs in its forward passes")  # @hide
+    fewer, more = found["all"][0] / found["every √L-th"][0], found["every √L-th"][1] / found["all"][1]
+    assert fewer > 3 > 1.4 > more > 1.3  # @inspect fewer more
+    text(
+        f"A layer of this kind saves two tensors, so keeping all takes $2L$. Every $\\sqrt L$-th: $\\sqrt L$ inputs, "
+        f"and two tensors for each block of the segment that is worked on, $3\\sqrt L$; {fewer:.1f} times less at this "
+        f"depth for {more - 1:.0%} more FLOPs. Keeping nothing takes five, at any depth: a block's input, inner result "
+        f"and output, and two gradients. Its FLOPs are $L^2/2$ and $4L$ more; nobody pays that. The napkin counts a "
+        f"tensor or two too many: `x`, for one, is held anyway."
+    )
+    longer = seconds["every √L-th"] / seconds["all"]  # @inspect longer
+    bookkeeping = "more than the FLOPs say: layers this small are mostly bookkeeping, and a checkpoint adds to it"
+    verdict = bookkeeping if longer > 1.1 * more else "no more than the FLOPs say"
+    text(f"In time, keeping every $\\sqrt L$-th took {longer:.1f} times as long as keeping all, {verdict}.")
+
+
+def traps_of_checkpointing() -> None:
+    """Traps"""
+    text(
+        "**ReLU stacks, a checkpoint around each block.** The block's input, which is kept, is all it would have saved:"
+    )
+    rows, width, layers = 512, 16, 16
+    x = torch.randn(rows, width)
+    blocks = nn.ModuleList([Block(width) for _ in range(layers)])  # @stepover
+    plain, each = (count(f) for f in both_ways(blocks, x, 1))  # @stepover
+    saved = 1 - each.peak_bytes / plain.peak_bytes  # @inspect saved
+    assert abs(saved) < 0.01
+    more_flops = each.flops_by_operator["aten.mm"] / plain.flops_by_operator["aten.mm"] - 1  # @inspect more_flops
+    assert 1 / 3 <= more_flops < 0.36
+    text(
+        f"{saved:.1%} of the memory saved, for {more_flops:.0%} more FLOPs. A block worth a checkpoint saves much more "
+        f"than its input: with a GELU, with several layers, with attention."
+    )
+    text(
+        "**One checkpoint around the whole network.** It keeps one input, and then the backward pass computes all "
+        "again:"
+    )
+    plain, whole = (count(f) for f in both_ways(gelu_blocks(width, layers), x, layers))  # @stepover
+    ratio = whole.peak_bytes / plain.peak_bytes  # @inspect ratio
+    assert ratio > 0.99
+    assert whole.flops_by_operator["aten.mm"] > plain.flops_by_operator["aten.mm"]
+    text("The peak has only moved, from the end of the forward pass to the middle of the backward pass.")
+    dropout_in_a_checkpoint()
+
+
+def both_ways(blocks: nn.ModuleList, x: Tensor, length: int) -> list[Callable[[], object]]:
+    """A forward and backward pass, plainly and in checkpointed segments"""
+    return [
+        lambda: torch.autograd.grad(run_blocks(blocks, x).sum(), list(blocks.parameters())),
+        lambda: torch.autograd.grad(run_in_segments(blocks, x, length).sum(), list(blocks.parameters())),
+    ]
+
+
+def dropout_in_a_checkpoint() -> None:
+    """Randomness, twice the same"""
+    text(
+        "**Dropout** draws random numbers, and the second run has to draw the same ones. By default, `checkpoint` "
+        "saves the generators' states and puts them back. With `preserve_rng_state=False`, which is faster, it does "
+        "not:"
+    )
+    block = nn.Sequential(Linear(16, 16), nn.Dropout(0.5), nn.GELU(), Linear(16, 16))  # @stepover
+    x = torch.randn(8, 16)
+    ways = {
+        "plain": lambda: block(x),
+        "checkpoint": lambda: checkpoint(block, x, use_reentrant=False),
+        "not preserved": lambda: checkpoint(block, x, use_reentrant=False, preserve_rng_state=False),
+    }
+    gradients = {}
+    for name, way in ways.items():
+        torch.default_generator.manual_seed(1)
+        gradients[name] = gradients_of(block, lambda way=way: way().square().sum().backward())  # @stepover
+    assert torch.equal(gradients["checkpoint"], gradients["plain"])
+    error = relative_difference(gradients["not preserved"], gradients["plain"])  # @inspect error @stepover
+    assert error > 0.1
+    text(f"Then the gradient belongs to a network that never made a prediction; it is {error:.0%} off.")
+
+
+def selective_recomputation() -> None:
+    """Forgetting what is cheap"""
+    text(
+        "**Selective recomputation** forgets what is large and cheap: in a Transformer, the $S \\times S$ scores, "
+        "their softmax and dropout, the second term of section 11's formula. In the layer from there, with a "
+        "checkpoint around attention only, what is alive after the forward pass, per $S \\cdot B \\cdot D$:"
+    )
+    batch, length, width, heads = 2, 128, 64, 4
+    weights = transformer_weights(width)  # @stepover
+    x = torch.randn(batch, length, width).bfloat16().requires_grad_()  # (B, S, D)
+    saved = alive_after_gpt_layer(x, weights, heads, attention_in_steps)  # @inspect saved @stepover
+    recomputed = alive_after_gpt_layer(x, weights, heads, recomputed_attention)  # @inspect recomputed @stepover
+    with_scores = 34 + 5 * heads * length / width  # @inspect with_scores
+    assert abs(saved / with_scores - 1) < 0.1
+    assert abs(recomputed / 34 - 1) < 0.1
+    scores = 5 * 96 * 2048 / 12288  # in GPT-3's shape @inspect scores
+    memory_share = scores / (34 + scores)  # @inspect memory_share
+    flops_share = attention_share_of_gpt_3()  # @inspect flops_share
+    assert flops_share < 0.01 < 0.7 < memory_share
+    text(
+        f"In GPT-3's shape that is {memory_share:.0%} of the activations, for {flops_share:.1%} more FLOPs. "
+        f"**FlashAttention** goes one better: it computes the scores in pieces that never leave the chip, and again in "
+        "the backward pass, so that time is saved too."
+    )
+
+
+def alive_after_gpt_layer(x: Tensor, weights: dict[str, Tensor], heads: int, attend: Callable[..., Tensor]) -> float:
+    """Bytes alive after the forward pass, its input and output among them, per number of the input"""
+    results: list[Tensor] = []
+    alive = bytes_alive(weights.values(), lambda: results.append(gpt_layer(x, weights, heads, attend)))[0]
+    return (alive[-1] - alive[0]) / x.numel()
+
+
+def recomputed_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention whose scores are computed again in the backward pass"""
+    return checkpoint(attention_in_steps, query, key, value, use_reentrant=False)
+
+
+def attention_share_of_gpt_3() -> float:
+    """What attention's two products add to a layer's training FLOPs if they run once more"""
+    length, width, heads = 2048, 12288, 96
+    shapes = {"attention": (width, 3 * width), "output": (width, width), "up": (width, 4 * width)}
+    shapes |= {"down": (4 * width, width), "norm 1": (width,), "norm 2": (width,)}
+    weights = {name: torch.empty(shape, device="meta", requires_grad=True) for name, shape in shapes.items()}
+    x = torch.empty(1, length, width, device="meta", requires_grad=True)
+    layer_flops = training_flops(gpt_layer, x, weights, heads, attention_in_steps)  # @inspect layer_flops [FLOP]
+    recomputed_flops = 2 * (2 * length * length * width)  # @inspect recomputed_flops [FLOP]
+    return recomputed_flops / layer_flops
+
+
+def low_rank_adaptation() -> None:
+    """Training less: LoRA"""
+    text(
+        "To adapt a model that is trained already, its matrices can be frozen, and beside each a product of two thin "
+        "ones, $D \\times r$ and $r \\times D$, trained. Only those have gradients and states."
+    )
+    width, rank = 256, 8
+    frozen = torch.randn(width, width) / math.sqrt(width)
+    down = (torch.randn(width, rank) / math.sqrt(width)).requires_grad_()
+    up = torch.zeros(rank, width, requires_grad=True)  # zero: training begins at the old model
+    x = torch.randn(64, width, requires_grad=True)  # it comes from another such layer
+    optimizer = optim.AdamW([down, up])
+    step = count(lambda: (x @ frozen + x @ down @ up).square().mean().backward())  # @stepover
+    optimizer.step()
+    states = [s for held in optimizer.state.values() for s in held.values() if s.dim() > 0]
+    trained_bytes = sum(t.nbytes for t in (down, up, down.grad, up.grad, *states))  # @inspect trained_bytes [B]
+    assert trained_bytes == 16 * rank * 2 * width
+    ratio = (frozen.nbytes + trained_bytes) / (16 * width**2)  # of all that full training holds @inspect ratio
+    flops_ratio = step.flops_by_operator["aten.mm"] / (6 * 64 * width**2)  # @inspect flops_ratio
+    assert ratio < 1 / 3
+    assert 2 / 3 < flops_ratio < 0.8
+    text(
+        f"Rank {rank} beside width {width} takes {ratio:.0%} of the bytes of full training: the frozen parameters, and "
+        f"not much else. Compute falls to {flops_ratio:.0%}, because the frozen matrix needs no gradient of its own; "
+        f"it still has to pass gradients *through*, and the activations stay."
+    )
+    link(**REFERENCES["lora"])
+
+
+def ring_all_reduce(held: list[list[Tensor]]) -> int:
+    """Workers in a ring, each with a gradient in as many chunks: all end with the sum. Returns what each one sent"""
+    n, sent = len(held), 0
+    for turn in range(2 * (n - 1)):
+        for worker in range(n):
+            chunk, neighbour = (worker - turn) % n, held[(worker + 1) % n]
+            if turn < n - 1:  # reduce-scatter: sums travel and grow
+                neighbour[chunk] = neighbour[chunk] + held[worker][chunk]
+            else:  # all-gather: finished sums go round
+                neighbour[chunk] = held[worker][chunk]
+        sent += held[0][0].numel()
+    return sent
+
+
+def all_reduce_in_a_ring() -> None:
+    """What data parallelism sends"""
+    text(
+        "Data parallelism gives each GPU a part of the batch, which divides the activations, and then adds the "
+        "gradients up over all of them: an **all-reduce**. How many numbers does each GPU send? Not $N$ times the "
+        "gradient. In a ring:"
+    )
+    workers, parameters = 4, 1024
+    gradients = torch.randint(-9, 10, (workers, parameters)).float()  # whole numbers: sums are exact
+    held = [list(gradient.chunk(workers)) for gradient in gradients]
+    sent = ring_all_reduce(held)  # @inspect sent @stepover
+    results = torch.stack([torch.cat(chunks) for chunks in held])  # (workers, parameters)
+    assert torch.equal(results, gradients.sum(dim=0).expand_as(results))
+    assert sent == 2 * (workers - 1) / workers * parameters == 1536
+    text(
+        f"$2(N - 1)/N$ per parameter, {sent / parameters} for {workers} workers, and less than 2 for any number of "
+        f"them. Half of it is the reduce-scatter, half the all-gather: section 1's ZeRO puts the optimizer's step "
+        "between the two."
+    )
+
+
+def map_of_the_rest() -> None:
+    """A map of the rest"""
+    text(
+        "Parameters + gradients + states + activations. Every technique below makes one of the four smaller, at a "
+        "price:"
+    )
+    techniques = [
+        ("gradient accumulation", "activations", "weights and gradients are read more often"),
+        ("activation checkpointing", "activations", "one more forward pass"),
+        ("kernel fusion, FlashAttention", "activations", "someone has to write the kernel, or the compiler"),
+        ("data parallelism", "activations", "all-reduce of the gradients"),
+        ("ZeRO stages 1, 2, 3 (FSDP)", "states, gradients, parameters", "stage 3: parameters gathered for each pass"),
+        (
+            "tensor parallelism",
+            "parameters, gradients, states; activations in part",
+            "all-reduces of activations in each layer",
+        ),
+        (
+            "pipeline parallelism",
+            "parameters, gradients, states: layers",
+            "activations sent on; GPUs idle while it fills",
+        ),
+        ("offloading to the CPU", "states, then parameters", "transfers at the link's speed, every step"),
+        ("8-bit states", "states, to a quarter", "rounding, with a scale per block"),
+        ("factored states (Adafactor)", "states, the second moment", "an approximation"),
+        ("LoRA", "gradients and states", "what can be learned"),
+    ]  # @hide
+    table(techniques, ["technique", "makes smaller", "price"])  # @hide
+    which_first()
+
+
+def which_first() -> None:
+    """Which first?"""
+    state_bytes_of_70b = {"fp32": 8 * 70e9, "8 bits": 2 * 70e9}  # AdamW's two averages @inspect state_bytes_of_70b
+    saved_gpus = (state_bytes_of_70b["fp32"] - state_bytes_of_70b["8 bits"]) / H100_MEMORY  # @inspect saved_gpus
+    assert saved_gpus == 5.25
+    text(
+        f"The one whose term is the largest: that is what the accounting is for. States in 8 bits free "
+        f"the memory of {saved_gpus:.0f} H100s for a 70B model, and nothing where a long sequence is the trouble. "
+        f"How they combine over thousands of GPUs is a subject of its own:"
+    )
+    link(**REFERENCES["ultra-scale"])
+    link(**REFERENCES["scaling book"])
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 13 Training loop
+
+
+def training_loop() -> None:
+    """Training loop"""
+    text(
+        "Data, model, optimizer: what is left is the loop around them. Five lines that everybody writes from memory, "
+        "and in which published versions go wrong without an error message. The task is one whose answer is known."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    the_task()
+    two_learning_rates()
+    same_rates_with_hidden_layers()
+    arguments_that_nobody_reads()
+    loss_that_broadcasts()
+    cost_of_looking()
+    speed_of_the_loop()
+
+
+def the_task() -> None:
+    """A task whose answer is known"""
+    text(
+        "Each $x$ is $D$ random numbers, and $y = x \\cdot (0, 1, \\dots, D - 1)$. A model without hidden layers is "
+        "one vector; trained, it should be that vector. Before training, how bad is it?"
+    )
+    x, y = linear_batch(4096, 16)  # @inspect x.shape y.shape
+    model = DeepLinear(16, 0)  # a head only @stepover
+    loss = nn.functional.mse_loss(model(x), y).item()  # @inspect loss @stepover
+    difference = torch.arange(16.0) - model.head.weight.detach().squeeze(-1)
+    expected = difference.square().sum().item()  # of the loss, over all x there are @inspect expected
+    assert abs(loss / expected - 1) < 0.1
+    assert sum(d**2 for d in range(16)) == 1240
+    text(f"About $0^2 + 1^2 + \\dots + 15^2$, which is 1240: a model that knows nothing loses {loss:.0f}.")
+
+
+def linear_batch(rows: int, width: int) -> tuple[Tensor, Tensor]:
+    """Random rows, and what the model should make of them"""
+    x = torch.randn(rows, width)
+    return x, x @ torch.arange(float(width))
+
+
+def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list[float]]:
+    """Train on a new batch each step; returns the model and its loss on one fixed batch before each step and at the "
+    "end"""
+    torch.default_generator.manual_seed(0)
+    model = DeepLinear(16, num_layers)
+    optimizer = SGD(model.parameters(), lr=lr)
+    fixed_x, fixed_y = linear_batch(256, 16)  # never trained on
+    losses = []
+    for _ in range(steps):
+        with torch.no_grad():
+            losses.append(nn.functional.mse_loss(model(fixed_x), fixed_y).item())
+        x, y = linear_batch(32, 16)  # (B, D), (B,)
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        losses.append(nn.functional.mse_loss(model(fixed_x), fixed_y).item())
+    return model, losses
+
+
+def two_learning_rates() -> None:
+    """Two learning rates"""
+    text(
+        "The loss of the batch just trained on is noisy, and flattering: the model has seen it. So the loss is taken "
+        "on a fixed batch that is never trained on. Sixty steps with a learning rate of 0.01, and sixty with 0.1:"
+    )
+    _, slow = train(num_layers=0, lr=0.01)  # @stepover
+    fast_model, fast = train(num_layers=0, lr=0.1)  # @stepover
+    curves = {"lr = 0.01": slow, "lr = 0.1": fast}  # @hide
+    plot(curves, x=list(range(len(slow))), x_label="steps", y_label="loss, fixed batch", y_scale="log")  # @hide
+    assert slow[0] == fast[0]  # the same start, on the same batch
+    assert len(slow) - 1 == 60
+    assert fast[-1] < 1e-4 < 10 < slow[-1] < slow[0] / 2  # @inspect slow[-1] fast[-1]
+    found = fast_model.head.weight.detach().squeeze(-1)  # @inspect found
+    assert torch.allclose(found, torch.arange(16.0), atol=0.01)
+    shrinking = (slow[-1] / slow[0]) ** (1 / 60)  # of the loss, per step @inspect shrinking
+    assert abs(shrinking / (1 - 2 * 0.01) ** 2 - 1) < 0.01
+    text(
+        f"The larger rate has found the vector, the smaller is still on its way, at a loss of {slow[-1]:.0f}. The "
+        f"curvature of this loss is 2 in every direction, so a step multiplies the error by $1 - 2 \\cdot lr$ and the "
+        f"loss by its square: {(1 - 0.02) ** 2:.4f}, and measured, {shrinking:.4f}."
+    )
+
+
+def same_rates_with_hidden_layers() -> None:
+    """The same rates, with hidden layers"""
+    text("A learning rate is not a property of a task. The same task, the same rates, and hidden layers in between:")
+    ends = {}
+    for num_layers in (0, 1, 2):
+        ends[num_layers] = {lr: train(num_layers, lr)[1][-1] for lr in (0.01, 0.1)}  # @inspect ends @stepover
+    diverged = {n: [lr for lr, loss in by_rate.items() if not loss < 1e4] for n, by_rate in ends.items()}
+    assert diverged == {0: [], 1: [0.1], 2: [0.01, 0.1]}  # @inspect diverged
+    assert ends[1][0.01] < ends[0][0.1]
+    rows = [(n, *(f"{loss:.3g}" for loss in by_rate.values())) for n, by_rate in ends.items()]  # @hide
+    table(rows, ["hidden layers", "loss after 60 steps, lr = 0.01", "lr = 0.1"])  # @hide
+    text(
+        "With one hidden layer only the smaller rate is stable, and it gets further than the larger rate did without: "
+        "each factor's gradient is multiplied by the other factor. With two, both runs blow up. The comparison from "
+        "published notes, 0.01 against 0.1, works because their model has no hidden layers, whatever they say it has."
+    )
+
+
+def arguments_that_nobody_reads() -> None:
+    """Trap: arguments that nobody reads"""
+    text(
+        "About those notes: their `train` takes `lr` and `num_layers`, and then builds the model with 0 layers and the "
+        "optimizer with a rate of 0.01, whatever it was given. Nothing fails, the plots look right, and two of the "
+        "curves are one. What tells is a claim that the results *differ*:"
+    )
+    base = train(num_layers=0, lr=0.01)[1]  # @stepover
+    assert train(num_layers=0, lr=0.02)[1] != base  # @stepover
+    assert train(num_layers=1, lr=0.01)[1] != base  # @stepover
+    assert train(num_layers=0, lr=0.01)[1] == base  # and nothing else makes it differ @stepover
+    text(
+        "To the bit, the last one. Change an argument, see a change; change none, see none. Two lines, for every "
+        "argument."
+    )
+
+
+def loss_that_broadcasts() -> None:
+    """Trap: a loss that broadcasts"""
+    text(
+        "The head of the model returns (B, 1), the targets are (B,). `squeeze` was in `forward` for a reason: without "
+        "it, `mse_loss` broadcasts, and compares every prediction with every target."
+    )
+    x, y = linear_batch(256, 16)
+    perfect = x @ torch.arange(16.0).unsqueeze(-1)  # (B, 1) @inspect perfect.shape y.shape
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loss = nn.functional.mse_loss(perfect, y).item()  # @inspect loss
+    assert nn.functional.mse_loss(perfect.squeeze(-1), y).item() < 1e-9
+    compared = (perfect - y).shape  # @inspect compared
+    assert tuple(compared) == (256, 256)
+    twice_the_variance = 2 * y.var(correction=0).item()  # @inspect twice_the_variance
+    assert abs(loss / twice_the_variance - 1) < 1e-4
+    assert "broadcasting" in str(caught[0].message)
+    text(
+        f"Perfect predictions, and a loss of {loss:.0f}: twice the variance of $y$, as for answers to somebody else's "
+        f"question. The best that a model can do against this loss is to say the mean every time. torch warns, once, "
+        f"in the middle of a log. And a scalar prediction broadcasts against a vector in the same way, so claim the "
+        "shape:"
+    )
+    assert perfect.squeeze(-1).shape == y.shape != perfect.shape
+
+
+def cost_of_looking() -> None:
+    """The cost of looking"""
+    text(
+        "`loss.item()` makes a Python number of the loss. On a GPU the loop runs ahead, queueing work; to print a "
+        "number it has to wait until the queue is empty. Looking at every step can cost more than the step."
+    )
+    if device() == "cpu":  # @stepover
+        text("Not run: no CUDA device. On a CPU nothing is queued, and looking costs nothing.")
+        return
+    x = torch.randn(64, 64, device="cuda")
+    model = DeepLinear(64, 4).to("cuda")  # @stepover
+
+    def steps(*, looking: bool) -> list[Any]:
+        losses = [model(x).square().mean() for _ in range(20)]
+        return [loss.item() for loss in losses] if looking else losses
+
+    silent = measure(lambda: steps(looking=False), min_seconds=0.05).seconds  # @inspect silent [s]
+    looking = measure(lambda: steps(looking=True), min_seconds=0.05).seconds  # @inspect looking [s]
+    assert looking > 0.9 * silent
+    verdict = f"{looking / silent:.1f} times as long" if looking > 1.1 * silent else "no longer, here"
+    text(f"Twenty small forward passes take {1e6 * silent:.0f} µs; with an `item()` for each, {verdict}.")
+
+
+def speed_of_the_loop() -> None:
+    """Steps per second, FLOP/s, MFU"""
+    text(
+        "Last, the loop's own accounting. One step from zero_grad to optimizer, of the toy above and of a model of a "
+        "size that suits this machine: 6 FLOPs per parameter and row, over the time, over the peak."
+    )
+    dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect dtype @stepover
+    peak = peak_flops(dtype)  # @inspect peak [FLOP/s]
+    shapes = {"toy": (16, 1, 32), "large": (sizes().loop_width, 4, sizes().loop_rows)}  # @stepover
+    rows, found = [], {}
+    for name, (width, num_layers, batch) in shapes.items():
+        step, update = one_step(width, num_layers, batch, dtype)  # @stepover
+        napkin = 6 * batch * (width**2 * num_layers + width)
+        counted = count(step).flops_by_operator["aten.mm"]
+        assert counted == napkin - 2 * batch * width**2  # x.grad, which nobody asks for
+        seconds = measure(step, min_seconds=0.06, max_seconds=0.3).seconds
+        update_share = measure(update, min_seconds=0.02, max_seconds=0.1).seconds / seconds
+        mfu = None if peak is None else counted / seconds / peak
+        found[name] = (1 / seconds, counted / seconds, mfu, update_share)
+        rows.append((name, napkin, counted, round(1 / seconds, 1), round(counted / seconds / 1e9, 2), mfu))
+    columns = ["model", "claimed: 6 · P · B", "counted, FLOPs", "measured: steps/s", "GFLOP/s", "MFU"]  # @hide
+    table([(*row[:-1], row[-1] and round(row[-1], 4)) for row in rows], columns)  # @hide
+    assert found["toy"][0] > found["large"][0]  # steps per second
+    assert found["toy"][1] < found["large"][1]  # FLOP/s
+    missing = [1 - counted / napkin for _, napkin, counted, *_ in rows]  # @hide
+    text(f"(The counts lack the gradient of `x`: {missing[0]:.0%} of the toy, {missing[1]:.0%} of the large model.)")
+    say_what_the_loop_reaches(found["toy"][2], found["large"][2], found["large"][3])
+
+
+def one_step(width: int, num_layers: int, batch: int, dtype: torch.dtype) -> tuple[Callable[[], None], ...]:
+    """A training step on the device, and its update alone; on one batch, so that no time goes into data"""
+    with torch.device(device()):
+        model = DeepLinear(width, num_layers).to(dtype)
+        x, y = torch.randn(batch, width, dtype=dtype), torch.randn(batch, dtype=dtype)
+    optimizer = SGD(model.parameters(), lr=1e-6)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    return step, optimizer.step
+
+
+def say_what_the_loop_reaches(toy: float | None, large: float | None, update_share: float) -> None:
+    """What the two utilizations say"""
+    if toy is None or large is None:
+        text("No peak is known for this machine, so there is no MFU. The rates stand for themselves.")
+        return
+    assert 0 < toy < large
+    verdict = "as good as training gets" if large >= 0.75 else "good" if large >= 0.5 else "short of good"
+    text(
+        f"The toy reaches an MFU of {toy:.2g}: its products are over before the next is launched, and what is "
+        f"measured is Python. The large one reaches {large:.2f}, {verdict}. Its update, which reads and writes every "
+        f"weight and multiplies no matrices, takes {update_share:.0%} of the step; a larger batch would make that "
+        f"less. MFU counts the FLOPs that the model needs. Recomputation as in section 12 is not among them: it raises "
+        f"the work and the time, and MFU, rightly, falls."
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 14 Saving and resuming
+
+
+class Killed(Exception):
+    """What ends a training run here: in earnest it is a broken GPU, or the end of a reservation."""
+
+
+@dataclass
+class Training:
+    """Everything that a training run carries from one step to the next, random generators apart."""
+
+    model: nn.Module
+    optimizer: optim.Optimizer
+    scheduler: optim.lr_scheduler.LRScheduler
+    scaler: torch.amp.GradScaler
+    step: int = 0
+    position: int = 0  # of the next batch in the data
+
+
+def saving_and_resuming() -> None:
+    """Saving and resuming"""
+    text(
+        "A run of months on a thousand GPUs does not end on its own terms. Something breaks, and what was not saved is "
+        "computed again. The aim is stronger than *about where we were*: a run that was killed and resumed should "
+        "end with **the same bits** as one that was left alone. Then resuming can be tested with one comparison, and "
+        "whatever was forgotten shows."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    np.random.seed(0)
+    random.seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        what_is_saved()
+        what_a_safe_load_refuses(Path(folder))
+        writing_atomically(Path(folder))
+        kill_and_resume(Path(folder))
+        what_if_one_part_is_forgotten()
+        loading_is_not_restoring(Path(folder))
+        cost_of_a_checkpoint(Path(folder))
+        how_often_to_save()
+
+
+def new_training(where: str) -> Training:
+    """A small model that uses all there is to save: dropout, AdamW, a schedule, fp16 with loss scaling"""
+    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 1)).to(where)
+    optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+    scheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
+    scaler = torch.amp.GradScaler(where, init_scale=2.0**17, growth_interval=2)  # for fp16: section 15
+    return Training(model, optimizer, scheduler, scaler)
+
+
+def train_until(run: Training, last_step: int, data: Tensor, *, killed_at: int | None = None) -> None:
+    """Train up to a step; `killed_at` is a step that is begun and never finished"""
+    where = next(run.model.parameters()).device
+    while run.step < last_step:
+        x = data[run.position : run.position + 8].to(where)  # (8, 16)
+        x = x * random.choice([-1.0, 1.0]) + float(np.random.normal())  # augmented, with two more generators
+        with torch.autocast(where.type, dtype=torch.float16):
+            prediction = run.model(x)  # (8, 1)
+        loss = (prediction.float() - x.mean(dim=1, keepdim=True)).square().mean()
+        run.optimizer.zero_grad()
+        run.scaler.scale(loss).backward()
+        if run.step == killed_at:
+            raise Killed("in the middle of a step")
+        scale = run.scaler.get_scale()
+        run.scaler.step(run.optimizer)
+        run.scaler.update()
+        if run.scaler.get_scale() >= scale:  # else the gradients overflowed, and the step was left out: section 15
+            run.scheduler.step()
+        run.step += 1
+        run.position = (run.position + 8) % len(data)
+
+
+def generator_states() -> dict[str, Any]:
+    """The state of every random generator, as tensors, numbers and tuples of them"""
+    algorithm, words, *rest = np.random.get_state()
+    states = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    states["numpy"] = (algorithm, torch.tensor(words.tolist()), *rest)  # its words are an array: converted
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state_all()
+    return states
+
+
+def set_generator_states(states: dict[str, Any]) -> None:
+    """Put every random generator back"""
+    torch.set_rng_state(states["torch"])
+    random.setstate(states["python"])
+    algorithm, words, *rest = states["numpy"]
+    np.random.set_state((algorithm, words.numpy().astype(np.uint32), *rest))
+    if "cuda" in states:
+        torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def checkpoint_of(run: Training) -> dict[str, Any]:
+    """All of a training run, as plain data"""
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scheduler": run.scheduler.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "step": run.step,
+        "position": run.position,
+        "generators": generator_states(),
+    }
+
+
+def restore(run: Training, checkpoint: dict[str, Any]) -> None:
+    """Put a new training run where the checkpoint was; a part that is missing stays as it is"""
+    for part in ("model", "optimizer", "scheduler", "scaler"):
+        if part in checkpoint:
+            getattr(run, part).load_state_dict(checkpoint[part])
+    run.step = checkpoint.get("step", run.step)
+    run.position = checkpoint.get("position", run.position)
+    if "generators" in checkpoint:
+        set_generator_states(checkpoint["generators"])
+
+
+def leaves_of(part: Any) -> list[Any]:
+    """The tensors, numbers and words in nested dictionaries, lists and tuples, in order"""
+    if isinstance(part, dict):
+        part = [value for _, value in sorted(part.items(), key=lambda pair: str(pair[0]))]
+    if isinstance(part, list | tuple):
+        return [leaf for nested in part for leaf in leaves_of(nested)]
+    return [part]
+
+
+def tensor_bytes(part: Any) -> int:
+    """The bytes of all tensors in a checkpoint, or in a part of it"""
+    return sum(leaf.nbytes for leaf in leaves_of(part) if torch.is_tensor(leaf))
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two checkpoints, or parts of them, hold the same bits"""
+    pairs = list(zip(leaves_of(a), leaves_of(b), strict=True))
+    return all(torch.equal(x.cpu(), y.cpu()) if torch.is_tensor(x) else x == y for x, y in pairs)
+
+
+def what_is_saved() -> None:
+    """What there is to save"""
+    text("A run of seven steps, with everything in it that a real one has, in small:")
+    run = new_training("cpu")
+    data = torch.randn(64, 16)
+    train_until(run, 7, data)
+    checkpoint = checkpoint_of(run)
+    steps = int(checkpoint["optimizer"]["state"][0]["step"])  # without those that overflowed in fp16 @inspect steps
+    scale, rate = checkpoint["scaler"]["scale"], run.scheduler.get_last_lr()[0]  # @inspect scale rate
+    assert steps < run.step == 7
+    assert scale < 2.0**17  # where it began
+    assert math.isclose(rate, 1e-2 * 0.9**steps)
+    kept = {part: tensor_bytes(saved) for part, saved in checkpoint.items()}  # @stepover
+    assert checkpoint["position"] == 7 * 8
+    why = {
+        "model": "the parameters, and buffers such as running averages",
+        "optimizer": "two averages per parameter, and the count of steps that corrects their bias",
+        "scheduler": "where on its curve the learning rate is",
+        "scaler": "the loss scale that fp16 has found",
+        "step": "how far the run has come",
+        "position": "which data come next: else some are seen twice and some never",
+        "generators": "what dropout, shuffling and augmentation draw next",
+    }
+    table([(part, kept[part], why[part]) for part in checkpoint], ["part", "bytes of tensors", "what it is"])  # @hide
+    parameters = sum(p.numel() for p in run.model.parameters())
+    assert kept["model"] == 4 * parameters
+    assert kept["optimizer"] == 8 * parameters + 4 * len(list(run.model.parameters()))
+    text(
+        f"Python, NumPy and torch each have generators of their own, and torch has one more for each GPU. In this toy "
+        f"of {parameters} parameters their states outweigh everything else. In a real model the parameters and the "
+        f"optimizer's states are all that counts: 4 + 8 bytes a parameter."
+    )
+    link(**REFERENCES["reproducibility"])
+
+
+def what_a_safe_load_refuses(folder: Path) -> None:
+    """What a safe load refuses"""
+    text(
+        "`torch.save` writes a pickle, and unpickling can run any code that the file's author chose. So `torch.load` "
+        "by default (`weights_only=True`, since torch 2.6) accepts tensors, numbers, strings and containers of them. "
+        "NumPy's generator state is a tuple with an *array* in it, and that is refused:"
+    )
+    path = folder / "states.pt"
+    torch.save({"numpy": np.random.get_state()}, path)
+    refusal = ""
+    try:
+        torch.load(path)
+    except pickle.UnpicklingError as error:
+        refusal = str(error).partition(".")[0]  # @inspect refusal
+    assert "Weights only load failed" in refusal
+    text(
+        "Not the answer: `weights_only=False`, which runs what is in the file. The answer: save plain data. A tensor "
+        "in place of the array is enough."
+    )
+    states = generator_states()  # @stepover
+    torch.save(states, path)
+    loaded = torch.load(path)
+    assert same_bits(loaded, states)  # @stepover
+    text("That they are the right states shows when they are used: every generator draws the same again.")
+    drawn = [float(np.random.normal()), random.random(), torch.rand(1).item()]  # @inspect drawn
+    set_generator_states(loaded)  # @stepover
+    again = [float(np.random.normal()), random.random(), torch.rand(1).item()]  # @inspect again
+    assert again == drawn
+    assert random.random() != drawn[1]
+    link(**REFERENCES["weights only"])
+
+
+def save_atomically(checkpoint: dict[str, Any], path: Path) -> None:
+    """Write a checkpoint so that at every moment a whole one lies at `path`"""
+    beside = path.with_suffix(".partial")  # the same folder, so the same file system
+    with beside.open("wb") as file:
+        torch.save(checkpoint, file)
+        file.flush()
+        os.fsync(file.fileno())  # on the disk, not only on its way there
+    os.replace(beside, path)  # one step: the name means the old file, then the new one
+
+
+def writing_atomically(folder: Path) -> None:
+    """Writing it so that a crash can't destroy it"""
+    text(
+        "A checkpoint is saved over the one before. If the run dies *while saving*, the old one is gone and the "
+        "new one is half a file. Dying while saving is not bad luck: saving is when disks fill up. "
+        "Here a process really is killed half-way through its writing, "
+        "once directly at the file and once at a file beside it that would have been renamed at the end:"
+    )
+    path = folder / "checkpoint.pt"
+    survived = {}
+    for way in ("in place", "beside, then renamed"):
+        save_atomically({"weights": torch.arange(1000.0)}, path)
+        target = path if way == "in place" else path.with_suffix(".partial")
+        half = f"import os; f = open({str(target)!r}, 'wb', 0); f.write(b'x' * 2000); os.kill(os.getpid(), 9)"
+        killed = subprocess.run([sys.executable, "-S", "-c", half], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert target.stat().st_size == 2000
+        try:
+            survived[way] = bool(torch.load(path)["weights"][999] == 999)
+        except (RuntimeError, EOFError, pickle.UnpicklingError):
+            survived[way] = False
+    assert survived == {"in place": False, "beside, then renamed": True}  # @inspect survived
+    text(
+        "A rename within one file system is atomic: whoever opens the name gets the old file or the new one. "
+        "The `fsync` before it matters too, or after a power cut the new name may lead to an empty file."
+    )
+    save_atomically({"weights": torch.zeros(1000)}, path)  # @stepover
+    assert torch.load(path)["weights"].count_nonzero() == 0
+    assert not path.with_suffix(".partial").exists()
+
+
+def kill_and_resume(folder: Path) -> None:
+    """Kill it, resume it, compare"""
+    text(
+        "Run A trains twelve steps undisturbed. Run B starts from the same bits, saves after six, is killed in the "
+        "middle of its ninth, and everything it had is dropped. Then a new model, optimizer, scheduler and scaler "
+        "read the checkpoint, and train to the twelfth step. Steps seven and eight are computed a second time."
+    )
+    killed_and_resumed("cpu", folder)
+    text(
+        "Every part is the same to the bit: parameters, optimizer states, learning rate, loss scale, position in the "
+        "data, generators. Not nearly: the claim compares bits."
+    )
+    text(
+        "`map_location='cpu'` is deliberate. `load_state_dict` moves each tensor to its parameter, and "
+        "the states of the generators have to be on the CPU, even that of a GPU's generator. And the GPU need not hold "
+        "everything twice for a moment."
+    )
+    if device() == "cpu":
+        text("The same on a GPU: not run, no CUDA device.")
+        return
+    text("And the same on the GPU:")
+    killed_and_resumed("cuda", folder)
+
+
+def killed_and_resumed(where: str, folder: Path) -> None:
+    """One run undisturbed, one killed"""
+    data = torch.randn(64, 16)
+    undisturbed, generators = new_training(where), generator_states()  # @stepover
+    start = [p.detach().clone() for p in undisturbed.model.parameters()]  # @stepover
+    train_until(undisturbed, 12, data)  # @stepover
+    expected = checkpoint_of(undisturbed)  # @stepover
+    run = new_training(where)  # @stepover
+    torch.nn.utils.vector_to_parameters(torch.cat([p.flatten() for p in start]), run.model.parameters())
+    set_generator_states(generators)  # @stepover
+    train_until(run, 6, data)  # @stepover
+    save_atomically(checkpoint_of(run), folder / "run.pt")  # @stepover
+    finished = steps_until_killed(run, data)  # @inspect finished @stepover
+    del run
+    scramble_generators()  # @stepover
+    resumed = new_training(where)  # other weights @stepover
+    assert not same_bits(list(resumed.model.parameters()), start)  # @stepover
+    restore(resumed, torch.load(folder / "run.pt", map_location="cpu"))
+    assert (finished, resumed.step) == (8, 6)
+    train_until(resumed, 12, data)  # @stepover
+    found = checkpoint_of(resumed)  # @stepover
+    equal = {part: same_bits(found[part], expected[part]) for part in expected}  # @inspect equal @stepover
+    assert all(equal.values())
+    assert not same_bits(list(resumed.model.parameters()), start)  # it did learn something @stepover
+
+
+def steps_until_killed(run: Training, data: Tensor) -> int:
+    """Train until the run is killed; returns the steps that it had finished"""
+    try:
+        train_until(run, 12, data, killed_at=8)
+    except Killed:
+        return run.step
+    return 12
+
+
+def scramble_generators() -> None:
+    """Leave every generator somewhere else, as in a new process"""
+    torch.rand(3)
+    np.random.normal()
+    random.random()
+    if torch.cuda.is_available():
+        torch.rand(3, device="cuda")
+
+
+def what_if_one_part_is_forgotten() -> None:
+    """What if one part is forgotten?"""
+    text(
+        "A bug in resuming is silent: the loss goes on falling, from a worse place or over the wrong data. So each "
+        "part is left out in turn, and the run's end compared with the undisturbed one's:"
+    )
+    data = torch.randn(64, 16)
+    run = new_training("cpu")  # @stepover
+    train_until(run, 6, data)  # @stepover
+    checkpoint = pickle.loads(pickle.dumps(checkpoint_of(run)))  # a copy, as if from a file @stepover
+    train_until(run, 12, data)  # @stepover
+    weights = [p.detach() for p in run.model.parameters()]
+    off = {}  # relative error of the weights
+    for forgotten in (None, *checkpoint):  # @stepover
+        resumed = new_training("cpu")
+        restore(resumed, {part: saved for part, saved in checkpoint.items() if part != forgotten})
+        train_until(resumed, 12, data)
+        ends = [p.detach() for p in resumed.model.parameters()]
+        squares = [(a - b).square().sum().item() for a, b in zip(ends, weights, strict=True)]
+        norm = math.sqrt(sum(w.square().sum().item() for w in weights))
+        off[forgotten or "nothing"] = math.sqrt(sum(squares)) / norm
+    table([(part, f"{error:.1%}") for part, error in off.items()], ["forgotten", "weights are off by"])  # @hide
+    assert off.pop("nothing") == 0  # @inspect off
+    assert min(off.values()) > 1e-3
+    smallest, largest = min(off, key=off.__getitem__), max(off, key=off.__getitem__)
+    text(
+        f"Nothing forgotten, nothing off. Everything else shows: from {off[smallest]:.1%} for the {smallest} to "
+        f"{off[largest]:.0%} for the {largest}. A comparison of bits catches every one of them; a glance at a loss "
+        f"curve need not."
+    )
+
+
+def loading_is_not_restoring(folder: Path) -> None:
+    """Loading is not restoring"""
+    text(
+        "One published example ends its section on checkpoints with `torch.load` into a variable, and stops. That "
+        "reads a dictionary. The model has not heard of it:"
+    )
+    model = nn.Linear(16, 1)
+    trained = [p.detach().clone() for p in model.parameters()]
+    torch.save({"model": model.state_dict()}, folder / "trained.pt")
+    new_model = nn.Linear(16, 1)
+    loaded = torch.load(folder / "trained.pt")
+    assert not same_bits(list(new_model.parameters()), trained)  # loaded, and not restored @stepover
+    new_model.load_state_dict(loaded["model"])
+    assert same_bits(list(new_model.parameters()), trained)  # @stepover
+    text("And a `state_dict` that fits only in part is an error, unless one turns that off with `strict=False`:")
+    refusal = ""
+    try:
+        new_model.load_state_dict({"weight": loaded["model"]["weight"]})
+    except RuntimeError as error:
+        refusal = str(error).splitlines()[1].strip()  # @inspect refusal
+    assert '"bias"' in refusal
+
+
+def cost_of_a_checkpoint(folder: Path) -> None:
+    """What a checkpoint costs"""
+    parameters = sizes().saved_parameters  # @inspect parameters @stepover
+    weight = nn.Parameter(torch.randn(parameters))
+    weight.grad = torch.randn(parameters)
+    optimizer = optim.AdamW([weight])
+    optimizer.step()
+    checkpoint = {"model": {"weight": weight.detach()}, "optimizer": optimizer.state_dict()}
+    path = folder / "large.pt"
+    saving = measure(lambda: save_atomically(checkpoint, path), repeats=3, min_seconds=0.01)  # @stepover
+    napkin_bytes = 12 * parameters  # fp32: 4 for the parameter, 8 for AdamW's states; gradients are not saved
+    counted_bytes = tensor_bytes(checkpoint)  # @stepover
+    file_bytes = path.stat().st_size  # @inspect napkin_bytes [B], counted_bytes [B], file_bytes [B]
+    rows = [("checkpoint, bytes", napkin_bytes, counted_bytes, file_bytes, file_bytes / napkin_bytes)]  # @hide
+    table(rows, ["", "claimed", "counted", "measured", "measured / claimed"])  # @hide
+    assert counted_bytes == napkin_bytes + 4
+    assert 0 < file_bytes - counted_bytes < 20_000
+    bytes_per_second = file_bytes / saving.seconds  # @inspect bytes_per_second [B/s], saving.seconds [s]
+    write_seconds = 12 * 70e9 / bytes_per_second  # @inspect write_seconds [s]
+    text(
+        f"The 4 bytes between claimed and counted are AdamW's step counter; what the file has beyond that is its "
+        f"index. Written at {bytes_per_second / 1e9:.2f} GB/s, with the `fsync`. At that rate a 70B model's "
+        f"{12 * 70e9 / 1e12:.2f} TB would take {write_seconds / 60:.0f} minutes. On a cluster each GPU writes its own "
+        f"shard to many disks at once (`torch.distributed.checkpoint`), and copies the tensors to the CPU first, so "
+        f"that training goes on while they are written."
+    )
+
+
+def share_lost(interval: float, save_time: float, between_failures: float) -> float:
+    """The share of time that goes into saving, and into repeating what was lost: half an interval a failure"""
+    return save_time / interval + interval / 2 / between_failures
+
+
+def how_often_to_save() -> None:
+    """How often to save"""
+    text(
+        "Saving every $\\tau$ seconds costs $s/\\tau$ of the time when a save takes $s$. A failure every $M$ seconds "
+        "costs half an interval each, $\\tau/2M$. The sum is least where both are equal:\n\n"
+        "$$ \\tau = \\sqrt{2 M s}. $$"
+    )
+    text(
+        "Llama 3's 405B model was interrupted 419 times unexpectedly in 54 days on 16384 GPUs. Let a save hold up "
+        "training for 30 seconds (assumed)."
+    )
+    between_failures = 54 * SECONDS_PER_DAY / 419  # @inspect between_failures [s]
+    save_time = 30.0  # s
+    interval = math.sqrt(2 * between_failures * save_time)  # @inspect interval [s]
+    assert round(between_failures / 3600, 1) == 3.1
+    assert round(interval / 60) == 14
+    lost = share_lost(interval, save_time, between_failures)  # @inspect lost
+    assert math.isclose(lost, 2 * save_time / interval)  # both halves are equal
+    grid = [interval * 2 ** (k / 8) for k in range(-24, 25)]
+    shares = [share_lost(tau, save_time, between_failures) for tau in grid]  # @stepover
+    assert min(shares) == shares[24]
+    assert math.isclose(share_lost(2 * interval, save_time, between_failures), 1.25 * lost)  # @stepover
+    minutes = [tau / 60 for tau in grid]  # @hide
+    saved, repeated = [save_time / tau for tau in grid], [tau / 2 / between_failures for tau in grid]  # @hide
+    series = {"saving": saved, "repeating": repeated, "together": shares}  # @hide
+    plot(series, x=minutes, x_label="minutes between saves", y_label="share of time", x_scale="log")  # @hide
+    hourly = share_lost(3600, save_time, between_failures)  # @inspect hourly @stepover
+    text(
+        f"Every {interval / 60:.0f} minutes, and {lost:.1%} of the time is lost; once an hour, {hourly:.1%}. The curve "
+        f"is flat around its lowest point, so half the interval, or twice, loses only a quarter more. The failures "
+        f"of one GPU are rare, but $n$ GPUs fail $n$ times as often: the interval shrinks with $\\sqrt{{n}}$."
+    )
+    link(**REFERENCES["young"])
+    link(**REFERENCES["llama 3"])
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 15 Mixed precision
+
+
+def mixed_precision() -> None:
+    """Mixed precision"""
+    text(
+        "Section 2 found what two bytes can't do: fp16 runs out of range, bf16 out of digits. Mixed precision gives "
+        "each number what it needs. The recipe, of 2017 and little changed since:\n\n"
+        "1. **Multiply in 16 bits.** Weights and activations are cast for the matrix multiplications, whose sums are "
+        "kept in fp32.\n"
+        "2. **Keep fp32 master weights**, and optimizer states in fp32. Updates are small, and must not be rounded "
+        "away.\n"
+        "3. In fp16, **scale the loss**, so that small gradients are not flushed to zero. bf16 has fp32's range and "
+        "needs no scaling."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    updates_that_vanish()
+    gradients_that_vanish()
+    the_window_of_loss_scales()
+    dynamic_loss_scaling()
+    scaling_bf16_does_nothing()
+    which_operator_runs_in_which_dtype()
+    what_autocast_keeps()
+    three_recipes_learn()
+    three_steps_side_by_side()
+    eight_bits_and_fewer()
+    link(**REFERENCES["mixed precision"])
+    link(**REFERENCES["amp"])
+
+
+def updates_that_vanish() -> None:
+    """Updates that vanish"""
+    text("A weight of 1 receives a hundred updates of 0.001: once in bf16, once in fp32 with a bf16 copy to work with.")
+    bf16 = torch.tensor(1.0, dtype=torch.bfloat16)
+    master = torch.tensor(1.0)
+    for _ in range(100):
+        bf16 += 1e-3
+        master += 1e-3
+        copy = master.bfloat16()  # what the next forward pass would use
+    results = {"bf16": bf16.item(), "master": master.item(), "copy": copy.item()}  # @inspect results
+    assert results["bf16"] == 1  # none of the hundred arrived
+    assert math.isclose(results["master"], 1.1, rel_tol=1e-5)
+    assert abs(results["copy"] - 1.1) < 2**-8
+    half_a_step = torch.finfo(torch.bfloat16).eps / 2  # @inspect half_a_step
+    assert half_a_step > 1e-3
+    one = torch.tensor(1.0, dtype=torch.bfloat16)
+    assert one + 0.99 * half_a_step == 1
+    assert one + 1.01 * half_a_step > 1
+    text(
+        f"An update below {half_a_step:.4f} of its weight is rounded away in bf16, each time anew: a hundred of them "
+        f"are still nothing. In the master they add up, and once they have, the copy moves. "
+        f"fp16 has three more digits in binary and would have seen these; it loses those below a "
+        f"{round(2 / torch.finfo(torch.float16).eps)}th."
+    )
+
+
+def gradients_that_vanish() -> None:
+    """Gradients that vanish, and loss scaling"""
+    text("A gradient of 1e-8, which autograd has to write down in fp16:")
+    weight = torch.ones(4, dtype=torch.float16, requires_grad=True)
+    (weight * 1e-8).float().sum().backward()
+    assert weight.grad.tolist() == [0, 0, 0, 0]  # @inspect weight.grad
+    text("Multiply the *loss* by 1024, and the chain rule multiplies every gradient by it. Divide at the end, in fp32:")
+    weight.grad = None
+    loss = (weight * 1e-8).float().sum()
+    (loss * 1024).backward()
+    gradient = weight.grad.float() / 1024  # @inspect gradient
+    error_in_fp16 = (gradient / 1e-8 - 1).abs().max().item()  # @inspect error_in_fp16
+    assert 0 < error_in_fp16 < 0.01
+    text("The same without any scaling in bf16:")
+    weight = torch.ones(4, dtype=torch.bfloat16, requires_grad=True)
+    (weight * 1e-8).float().sum().backward()
+    error_in_bf16 = (weight.grad.float() / 1e-8 - 1).abs().max().item()  # @inspect error_in_bf16
+    assert 0 < error_in_bf16 < 2**-8
+
+
+def the_window_of_loss_scales() -> None:
+    """The window of loss scales"""
+    text(
+        "Too small a scale and the small gradients are zero; too large a scale and the large ones are infinite. Take "
+        "gradients spread over five powers of ten on either side of 1e-6. (Made up; the paper below shows the "
+        "histogram of a real network, and it is wide too.)"
+    )
+    gradients = 10 ** (-6 + 5 / 3 * torch.randn(20_000))
+    exponents = list(range(0, 41, 2))
+    scaled = [(gradients * 2.0**k).half() for k in exponents]  # @stepover
+    vanished = [(s == 0).float().mean().item() for s in scaled]  # @stepover
+    overflowed = [s.isinf().float().mean().item() for s in scaled]  # @stepover
+    x_label = "loss scale, power of two"  # @hide
+    plot({"zero": vanished, "infinite": overflowed}, x=exponents, x_label=x_label, y_label="share")  # @hide
+    assert vanished == sorted(vanished, reverse=True)
+    assert overflowed == sorted(overflowed)
+    harmless = [k for k, n, o in zip(exponents, vanished, overflowed, strict=True) if n < 0.01 and o == 0]
+    assert min(vanished[0], overflowed[-1]) > 0.1
+    assert harmless == list(range(harmless[0], harmless[-1] + 1, 2))  # @inspect harmless
+    text(
+        f"Unscaled, {vanished[0]:.0%} of them are lost. Between $2^{{{harmless[0]}}}$ and $2^{{{harmless[-1]}}}$ "
+        f"fewer than one in a hundred is, and none overflows. A single infinity spoils the whole step, a zero only "
+        f"its own weight; so the scale should be large, and come down whenever something overflows."
+    )
+    in_bf16 = gradients.bfloat16()
+    assert in_bf16.count_nonzero() == len(gradients)
+
+
+def dynamic_loss_scaling() -> None:
+    """A scale that finds itself"""
+    text(
+        "`torch.amp.GradScaler` does that. Every step: **scale** the loss, **backward**, **step** (it divides the "
+        "gradients, and leaves the step out if one is infinite or NaN), **update** (halve the scale after such a step; "
+        "double it after `growth_interval` good ones, 2000 by default, three here). "
+        "`torch.cuda.amp.GradScaler`, which older notes use, is deprecated."
+    )
+    weight = nn.Parameter(torch.full((4,), 100.0))
+    optimizer = optim.SGD([weight], lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", growth_interval=3)
+    scales = [scaler.get_scale()]
+    for _ in range(16):
+        loss = (weight.half() * 8).float().sum()  # its gradient is 8, and passes through fp16
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    plot({"scale": scales}, x_label="step", y_label="loss scale", y_scale="log", style="steps")  # @hide
+    left_out = sum(after < before for before, after in pairwise(scales))  # @inspect left_out
+    taken = (100 - weight[0].item()) / 8  # each step with a learning rate of 1 moves it by 8 @inspect taken
+    assert (left_out, taken) == (7, 9)
+    assert (scales[0], min(scales)) == (2.0**16, 2.0**12)  # @inspect scales
+    assert 8 * min(scales) <= torch.finfo(torch.float16).max < 8 * 2 * min(scales)
+    text(
+        f"It starts at 65536, comes down until 8 times the scale fits into fp16, and tries the double again and again: "
+        f"{left_out} steps of 16 are lost to that here, one in two thousand with the default. To clip gradients, "
+        f"divide first: `scaler.unscale_(optimizer)`."
+    )
+    optimizer.zero_grad()
+    scaler.scale((weight.half() * 8).float().sum()).backward()
+    assert weight.grad.tolist() == [8 * scales[-1]] * 4  # @inspect weight.grad
+    scaler.unscale_(optimizer)
+    assert weight.grad.tolist() == [8] * 4  # @inspect weight.grad
+
+
+def scaling_bf16_does_nothing() -> None:
+    """A GradScaler around bf16"""
+    text(
+        "It stands in many training scripts, and does nothing useful there: bf16 has fp32's exponents, and a factor "
+        "that is a power of two changes exponents only. The weights after ten steps, with and without:"
+    )
+    x = torch.randn(64, 16)
+    ends, factors = [], []
+    for enabled in (False, True):
+        weight = nn.Parameter(torch.linspace(-1, 1, 16).view(16, 1))
+        optimizer = optim.AdamW([weight], lr=0.01)
+        scaler = torch.amp.GradScaler("cpu", enabled=enabled)
+        for _ in range(10):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = x @ weight  # (64, 1), in bf16
+            optimizer.zero_grad()
+            scaler.scale(y.float().square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        ends.append(weight.detach())
+        factors.append(scaler.get_scale())  # @inspect factors
+    assert factors == [1, 2**16]
+    assert ends[0].equal(ends[1])  # bit for bit @inspect ends
+    assert not ends[0].equal(torch.linspace(-1, 1, 16).view(16, 1))
+    text("Equal to the bit. What it costs: a pass over all gradients, and a wait for the GPU in each step.")
+
+
+def dtypes_under_autocast(where: str) -> dict[str, str]:
+    """The dtype of each operation's result under autocast; x is fp32, h is bf16"""
+    x, h = torch.rand(4, 4, device=where), torch.rand(4, 4, device=where).bfloat16()
+    labels = torch.zeros(4, dtype=torch.int64, device=where)
+    operations = {
+        "x @ x": lambda: x @ x,
+        "linear(x, x)": lambda: nn.functional.linear(x, x),
+        "relu(h)": lambda: h.relu(),
+        "h + x": lambda: h + x,
+        "exp(h)": lambda: h.exp(),
+        "sum(h)": lambda: h.sum(),
+        "softmax(h)": lambda: h.softmax(dim=-1),
+        "layer_norm(h)": lambda: nn.functional.layer_norm(h, (4,)),
+        "mse_loss(h, h)": lambda: nn.functional.mse_loss(h, h),
+        "cross_entropy(h, labels)": lambda: nn.functional.cross_entropy(h, labels),
+    }
+    with torch.autocast(where, dtype=torch.bfloat16):
+        return {name: str(f().dtype).removeprefix("torch.") for name, f in operations.items()}
+
+
+def which_operator_runs_in_which_dtype() -> None:
+    """Autocast: which operation in which dtype"""
+    text(
+        "Inside `torch.autocast`, each operation falls into one of three groups: matrix multiplications are cast down, "
+        "operations that lose too much are cast up to fp32, and all others take what comes, the widest where operands "
+        "differ. Below, `x` is fp32 and `h` bf16."
+    )
+    found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
+    columns = ["cpu", "cuda"]
+    rows = [[name, *(found[w][name] if w in found else "not run" for w in columns)] for name in found["cpu"]]  # @hide
+    table(rows, ["operation", *columns])  # @hide
+    for dtypes in found.values():
+        assert dtypes["x @ x"] == dtypes["linear(x, x)"] == dtypes["relu(h)"] == "bfloat16"
+        assert dtypes["mse_loss(h, h)"] == dtypes["h + x"] == "float32"
+    text("Outside, nothing is cast, and an operation in fp64 is left alone even inside:")
+    x = torch.rand(4, 4)
+    assert (x @ x).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (x.double() @ x.double()).dtype == torch.float64
+    if "cuda" not in found:
+        text("The column for CUDA: not run, no CUDA device. Its list is another one: look before you rely on it.")
+        return
+    differing = [name for name in found["cpu"] if found["cpu"][name] != found["cuda"][name]]  # @inspect differing
+    text(f"The two devices' lists differ: here in {', '.join(f'`{name}`' for name in differing) or 'none of these'}.")
+
+
+def saved_under(model: nn.Module, x: Tensor, dtype: torch.dtype | None) -> tuple[int, int]:
+    """The bytes of activations, and of copies of weights, that a forward pass saves; `dtype` for autocast"""
+    saved: dict[int, Tensor] = {}
+    shapes = {p.shape for p in model.parameters()}
+    parameters = {p.data_ptr() for p in model.parameters()}
+    hooks = saved_tensors_hooks(lambda t: saved.setdefault(t.data_ptr(), t), lambda t: t)
+    with hooks, torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+        model(x)
+    others = [t for t in saved.values() if t.data_ptr() not in parameters]
+    weights = [t for t in others if t.shape in shapes or t.t().shape in shapes]
+    return sum(t.nbytes for t in others) - sum(t.nbytes for t in weights), sum(t.nbytes for t in weights)
+
+
+def what_autocast_keeps() -> None:
+    """What stays in fp32, and what shrinks"""
+    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU())
+    x = torch.randn(512, 64, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = model(x)  # @inspect y.dtype
+    y.float().square().mean().backward()  # outside: backward runs each operation in the dtype of its forward
+    assert y.dtype == torch.bfloat16
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
+    text("The parameters are the masters. What autocast makes smaller is what is saved for the backward pass:")
+    saved_in_fp32, no_copies = saved_under(model, x, None)  # @stepover
+    saved_in_bf16, copies = saved_under(model, x, torch.bfloat16)  # @stepover
+    assert saved_in_fp32 == 4 * (4 * x.numel())  # two inputs of layers, two of GELUs @inspect saved_in_fp32 [B]
+    assert saved_in_bf16 == saved_in_fp32 / 2  # @inspect saved_in_bf16 [B]
+    weights = sum(p.numel() for p in model.parameters() if p.dim() == 2)
+    assert (no_copies, copies) == (0, 2 * weights)  # @inspect copies [B]
+    text(
+        "So mixed precision halves *activations*. It does not shrink parameters: with a master there are 4 bytes of it "
+        "and 2 of a copy, where fp32 has 4. The trap has a mirror image. `model.bfloat16()` does shrink everything, "
+        "but bf16 weights without a master are not this recipe: the updates vanish."
+    )
+
+
+def losses_of(recipe: str, x: Tensor, y: Tensor) -> list[float]:
+    """Train a small model on y; `recipe` is fp32, autocast or bf16"""
+    torch.default_generator.manual_seed(1)
+    model = nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 1))
+    dtype = torch.bfloat16 if recipe == "bf16" else torch.float32
+    model.to(device(), dtype)
+    optimizer = optim.AdamW(model.parameters(), lr=2e-4)
+    losses = []
+    for _ in range(120):
+        with torch.autocast(device(), dtype=torch.bfloat16, enabled=recipe == "autocast"):
+            prediction = model(x.to(dtype))  # (256, 1)
+        loss = (prediction.float() - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def three_recipes_learn() -> None:
+    """The three recipes, learning"""
+    text("The same model, data and optimizer: all in fp32, with autocast, and with everything in bf16.")
+    x = torch.randn(256, 16).to(device())  # @stepover
+    y = x[:, :1] * x[:, 1:2]  # (256, 1)
+    losses = {recipe: losses_of(recipe, x, y) for recipe in ("fp32", "autocast", "bf16")}  # @stepover
+    plot(losses, x_label="step", y_label="loss")  # @hide
+    learned = {recipe: curve[0] - curve[-1] for recipe, curve in losses.items()}  # @inspect learned
+    assert abs(learned["autocast"] / learned["fp32"] - 1) < 0.02
+    assert learned["bf16"] < 0.9 * learned["fp32"]
+    text(
+        f"Autocast follows fp32 so closely that the curves can't be told apart. Pure bf16 has learned "
+        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: at this learning rate many updates are below half "
+        f"a step of their weight. Larger learning rates hide it, and the end of a schedule, where they are small, "
+        f"brings it back. (Who does keep bf16 weights alone rounds the updates up or down at random, right on average.)"
+    )
+
+
+def training_step(model: nn.Module, optimizer: optim.Optimizer, x: Tensor, *, autocast: bool) -> None:
+    """Forward, backward, optimizer"""
+    with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast):
+        y = model(x)
+    optimizer.zero_grad()
+    y.float().square().mean().backward()
+    optimizer.step()
+
+
+def three_steps_side_by_side() -> None:
+    """A step in fp32, in tf32, in bf16"""
+    width, batch = sizes().step_width, sizes().step_batch  # @inspect width batch @stepover
+    model = nn.Sequential(*(nn.Linear(width, width, device=device()) for _ in range(2)))  # @stepover
+    optimizer = optim.AdamW(model.parameters())
+    x = torch.randn(batch, width, device=device())  # (B, D) @stepover
+    steps = {"fp32": False, "bf16 autocast": True} | ({"tf32": False} if device() == "cuda" else {})  # @stepover
+    seconds, matmul_flops = {}, {}
+    for name, autocast in steps.items():  # @stepover
+        torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
+        step = partial(training_step, model, optimizer, x, autocast=autocast)
+        by_operator = count(step).flops_by_operator
+        matmul_flops[name] = sum(n for operator, n in by_operator.items() if "mm" in operator)
+        seconds[name] = measure(step, repeats=5, min_seconds=0.1, max_seconds=1).seconds
+    torch.set_float32_matmul_precision("highest")
+    forward = 2 * 2 * batch * width**2
+    assert set(matmul_flops.values()) == {3 * forward - forward // 2}  # the first layer's input needs no gradient
+    rates = {name: matmul_flops[name] / s for name, s in seconds.items()}  # @inspect seconds [s], rates [FLOP/s]
+    rows = [(n, s * 1e3, rates[n] / 1e12, seconds["fp32"] / s) for n, s in seconds.items()]  # @hide
+    table(rows, ["step", "ms", "TFLOP/s", "times fp32's speed"], title=f"{batch} × {width}, two layers")  # @hide
+    text(f"Every variant multiplies the same {matmul_flops['fp32']:.3g} FLOPs; only their format differs.")
+    say_how_fast(seconds["fp32"] / seconds["bf16 autocast"])
+    if "tf32" not in seconds:
+        text("tf32: not run, no CUDA device. It is a way in which tensor cores multiply fp32 numbers.")
+
+
+def say_how_fast(ratio: float) -> None:
+    """What autocast brought"""
+    if ratio > 1.1:
+        text(f"On this machine a step under autocast is {ratio:.1f} times as fast as in fp32.")
+    elif ratio > 0.9:
+        text("On this machine a step under autocast takes as long as in fp32.")
+    else:
+        text(
+            f"On this machine a step under autocast is *slower*: {ratio:.2f} of the speed of fp32. Casting costs, and "
+            f"multiplying in bf16 does not make up for it here (section 2 says why). What remains is the memory."
+        )
+
+
+def to_fp8(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """A tensor in fp8, and the scale that brings it back: its largest element becomes the format's largest"""
+    scale = x.abs().max() / torch.finfo(dtype).max
+    return (x / scale).to(dtype), scale
+
+
+def eight_bits_and_fewer() -> None:
+    """Eight bits, and fewer"""
+    text(
+        "fp8 has so little range that every tensor is stored with a scale. Two formats share the work: **E4M3**, one "
+        "more digit, for weights and activations; **E5M2**, more range, for gradients."
+    )
+    e4m3, e5m2 = torch.float8_e4m3fn, torch.float8_e5m2
+    x, w = torch.randn(256, 256), torch.randn(256, 256)
+    errors = {}
+    for dtype in (e4m3, e5m2):
+        x8, scale = to_fp8(x, dtype)  # @stepover
+        errors[dtype] = relative_error(x8.float() * scale, x)  # @inspect errors @stepover
+    assert 1.7 < errors[e5m2] / errors[e4m3] < 2.3  # one digit less, twice the error
+    text("Gradients, spread over many powers of ten as above. How many become zero?")
+    gradients = 10 ** (-6 + 5 / 3 * torch.randn(20_000))
+    lost = {dtype: (to_fp8(gradients, dtype)[0].float() == 0).float().mean().item() for dtype in (e4m3, e5m2)}
+    assert lost[e5m2] < lost[e4m3] / 2  # @inspect lost
+    text("And a product, multiplied in fp8 and summed in fp32: each product of two fp8 numbers is exact there.")
+    (x8, x_scale), (w8, w_scale) = to_fp8(x, e4m3), to_fp8(w, e4m3)  # @stepover
+    product = (x8.float() @ w8.float()) * (x_scale * w_scale)
+    product_error = relative_error(product, x @ w)  # @inspect product_error @stepover
+    assert errors[e4m3] < product_error < 2 * errors[e4m3]
+    text(
+        f"Each number is off by {errors[e4m3]:.1%}, and so the product by {product_error:.1%}: the errors are "
+        f"independent, and in a long sum they average out as well as the terms do."
+    )
+    fp8_speed = speed_of_fp8()  # times bf16's @inspect fp8_speed
+    assert fp8_speed is None or fp8_speed > 0
+    where_fp8_stands()
+
+
+def speed_of_fp8() -> float | None:
+    """Multiplying fp8 on this machine"""
+    if device() != "cuda":
+        text("fp8 on tensor cores: not run, no CUDA device. On a GPU, `torch._scaled_mm` multiplies it in hardware.")
+        return None
+    capability = torch.cuda.get_device_capability()  # @inspect capability
+    if capability < (8, 9):
+        text(f"fp8: not run, this GPU's compute capability is {capability}, and its tensor cores begin at (8, 9).")
+        return None
+    width = sizes().step_width  # @stepover
+    x, w = torch.randn(2, width, width, device="cuda")
+    (x8, x_scale), (w8, w_scale) = to_fp8(x, torch.float8_e4m3fn), to_fp8(w, torch.float8_e4m3fn)  # @stepover
+    scaled_mm = partial(torch._scaled_mm, scale_a=x_scale, scale_b=w_scale, out_dtype=torch.bfloat16)
+    product = scaled_mm(x8, w8.t())  # the right matrix has to be stored by columns
+    expected = (x8.float() @ w8.float().t()) * (x_scale * w_scale)
+    assert relative_error(product, expected) < 2**-7  # a result in bf16 @stepover
+    x16, w16 = x.bfloat16(), w.bfloat16()
+    fp8 = measure(lambda: scaled_mm(x8, w8.t()), repeats=10).seconds
+    bf16 = measure(lambda: x16 @ w16.t(), repeats=10).seconds
+    rows = [(n, s * 1e3, 2 * width**3 / s / 1e12) for n, s in (("bf16", bf16), ("fp8", fp8))]  # @hide
+    table(rows, ["product", "ms", "TFLOP/s"], title=f"{width} × {width} by {width} × {width}")  # @hide
+    text(f"fp8 is {bf16 / fp8:.2f} times as fast as bf16 here. The datasheet promises twice.")
+    return bf16 / fp8
+
+
+def where_fp8_stands() -> None:
+    """Where they stand"""
+    text(
+        "- **Training in fp8.** The multiplications of linear layers are in fp8; attention, norms, the head and the "
+        "master weights are not. NVIDIA's Transformer Engine supplies the layers, and a recipe of scales: by default "
+        "E4M3 forward and E5M2 backward. FP8-LM also kept gradients and one of Adam's states in 8 bits. DeepSeek-V3 "
+        "was trained in fp8 with one scale per 128 numbers of activations, and E4M3 for everything: with scales that "
+        "fine, range stops being the problem.\n"
+        "- **Training in four bits.** For NVFP4 (section 2) NVIDIA reports a 12B model trained "
+        "on 10T tokens, with some layers left in bf16, gradients rounded at random, and outliers "
+        "spread out by a rotation.\n"
+        "- **Inference** comes first every time: weights are cast once, there are no updates to lose, and decoding "
+        "waits for bytes (section 6), so that half the bytes take about half the time."
+    )
+    if hasattr(nn.functional, "scaled_mm"):
+        text(f"In torch {torch.__version__}, `torch.nn.functional.scaled_mm` is the public name, with block scales.")
+    else:
+        text(f"In torch {torch.__version__} there is only `torch._scaled_mm`, whose underscore means what it says.")
+    for name in ("fp8", "fp8-lm", "transformer engine", "deepseek-v3", "nvfp4 training"):
+        link(**REFERENCES[name])
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 16 Summary
+
+
+def summary() -> None:
+    """Summary"""
+    text(
+        "The rules of thumb on one page. Behind each is the place where it was claimed and checked, and what it comes "
+        "to on this machine."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    rules_about_compute()
+    rules_about_memory()
+    rules_about_numbers_and_runs()
+    when_memory_when_compute()
+    what_to_do_with_it()
+
+
+def shown_in(number: int, section: Callable[..., Any], part: Callable[..., Any]) -> str:
+    """A link to the part of a section that backs a rule"""
+    title = str(part.__doc__).partition("\n")[0]
+    anchor = "-".join(re.findall("[a-z0-9]+", title.lower()))[:60]
+    page = f"{number:02d}-{section.__name__.replace('_', '-')}"
+    return f"[{number}: {title}]({page}.html#{anchor})"
+
+
+def rules_about_compute() -> None:
+    """Compute"""
+    tokens, width = 512, 256
+    x, w = torch.randn(tokens, width, requires_grad=True), torch.randn(width, width, requires_grad=True)
+    upstream = torch.randn(tokens, width)
+    forward = count(lambda: x @ w).flops / (tokens * w.numel())  # per parameter and token @inspect forward
+    y = x @ w
+    backward = count(lambda: torch.autograd.grad(y, (x, w), upstream)).flops / (tokens * w.numel())
+    assert (forward, backward) == (2, 4)  # @inspect backward
+    layers = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.GELU())
+    again = count(lambda: checkpoint(layers, x, use_reentrant=False).sum().backward())
+    plain = count(lambda: layers(x).sum().backward())
+    matmuls = [sum(n for op, n in c.flops_by_operator.items() if "mm" in op) for c in (again, plain)]
+    recomputing = matmuls[0] / matmuls[1]  # @inspect recomputing
+    assert recomputing == 8 / 6
+    parameters, embedding, length = 70_553_706_496, 128256 * 8192, 131072  # Llama 3 70B, of 80 layers
+    bend = (6 * (parameters - embedding) + 12 * 80 * 8192 * length) / (6 * parameters)  # @inspect bend
+    assert round(bend, 2) == 3.42
+    mfu = utilization_here()  # @inspect mfu @stepover
+    rows = [
+        ("training takes $6ND$ FLOPs: 2 forward, 4 backward", f"{forward:.0f} + {backward:.0f}, counted"),
+        ("attention adds $12LDS$ per token: it matters for long sequences", f"{bend:.2f} × 6N at {length} tokens"),
+        ("time = FLOPs / (peak × MFU); 0.5 is good", say_utilization(mfu)),
+        ("recomputing activations costs a forward pass: 8 in place of 6", f"× {recomputing:.2f}, counted"),
+        ("time it warmed up, synchronised, repeated; take the median", "every time on these pages"),
+    ]  # @hide
+    where = [
+        shown_in(1, napkin_math, where_the_six_comes_from),
+        shown_in(1, napkin_math, where_the_six_bends),
+        shown_in(5, compute_accounting, model_flops_utilization),
+        shown_in(12, using_less_memory, memory_against_recomputation),
+        shown_in(5, compute_accounting, timing_properly),
+    ]  # @stepover @hide
+    table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
+
+
+def utilization_here() -> float | None:
+    """One matmul's share of this machine's peak"""
+    dtype = getattr(torch, roofline_format())
+    peak = peak_flops(dtype)
+    side = sizes().matmul_side
+    x, w = torch.randn(2, side, side, device=device()).to(dtype)
+    seconds = measure(lambda: x @ w, repeats=3, min_seconds=0.02, max_seconds=0.1).seconds
+    return None if peak is None else 2 * side**3 / seconds / peak
+
+
+def say_utilization(mfu: float | None) -> str:
+    """What one matmul reached"""
+    if mfu is None:
+        return "not known: no peak"
+    return f"MFU {mfu:.2f}, one matmul" if mfu < 1.2 else f"MFU {mfu:.2f}: the roof was measured on a busy machine"
+
+
+def rules_about_memory() -> None:
+    """Memory"""
+    layer = nn.Linear(256, 256, bias=False)
+    optimizer = optim.AdamW(layer.parameters())
+    x = torch.randn(64, 256, requires_grad=True)
+    saved: list[Tensor] = []
+    with saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        loss = layer(x).square().sum()
+    loss.backward()
+    optimizer.step()
+    states = [t for t in optimizer.state[layer.weight].values() if t.dim() > 0]
+    held = sum(t.nbytes for t in (layer.weight, layer.weight.grad, *states)) / layer.weight.numel()  # @inspect held
+    assert held == 16  # bytes per parameter
+    activations = sum(t.nbytes for t in saved if t.shape[0] == len(x)) / len(x)  # per row @inspect activations
+    assert activations == 2 * 4 * 256  # the layer's input, and the square's
+    rows = [
+        ("bytes = elements × bytes per element", f"{x.nbytes} = 64 × 256 × 4"),
+        ("AdamW in fp32 holds 16 bytes per parameter, before activations", f"{held:.0f}, after a real step"),
+        ("activations grow with the batch, and nothing else does", f"{activations:.0f} bytes a row, two operations"),
+        ("micro-batches divide activations, not FLOPs", "gradients equal to rounding"),
+        ("a view is free, a copy moves every byte twice", "0 bytes against 2 × size, counted"),
+    ]  # @hide
+    where = [
+        shown_in(2, memory_accounting, bytes_of_a_tensor),
+        shown_in(1, napkin_math, largest_model),
+        shown_in(11, memory_of_a_training_step, batch_size_decides),
+        shown_in(12, using_less_memory, accumulated_gradients),
+        shown_in(3, tensors_from_the_inside, what_views_and_copies_cost),
+    ]  # @stepover @hide
+    table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
+
+
+def rules_about_numbers_and_runs() -> None:
+    """Numbers, and runs"""
+    bf16, fp16 = torch.finfo(torch.bfloat16), torch.finfo(torch.float16)
+    assert torch.tensor(1 + bf16.eps / 2).bfloat16() == 1  # the update is gone
+    assert torch.tensor(1 + bf16.eps / 2).half() > 1
+    assert torch.tensor(2 * float(fp16.max)).half().isinf()
+    assert torch.tensor(2 * float(fp16.max)).bfloat16().isfinite()
+    deviation = (torch.randn(64, 1024) @ (torch.randn(1024, 64) / math.sqrt(1024))).std().item()  # @inspect deviation
+    assert abs(deviation - 1) < 0.1
+    rows = [
+        ("multiply in bf16, keep weights and states in fp32", f"an update below {bf16.eps / 2:.4f} is lost"),
+        ("fp16 overflows early and underflows early: scale its loss", f"largest {fp16.max:.0f}"),
+        ("initialise with $1/\\sqrt{D}$, and $\\sqrt{2/D}$ before a ReLU", f"outputs of deviation {deviation:.2f}"),
+        ("save every $\\sqrt{2Ms}$, everything, atomically", "resumed to the bit"),
+        ("save the generators too; a seed says which numbers, a state says where in them", "resumed to the bit"),
+    ]  # @hide
+    where = [
+        shown_in(15, mixed_precision, updates_that_vanish),
+        shown_in(15, mixed_precision, the_window_of_loss_scales),
+        shown_in(8, models, scale_against_depth),
+        shown_in(14, saving_and_resuming, how_often_to_save),
+        shown_in(14, saving_and_resuming, what_if_one_part_is_forgotten),
+    ]  # @stepover @hide
+    table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
+
+
+def when_memory_when_compute() -> None:
+    """When memory, when compute"""
+    text(
+        "An operation whose FLOPs per byte are below the machine's waits for memory; above, for arithmetic. In bf16, "
+        "with $D = 4096$: FLOPs counted on tensors without memory, over the bytes of operands and result."
+    )
+    width = 4096
+    weight = torch.empty(width, width, device="meta", dtype=torch.bfloat16)  # (D, D)
+    intensities = []
+    for rows in (1, 64, 512, 8192):
+        x = torch.empty(rows, width, device="meta", dtype=torch.bfloat16)  # (rows, D), and so is the result
+        intensity = count(partial(torch.matmul, x, weight)).flops / (x.nbytes + weight.nbytes + x.nbytes)
+        assert math.isclose(intensity, rows * width / (2 * rows + width))
+        intensities.append(intensity)
+    relu = count(x.relu).flops / (2 * x.nbytes)  # @inspect relu intensities
+    assert relu == 1 / 4
+    names = [
+        "ReLU, dropout, a residual, a norm",
+        "decoding one sequence",
+        "decoding 64 sequences",
+        "decoding 512 sequences",
+        "training, or reading a prompt: 8192 tokens",
+    ]  # @hide
+    intensities.insert(0, relu)
+    h100 = H100_SPARSE_BF16 / 2 / 3.35e12  # bytes/s, datasheet @inspect h100
+    assert [intensity < h100 for intensity in intensities] == [True, True, True, False, False]
+    here = intensity_here()  # @inspect here @stepover
+    ridges = {"H100": h100} | ({} if here is None else {f"here, {roofline_format()}": here})  # @stepover
+    verdicts = [["memory" if i < ridge else "compute" for ridge in ridges.values()] for i in intensities]
+    lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
+    table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, ridge in ridges.items())])  # @hide
+    text(
+        "**Waiting for memory**: move fewer bytes. Fuse operations, store smaller formats, make the batch larger, "
+        "keep what is needed again. Fewer FLOPs gain nothing.\n\n"
+        "**Waiting for arithmetic**: use the tensor cores (bf16, fp8, sizes that are multiples of 64), or do "
+        "fewer FLOPs. Fewer bytes gain nothing.\n\n"
+        "**Waiting for neither**, with a low MFU: launches, data, communication. Make operations larger, overlap."
+    )
+
+
+def what_to_do_with_it() -> None:
+    """What to do with it"""
+    text(
+        "1. **Before** a run: a napkin. Do parameters, gradients, states and activations fit? How many days, at an MFU "
+        "of 0.4?\n"
+        "2. **On the first steps**: count. Are the FLOPs $6ND$, the bytes 16 a parameter? A difference has a reason.\n"
+        "3. **While it runs**: measure. Is the MFU what you planned with? If not: memory, arithmetic or neither?\n"
+        "4. **Always**: save everything, and resume once on purpose before you have to.\n\n"
+        "Every number on these pages was derived, counted, or measured, and most of them all three. Change "
+        "one and run it again: that is what it is for."
+    )
+    text("Where to go on:")
+    for name in ("scaling book", "ultra-scale", "brrr", "transformer math"):
+        link(**REFERENCES[name])
 
 
 if __name__ == "__main__":

@@ -209,3 +209,49 @@ def _fit(axes: Axes, across: tuple[float, float], up: tuple[float, float], *, eq
     axes.set_ylim(*up)
     if equal:
         axes.set_aspect("equal")
+
+
+CHAIN_GAP = 6.6  # from one box to the next, of width 2.8
+
+
+def draw_chain(nodes: Sequence[tuple[str, str]], forward: Sequence[str], backward: Sequence[str]) -> Figure:
+    """Draw tensors (name, shape) computed one from the other: what each step does, and its way back below it."""
+    figure, axes = _canvas(2.4 * len(nodes), 2.3)
+    for number, (name, shape) in enumerate(nodes):
+        left = CHAIN_GAP * number
+        axes.add_patch(Rectangle((left, 0), 2.8, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
+        axes.text(left + 1.4, 1.65, name, ha="center", va="center", fontsize=11, color=COLOURS[1])
+        axes.text(left + 1.4, 0.75, shape, ha="center", va="center", fontsize=9, color=INK)
+    for number, (there, back) in enumerate(zip(forward, backward, strict=True)):
+        start, end = CHAIN_GAP * number + 2.8, CHAIN_GAP * (number + 1)
+        for ends, y, words, colour in (((start, end), 1.7, there, INK), ((end, start), 0.7, back, ACCENT)):
+            line = ((ends[0], y), (ends[1], y))
+            axes.add_patch(FancyArrowPatch(*line, arrowstyle="->", mutation_scale=14, color=colour))
+            above = y == 1.7
+            place = (y + 0.25, "bottom") if above else (y - 0.25, "top")
+            axes.text((start + end) / 2, place[0], words, ha="center", va=place[1], fontsize=9, color=colour)
+    _fit(axes, (-0.2, CHAIN_GAP * (len(nodes) - 1) + 3), (-1.3, 3.0))
+    return figure
+
+
+def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]) -> Figure:
+    """Draw roofs, each a peak (FLOP/s) and a bandwidth (bytes/s), and points (FLOP/byte, FLOP/s), on log axes."""
+    figure = Figure(figsize=(8, 4.8))
+    axes = figure.add_subplot(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="FLOP/s")
+    intensities = [intensity for intensity, _ in points.values()]
+    ridges = [peak / bandwidth for peak, bandwidth in roofs.values()]
+    left, right = min(intensities) / 3, max([*intensities, *ridges]) * 6
+    for (name, (peak, bandwidth)), dashes in zip(roofs.items(), ("-", "--", ":"), strict=False):
+        ridge = peak / bandwidth
+        heights = [bandwidth * left, peak, peak]
+        axes.plot([left, ridge, right], heights, dashes, color=INK, linewidth=1.8, label=f"roof: {name}")
+    for place, (name, (intensity, rate)) in enumerate(points.items()):
+        axes.plot([intensity], [rate], "o", color=COLOURS[place % len(COLOURS)], markersize=6, label=name)
+        where = {"xytext": (4, -13), "textcoords": "offset points"}  # below, where no roof is
+        axes.annotate(name, (intensity, rate), fontsize=9, color="#000000", **where)
+    axes.set_xlim(left, right)
+    axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
+    axes.grid(visible=True, color=INK, alpha=0.25, linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(handles=axes.get_lines()[: len(roofs)], frameon=False, fontsize=9, loc="lower right")
+    return figure

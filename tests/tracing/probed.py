@@ -16,6 +16,7 @@ import linecache
 import sys
 import traceback
 import types
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +107,16 @@ class Probed:
         """Return the calls of a function, in order."""
         names = self.program.functions
         return [frame for frame in self.run.frames.values() if names[frame.function] == function]
+
+    def calls(self) -> Counter[tuple[str, str]]:
+        """Count the calls: by the first line of the calling step, without its comment, and the function's name."""
+        run, lines = self.run, self.source.text.splitlines()
+        found: Counter[tuple[str, str]] = Counter()
+        for frame in run.frames.values():
+            if frame.of is not None:
+                line = self.source.statements[run.steps[frame.of].statement].line
+                found[lines[line - 1].strip().partition("  # ")[0], self.program.functions[frame.function]] += 1
+        return found
 
     @property
     def records(self) -> list[Any]:

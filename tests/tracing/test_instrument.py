@@ -8,6 +8,10 @@ What may differ, each with a test below:
 - A RecursionError comes a few calls earlier, and the last entry of its traceback may be a probe's.
 - A body may nest a few blocks less deeply before Python calls it "too many statically nested blocks".
 - A function made of the code of another needs the globals of the other.
+- A frame that has ended has the line of its last probe (`f_lineno`, and one more line for `sys.settrace`); an
+  entry of a traceback has the right one (`tb_lineno`).
+
+`make inert` runs CPython's own tests: what they find is in tests/inert.md.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.tracing.probed import Outcome, Probed, new_module, plain, probed
 from tests.tracing.random_programs import programs
@@ -99,7 +103,9 @@ def test_cases_get_to_their_end(path: Path) -> None:
 
 
 @given(programs())
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=100, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 def test_random_programs_run_as_plain(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     journal = tmp_path_factory.mktemp("random") / "x.journal"
     assert probed(text, "random_program.py", journal) == plain(text, "random_program.py")
@@ -193,6 +199,24 @@ def test_blocks_nest_fifteen_deep(depth: int, tmp_path: Path) -> None:
     lines = ["    " * n + f"for x{n} in range(1):" for n in range(1, depth + 1)]
     text = "\n".join(["def main():", *lines, "    " * (depth + 1) + "return x1", ""])
     assert run_both(text, tmp_path) == (0, 0)
+
+
+def test_an_ended_frame_has_the_line_of_its_last_probe(tmp_path: Path) -> None:
+    text = """
+def fails():
+    x = 1
+
+    return x / 0
+def main():
+    try:
+        fails()
+    except ZeroDivisionError as error:
+        entry = error.__traceback__.tb_next
+        return entry.tb_lineno, entry.tb_frame.f_lineno
+"""
+    expected, found = run_both(text, tmp_path)
+    assert expected == (5, 5)
+    assert found == (5, 3)
 
 
 def test_code_needs_its_own_globals(tmp_path: Path) -> None:

