@@ -247,8 +247,8 @@ def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str,
         axes.plot([left, ridge, right], heights, dashes, color=INK, linewidth=1.8, label=f"roof: {name}")
     for place, (name, (intensity, rate)) in enumerate(points.items()):
         axes.plot([intensity], [rate], "o", color=COLOURS[place % len(COLOURS)], markersize=6, label=name)
-        where = {"xytext": (4, -13), "textcoords": "offset points"}  # below, where no roof is
-        axes.annotate(name, (intensity, rate), fontsize=9, color="#000000", **where)
+        below = (4, -13)  # where no roof is
+        axes.annotate(name, (intensity, rate), below, textcoords="offset points", fontsize=9, color="#000000")
     axes.set_xlim(left, right)
     axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
     axes.grid(visible=True, color=INK, alpha=0.25, linewidth=0.8)
