@@ -14,6 +14,7 @@ import contextlib
 import importlib.machinery
 import json
 import os
+import signal
 import sys
 import tempfile
 import types
@@ -180,6 +181,7 @@ def run_pytest(paths: Sequence[str]) -> dict[str, str]:
 def main(job_path: str) -> None:
     """Run the job and write the outcomes."""
     job = Job.load(Path(job_path))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     finder = Finder(job.modules)
     finder.prepare()
     if job.probed:
