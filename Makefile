@@ -32,7 +32,7 @@ trace: $(READY)
 
 # One thread each: two workers whose threads wait for each other take many times as long.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && echo -n 2) $(ARGS)
+	OMP_NUM_THREADS=1 $(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && printf %s "-n 2") $(ARGS)
 
 render: $(READY)
 	$(RUN) -m trace_tools render rendered/*/trace.yaml
