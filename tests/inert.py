@@ -235,7 +235,7 @@ def by_reason(differences: Sequence[Difference]) -> Iterator[tuple[str, str]]:
         name = difference.test.removeprefix("test.").partition(" ")[0]
         place, _, test = name.rpartition(".")
         counted = classes.setdefault(difference.reason or "not known", Counter())
-        counted[place if re.search(r"\d$", test) else name] += 1
+        counted[place if re.search(r"_\d+$", test) else name] += 1
     for why, counted in classes.items():
         yield why, ", ".join(f"`{name}`" + (f" × {n}" if n > 1 else "") for name, n in counted.items())
 
