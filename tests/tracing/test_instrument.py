@@ -104,7 +104,7 @@ def test_cases_get_to_their_end(path: Path) -> None:
 
 @given(programs())
 @settings(
-    max_examples=100, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=60, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 def test_random_programs_run_as_plain(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     journal = tmp_path_factory.mktemp("random") / "x.journal"

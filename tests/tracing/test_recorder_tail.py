@@ -180,7 +180,6 @@ def deeper(j):
     assert len(looks) == 10
 
 
-@pytest.mark.xfail(strict=True, reason="a run does not begin with an empty tail")
 def test_the_run_before_leaves_nothing(tmp_path: Path) -> None:
     """The warm run's frames have the numbers that the cold run's had, its tail the same file."""
     seen: list[RunRecord] = []

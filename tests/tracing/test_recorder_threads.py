@@ -47,7 +47,6 @@ def test_threads_hang_under_the_step_that_started_them(trace: Trace) -> None:
     assert threading.active_count() == 1
 
 
-@pytest.mark.xfail(strict=True, reason="child.py notes the frame that starts a thread, not the step open in it")
 def test_a_thread_that_calls_late_hangs_where_it_was_started(trace: Trace) -> None:
     """When its first call comes, the step that started it is over, and so is the function it was in."""
     gate = threading.Event()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import io
 import json
 import linecache
@@ -225,7 +226,7 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
     def recorded_start(self: threading.Thread) -> None:
         owner = recorder.owner(sys._getframe(1))
         if owner is not None:
-            recorder.started_by[self] = owner
+            recorder.started_by[self] = copy.copy(owner)  # with the step that is open now
         start(self)
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -59,9 +59,13 @@ class Journal:
     def restart_tail(self, records: Iterable[Record]) -> None:
         """Replace the tail by `records`, in one rename."""
         fresh = self.tail_path.with_suffix(".tail-new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        os.write(descriptor, _lines(records))
-        os.replace(fresh, self.tail_path)
+        try:
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+            os.write(descriptor, _lines(records))
+            os.replace(fresh, self.tail_path)
+        except OSError as error:
+            self.trouble = f"{self.tail_path.name}: {error.strerror}"
+            return
         os.close(self._tail)
         self._tail = descriptor
 

@@ -137,9 +137,9 @@ class Recorder:
 
     # ------------------------------------------------------------------ to the journal
 
-    def flush(self) -> None:
-        """Write what is certain, and what is not to the tail."""
-        if not self._flushing.acquire(blocking=False):
+    def flush(self, *, wait: bool = False) -> None:
+        """Write what is certain, and what is not to the tail; leave it to another thread that is at it."""
+        if not self._flushing.acquire(blocking=wait):
             return
         try:
             self.due = clock() + FLUSH_NS
@@ -185,22 +185,23 @@ class Recorder:
     @contextmanager
     def watching(self, alive: Callable[[], None]) -> Iterator[None]:
         """Flush while a statement runs for long, and call `alive` now and then, from a thread of its own."""
-        done = threading.Event()
+        self.journal.restart_tail(())  # the frames of the run before had the same numbers
+        done, ended = threading.Event(), threading.Event()
 
         def watch() -> None:
             while not done.wait(FLUSH_NS / 1e9):
                 if clock() > self.due:
                     self.flush()
                 alive()
+            ended.set()
 
         _thread.start_new_thread(watch, ())  # not `threading`: the lecture's own list of threads stays as it is
         try:
             yield
         finally:
             done.set()
-            with self._flushing:
-                pass
-            self.flush()
+            ended.wait(1)  # in a process that was forked, nobody watches
+            self.flush(wait=True)
 
 
 @dataclass(frozen=True, slots=True)
