@@ -310,3 +310,15 @@ def test_conditions_here() -> None:
     for note in machine.conditions():
         assert "\n" not in note
         assert len(note) < 120
+
+
+def test_the_best_of_each_measured_peak() -> None:
+    """A fast process for matmuls, another for copies; what a table says, and what nobody measured, stays."""
+
+    def measured(float32: float | None, memory: float) -> Machine:
+        table = Peak("float32", 67e12, "a datasheet")
+        peaks = [Peak("float32", float32, "measured", measured=True), Peak("memory", memory, "measured", True)]
+        return Machine("CPU", "cpu", "cpu", peaks=[table, *peaks])
+
+    best = machine.with_best_peaks([measured(2e11, 1e10), measured(1e11, 2e10), measured(None, 1e10)])
+    assert [(p.name, p.per_second) for p in best.peaks] == [("float32", 67e12), ("float32", 2e11), ("memory", 2e10)]

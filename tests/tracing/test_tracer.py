@@ -436,3 +436,18 @@ def test_the_lecture_runs_plainly(tmp_path: Path) -> None:
     finally:
         torch.set_default_dtype(torch.float32)
         os.chdir(ROOT)
+
+
+def test_a_measured_roof_varies_between_passes(
+    lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path
+) -> None:
+    """It is a measurement like any other: what is derived from it is no fact that a diff could compare."""
+    source = "from trace_tools import peak_flops\n\ndef main():\n    peak = peak_flops('float32')  # @inspect peak\n"
+    measuring = {name: value for name, value in environment.items() if name != STORED}
+    command = [sys.executable, "-m", "trace_tools", "trace", lecture(source), "--passes", "2", "--device", "cpu"]
+    subprocess.run(command, cwd=tmp_path, env=measuring, check=True, capture_output=True, timeout=120)
+    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    peak = values(trace)["peak"]
+    assert peak.varies
+    assert peak.samples is not None
+    assert max(peak.samples) == next(p.per_second for p in trace.machine.peaks if p.name == "float32")

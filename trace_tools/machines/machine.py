@@ -19,7 +19,8 @@ import os
 import platform
 import re
 import subprocess
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -46,6 +47,7 @@ __all__ = [
     "this_machine",
     "to_json",
     "versions",
+    "with_best_peaks",
 ]
 
 STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measured earlier
@@ -98,6 +100,13 @@ def from_json(text: str) -> Machine:
     """Read what `to_json` wrote. Raises ValueError, TypeError or KeyError for anything else."""
     fields = json.loads(text)
     return Machine(**{**fields, "peaks": [Peak(**peak) for peak in fields["peaks"]]})
+
+
+def with_best_peaks(measured: Sequence[Machine]) -> Machine:
+    """Give the first machine with the best of each peak that they measured: none can be faster than its roof."""
+    every = [{peak.name: peak for peak in machine.peaks if peak.measured} for machine in measured]
+    best = {name: max((of[name] for of in every if name in of), key=lambda p: p.per_second or 0) for name in every[0]}
+    return replace(measured[0], peaks=[best[p.name] if p.measured else p for p in measured[0].peaks])
 
 
 def conditions(device: str | None = None) -> list[str]:
