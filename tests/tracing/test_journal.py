@@ -59,3 +59,17 @@ def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     journal.write([("S", 1)])
     assert not journal.write_tail([("Q", 1)])
     assert journal.path.read_bytes() == b""
+
+
+def test_a_lecture_may_go_to_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = Journal(Path("pass-1.journal"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    journal.restart_tail([["O", 1]])
+    journal.close(complete=True)
+    assert journal.trouble is None
+    assert [path.name for path in tmp_path.rglob("*")] in (
+        ["pass-1.journal", "elsewhere"],
+        ["elsewhere", "pass-1.journal"],
+    )

@@ -9,6 +9,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ import pytest
 import torch
 import yaml
 
-from trace_tools.file_format.trace_file import load
+from tests.traces import example_trace
+from trace_tools.file_format.trace_file import load, write
 from trace_tools.machines.machine import STORED, this_machine, to_json
 from trace_tools.schema import Frame, Step, Trace, Value
+from trace_tools.tracing.tracer import Request, StoppedError, Tracer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,6 +67,14 @@ def tool(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
         return Ran(ran.returncode, ran.stdout, ran.stderr)
 
     return run
+
+
+def already_traced(folder: Path) -> bytes:
+    """Put a complete trace where one of lecture.py lies; return its bytes."""
+    path = folder / "rendered/cpu/trace.yaml"
+    path.parent.mkdir(parents=True)
+    write(example_trace(), path)
+    return path.read_bytes()
 
 
 def line_of(source: str, fragment: str) -> int:
@@ -256,10 +267,8 @@ def test_a_missing_lecture_and_an_unwritable_folder(
 def test_a_lecture_that_raises_leaves_a_partial_trace(
     lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    path = lecture("def main():\n    x = 1  # @inspect x\n    assert x == 1\n    f(x)\ndef f(x): return x\n")
-    assert tool("trace", path, "--passes", 1).code == 0
-    complete = (tmp_path / "rendered/cpu/trace.yaml").read_bytes()
-    path.write_text("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n", encoding="utf-8")
+    complete = already_traced(tmp_path)
+    path = lecture("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n")
     ran = tool("trace", path, "--passes", 1)
     assert ran.code == 1 and "lecture.py:3: claim failed: x == 1" in ran.err
     partial = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
@@ -288,7 +297,7 @@ def f(i):
 def test_a_killed_process_leaves_what_it_did(
     lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    ran = tool("trace", lecture(KILLED))
+    ran = tool("trace", lecture(KILLED), "--passes", 1)
     trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
     assert ran.code == 1 and "killed by SIGKILL" in ran.err
     assert values(trace)["total"].value == sum(range(200))
@@ -306,10 +315,16 @@ def wait(x):
 """
 
 
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def _started(lecture: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
     """Start a trace; return once its journal says that the lecture is waiting."""
     tracer = subprocess.Popen(
-        [sys.executable, "-m", "trace_tools", "trace", str(lecture)],
+        [sys.executable, "-m", "trace_tools", "trace", str(lecture), "--passes", "1"],
         cwd=lecture.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60
@@ -348,9 +363,7 @@ def test_a_killed_tracer_is_recovered(
 
 
 def test_a_full_disk(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
-    path = lecture("def main():\n    x = 'x' * 1000  # @inspect x\n")
-    assert tool("trace", path, "--passes", 1).code == 0
-    complete = (tmp_path / "rendered/cpu/trace.yaml").read_bytes()
+    complete = already_traced(tmp_path)
     lines = "".join(f"    x{n} = '{n}' * 900  # @inspect x{n}\n" for n in range(100))
     ran = tool("trace", lecture(f"def main():\n{lines}"), "--passes", 1, limit_bytes=50_000)
     assert ran.code == 2 and "Traceback" not in ran.err and "File too large" in ran.err
@@ -413,19 +426,40 @@ def test_only_one_section(lecture: Callable[[str], Path], tool: Callable[..., Ra
 def test_another_lectures_trace_is_not_replaced(
     lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    path = lecture("def main(): pass\n")
-    assert tool("trace", path, "--passes", 1).code == 0
-    other = path.rename(tmp_path / "other.py")
+    already_traced(tmp_path)
+    other = lecture("def main(): pass\n").rename(tmp_path / "other.py")
     ran = tool("trace", other, "--passes", 1)
     assert ran.code == 2 and "is a trace of lecture.py, not of other.py; use --force" in ran.err
     assert tool("trace", other, "--passes", 1, "--force").code == 0
 
 
 def test_inspect_all(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
-    source = "def main():\n    a, b = 1, 2\n    for c in [3]:\n        b += c\n"
+    source = "def main():\n    a, b = 1, 2\n    for c in [3]:\n        b += c\n    [f() for d in range(1003)]\n"
+    source += "def f(): return 0\n"
     assert tool("trace", lecture(source), "--inspect-all", "--passes", 1).code == 0
-    found = values(load(tmp_path / "rendered/cpu/trace.yaml").trace)
-    assert {name: value.value for name, value in found.items()} == {"a": 1, "b": 5, "c": 3}
+    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    assert {name: value.value for name, value in values(trace).items()} == {"a": 1, "b": 5, "c": 3}
+    assert sum(isinstance(event, Frame) and event.function == "f" for event in trace.steps) == 1000
+    assert trace.run.dropped == ["3 further calls of f, beyond the first 1,000 that were kept"]
+
+
+def test_a_run_that_is_stopped_leaves_nothing(
+    lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `serve` does when the lecture is saved again: from another thread, and with the machine known already."""
+    monkeypatch.setenv(STORED, environment[STORED])
+    complete = already_traced(tmp_path)
+    known = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    asked = Request(lecture(WAITING), tmp_path / "rendered", device="cpu", passes=1, like=known, together=True)
+    processes: set[str] = set()
+    tracer = Tracer(asked, lambda process, place: processes.add(process))
+    stopping = threading.Timer(0, lambda: (_until(lambda: {"pass 1", "metering"} <= processes), tracer.stop()))
+    stopping.start()
+    with pytest.raises(StoppedError):
+        tracer.run()
+    assert processes == {"pass 1", "metering"}
+    assert [path.name for path in (tmp_path / "rendered").rglob("*")] == ["cpu", "trace.yaml"]
+    assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
 
 
 def test_the_lecture_runs_plainly(tmp_path: Path) -> None:

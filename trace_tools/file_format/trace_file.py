@@ -96,7 +96,7 @@ def load(path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Loaded:
     Raises `TraceFileError` with the place in the file when it is not a trace this version reads.
     """
     text = _read(path)
-    with _collector_paused():
+    with collector_paused():
         try:
             plain, notes = parse(text, path)
             trace = from_plain(Trace, _current(plain, path, upgrades), path)
@@ -150,7 +150,7 @@ def _current(plain: Any, path: Path, upgrades: Mapping[int, Upgrade]) -> dict[st
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Keep Python's cycle collector from walking, again and again, what is being built."""
     was_enabled = gc.isenabled()
     gc.disable()

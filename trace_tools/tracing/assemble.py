@@ -23,6 +23,7 @@ from trace_tools.schema import Process, Run, SourceFile, Trace
 from trace_tools.statements import ParsedSource
 from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.merge import Runs, events
+from trace_tools.tracing.recorder import Settings
 from trace_tools.tracing.runs import COMPLETE, ProcessRecord, RunRecord, read_process
 from trace_tools.tracing.size_cap import capped
 
@@ -62,13 +63,19 @@ def assemble(folder: Path, source: ParsedSource, notes: RunNotes) -> Trace:
             keep_going=notes.keep_going,
             inspect_all=notes.inspect_all,
             processes=made,
-            dropped=dropped,
+            dropped=[*dropped, *_refused(timed[0])],
         ),
         machine=replace(machine, slug=slug(notes.name)) if notes.name else machine,
         versions=[(name, version) for name, version in json.loads((folder / "versions.json").read_text("utf-8"))],
         sources=[SourceFile(notes.lecture, source.text)],
         steps=steps,
     )
+
+
+def _refused(run: RunRecord) -> Iterable[str]:
+    """Say which functions were called more often than frames are kept."""
+    for function, calls in run.refused:
+        yield f"{calls:,} further calls of {function}, beyond the first {Settings().frames:,} that were kept"
 
 
 def _journals(folder: Path) -> list[Path]:

@@ -5,11 +5,13 @@
 The parent writes the job and reads the journal. What comes out besides: lines of JSON on the
 descriptor `progress`, one when a run starts and one for each function that `main` calls.
 Records of its own in the journal: ["run", name], then that run's, then ["end", status, ns]; before
-them ["note", text] of the machine's state, between them ["restored", names].
+them ["note", text] of the machine's state, between them ["restored", names]; ["refused", [function, calls], …] where a
+function was called more often than is kept.
 """
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import copy
@@ -25,7 +27,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +81,15 @@ def main(job_path: str) -> int:
     source = parse_source(job.text, job.lecture)
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
     program = instrument(source, directives, frozenset(job.skipped))
+    # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
+    runs = ("cold",) if job.metering else ("cold", "warm")
+    codes = {run: compile(program.tree, job.lecture, "exec", dont_inherit=True) for run in runs}
+    program = replace(program, tree=ast.Module([], []))  # a large lecture's trees would slow its garbage collection
+    del source, directives
     linecache.cache[job.lecture] = (len(job.text), None, job.text.splitlines(keepends=True), job.lecture)
     journal = Journal(Path(job.journal))
     os.register_at_fork(after_in_child=journal.forget)
-    status = _Process(job, program, journal).run()
+    status = _Process(job, program, codes, journal).run()
     atexit._run_exitfuncs()
     if journal.trouble:
         return os.EX_IOERR
@@ -90,7 +97,7 @@ def main(job_path: str) -> int:
 
 
 class _Process:
-    def __init__(self, job: Job, program: Instrumented, journal: Journal) -> None:
+    def __init__(self, job: Job, program: Instrumented, codes: dict[str, types.CodeType], journal: Journal) -> None:
         import torch  # before the lecture does, so that seeds and settings are the same in each run
 
         from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it)
@@ -98,6 +105,7 @@ class _Process:
         self.torch = torch
         self.job = job
         self.program = program
+        self.codes = codes
         self.journal = journal
         self.redact = Redactor.of_this_machine()
         self.module_name: str | None = None
@@ -134,13 +142,13 @@ class _Process:
             stack.enter_context(self._meter(recorder))
             stack.enter_context(_listening(recorder, self.redact))
             stack.enter_context(recorder.watching(self._alive(recorder)))
-            status = self._execute(module)
+            status = self._execute(self.codes.pop(name), module)
+        refused = [[self.program.functions[number], calls] for number, calls in recorder.refused.items()]
+        self.journal.write([["refused", *refused]] if refused else [])
         self.journal.write([["end", status, time.perf_counter_ns() - started]])
         return status
 
-    def _execute(self, module: types.ModuleType) -> str:
-        # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
-        code = compile(self.program.tree, self.job.lecture, "exec", dont_inherit=True)
+    def _execute(self, code: types.CodeType, module: types.ModuleType) -> str:
         try:
             exec(code, vars(module))
             module.main()

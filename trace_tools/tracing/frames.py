@@ -32,7 +32,7 @@ class Executions:
 
     def __init__(self) -> None:
         self.count = self.omitted = self.omitted_ns = 0
-        self.kept: deque[list[Any]] = deque()  # one list for each of the last ones beyond the head
+        self.kept: deque[list[Any]] | tuple[()] = ()  # one list for each of the last ones beyond the head
 
 
 class Frame:
@@ -93,13 +93,16 @@ class Frame:
 
     def _beyond(self, executions: Executions) -> list[Any]:
         """Return a list of its own for an execution that may yet be left out."""
-        kept, recorder = executions.kept, self.recorder
+        recorder = self.recorder
+        kept = executions.kept or deque()
+        executions.kept = kept
         records: list[Any] = []
         if len(kept) == recorder.tail:
             oldest = kept.popleft()
             executions.omitted += 1
-            if len(oldest) == 1 and not recorder.written:  # a plain step, as most are: the list serves again
+            if len(oldest) == 1 and not recorder.flushing.locked():  # a plain step: the list serves again
                 executions.omitted_ns += oldest[0][5]
+                recorder.written.pop(id(oldest), None)
                 oldest.clear()
                 records = oldest
             else:

@@ -22,13 +22,15 @@ Record = Any  # a list or tuple: a letter, then its fields
 
 TAIL_LIMIT_BYTES = 8 << 20
 
+_as_json = json.JSONEncoder(separators=(",", ":")).encode  # `dumps` would make one for each record
+
 
 class Journal:
     """Appends records; a full disk is noted in `trouble`, and the records wait for the next write."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.tail_path = path.with_suffix(".tail")
+        self.path = path.absolute()  # the lecture may go to another folder
+        self.tail_path = self.path.with_suffix(".tail")
         self.trouble: str | None = None
         self._waiting = b""
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -95,4 +97,4 @@ def read_journal(path: Path) -> Iterator[Any]:
 
 
 def _lines(records: Iterable[Record]) -> bytes:
-    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+    return b"".join(_as_json(record).encode() + b"\n" for record in records)

@@ -12,7 +12,7 @@ ours. Records are tuples, a letter and its fields; `merge` reads them:
     X frame step line raised               an exception         W step text     a warning
     M step meters                          what operators did   P step mark     "compiled"
     T frame statement omitted ns           what the limit left out              E frame   it closed
-In the tail: R frame statement execution records, T with the first execution kept, and for a step still
+In the tail: R frame statement [(execution, records), …], T with the first execution kept, and for a step still
 open Q step frame statement execution.
 """
 
@@ -63,12 +63,13 @@ class Recorder:
         self.pending: list[Any] = []
         self.frames: dict[int, Frame | DroppedFrame] = {}  # by id of the Python frame
         self.opened: Counter[int] = Counter()
+        self.refused: Counter[int] = Counter()  # calls of a function beyond those kept
         self.sequence = itertools.count().__next__
         self.frame_ids = itertools.count().__next__
         self.started_by: weakref.WeakKeyDictionary[threading.Thread, Frame | DroppedFrame] = weakref.WeakKeyDictionary()
         self.frame_type: type[Frame] = MeteredFrame if instruments.meter else Frame
         self.written: dict[int, int] = {}  # records of the tail's lists already on disk, by list
-        self._flushing = threading.Lock()
+        self.flushing = threading.Lock()  # held by the thread that writes
 
     # ------------------------------------------------------------------ frames
 
@@ -90,7 +91,12 @@ class Recorder:
     def _is_recorded(self, number: int, parent: Frame | DroppedFrame | None) -> bool:
         if parent is not None and (isinstance(parent, DroppedFrame) or parent.current is None or parent.covered):
             return False
-        return number not in self.program.covered and self.opened[number] < self.settings.frames
+        if number in self.program.covered:
+            return False
+        if self.opened[number] >= self.settings.frames:
+            self.refused[number] += 1
+            return False
+        return True
 
     def owner(self, python_frame: FrameType | None) -> Frame | DroppedFrame | None:
         """Return the nearest traced frame on the stack, or the one that started this thread."""
@@ -139,7 +145,7 @@ class Recorder:
 
     def flush(self, *, wait: bool = False) -> None:
         """Write what is certain, and what is not to the tail; leave it to another thread that is at it."""
-        if not self._flushing.acquire(blocking=wait):
+        if not self.flushing.acquire(blocking=wait):
             return
         try:
             self.due = clock() + FLUSH_NS
@@ -150,7 +156,7 @@ class Recorder:
                 self.written.clear()
                 self.journal.restart_tail(self._tail_records())
         finally:
-            self._flushing.release()
+            self.flushing.release()
 
     def _tail_records(self) -> Iterator[Any]:
         for frame in list(self.frames.values()):
@@ -166,12 +172,15 @@ class Recorder:
         first = executions.count - len(kept) + 1
         if executions.omitted:
             yield ("T", frame.id, statement, executions.omitted, executions.omitted_ns, first)
+        ring = []
         for execution, records in enumerate(kept, first):
             done = self.written.get(id(records), 0)
             fresh = records[done:]
             if fresh:
                 self.written[id(records)] = done + len(fresh)
-                yield ("R", frame.id, statement, execution, fresh)
+                ring.append((execution, fresh))
+        if ring:
+            yield ("R", frame.id, statement, ring)
 
     def forget(self, records: list[Any], frame: int) -> int:
         """Take back what an execution beyond the limit recorded; return its own duration in ns."""

@@ -60,6 +60,7 @@ class RunRecord:
     frames: dict[int, FrameDraft] = field(default_factory=dict)
     steps: dict[int, Draft] = field(default_factory=dict)
     omitted: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    refused: list[tuple[str, int]] = field(default_factory=list)  # calls beyond those kept, by function
     open_statement: int | None = None  # the innermost one, when the process was killed
 
 
@@ -87,6 +88,8 @@ def read_process(name: str, path: Path, source: ParsedSource) -> ProcessRecord:
             case ["end", status, ns]:
                 process.runs[-1].status, process.runs[-1].ns = status, ns
                 _fill(process.runs[-1], records, source)
+            case ["refused", *refused]:
+                process.runs[-1].refused = [(function, calls) for function, calls in refused]
             case ["note", text]:
                 process.notes.append(text)
             case ["restored", names]:
@@ -104,23 +107,23 @@ def read_process(name: str, path: Path, source: ParsedSource) -> ProcessRecord:
 
 def _tail(path: Path, certain: Sequence[Any]) -> list[Any]:
     """Return what the tail adds: the last executions in frames that never closed, and the open steps."""
-    kept: list[Any] = []
+    kept: list[tuple[int, int, int, list[Any]]] = []  # frame, statement, execution, records
     opened: dict[int, Any] = {}  # by frame, the last one counts
     totals: dict[tuple[int, int], Any] = {}  # by frame and statement, likewise
     for record in read_journal(path):
         match record:
-            case ["R", *_]:
-                kept.append(record)
+            case ["R", frame, statement, ring]:
+                kept += [(frame, statement, execution, fresh) for execution, fresh in ring]
             case ["T", frame, statement, *_]:
                 totals[frame, statement] = record
             case ["Q", _, frame, *_]:
                 opened[frame] = record
     first = {place: record[5] for place, record in totals.items()}
-    kept = [r for r in kept if r[3] >= first.get((r[1], r[2]), 0)]  # the others were left out after all
-    everything = [*certain, *(record for r in kept for record in r[4])]
+    kept = [r for r in kept if r[2] >= first.get(r[:2], 0)]  # the others were left out after all
+    everything = [*certain, *(record for r in kept for record in r[3])]
     closed = {record[1] for record in everything if record[0] == "E"}  # what they kept stands elsewhere, then
     there = {record[1] for record in everything if record[0] == "F"} - closed
-    records = [record for r in kept if r[1] in there for record in r[4]]
+    records = [record for r in kept if r[0] in there for record in r[3]]
     ended = {record[1] for record in [*certain, *records] if record[0] == "S"}
     still_open = [record for record in opened.values() if record[1] not in ended and record[2] in there]
     return [*records, *(record[:5] for record in totals.values() if record[1] in there), *still_open]

@@ -19,8 +19,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +59,12 @@ class Request:
     inspect_all: bool = False
     name: str | None = None
     force: bool = False
+    like: Trace | None = None  # of this machine, made a moment ago: it is not measured again
+    together: bool = False  # all processes at once: sooner done, and their times are worth less
+
+
+class StoppedError(TraceToolsError):
+    """`Tracer.stop` was called: nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +105,18 @@ class Tracer:
         if request.passes < 1 or request.limit < 2:
             raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
         self.interrupted = False
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Kill the processes at once and drop what they recorded: `run`, in another thread, raises StoppedError."""
+        self._stopped.set()
 
     def run(self) -> Traced:
         """Trace the lecture; whatever happens to its processes, what they recorded is written."""
         with run_folder(self.request.out) as folder:
             seconds = self._processes(folder)
+            if self._stopped.is_set():
+                raise StoppedError(f"{self.request.lecture.name}: stopped")
             try:
                 traced = merge_folder(folder, self.request.out)
             except UsageError as error:  # a full disk, say
@@ -114,16 +129,32 @@ class Tracer:
         (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
         (folder / "run.json").write_text(json.dumps(asdict(self._notes())), encoding="utf-8")
         device = self._survey(folder)
-        seconds = []
         names = [*(f"pass {n}" for n in range(1, self.request.passes + 1)), METERING]
+        if self.request.together:
+            return self._at_once(names, folder, device)
+        seconds = []
         for name in names:
-            started = time.monotonic()
-            returned = self._child(name, folder, device)
-            seconds.append((name, time.monotonic() - started))
-            (folder / f"{_slug(name)}.status").write_text(str(returned), encoding="utf-8")
-            if returned != 0 or self.interrupted:
+            returned, taken = self._timed(name, folder, device)
+            seconds.append((name, taken))
+            if returned != 0 or self.interrupted or self._stopped.is_set():
                 break
         return seconds
+
+    def _at_once(self, names: Sequence[str], folder: Path, device: str) -> list[tuple[str, float]]:
+        with ThreadPoolExecutor(len(names)) as pool:
+            running = [(name, pool.submit(self._timed, name, folder, device)) for name in names]
+            try:
+                return [(name, ended.result()[1]) for name, ended in running]
+            except BaseException:  # Ctrl-C: the pool waits for its threads, and they for their processes
+                self.stop()
+                raise
+
+    def _timed(self, name: str, folder: Path, device: str) -> tuple[int, float]:
+        """Run one process; return its status and how long it took (s)."""
+        started = time.monotonic()
+        returned = self._child(name, folder, device)
+        (folder / f"{_slug(name)}.status").write_text(str(returned), encoding="utf-8")
+        return returned, time.monotonic() - started
 
     def _survey(self, folder: Path) -> str:
         """Measure the machine in processes of their own, which leave no warm caches to the passes.
@@ -131,24 +162,44 @@ class Tracer:
         A CPU's roof is measured once for each pass, which then computes with its own: what the lecture derives
         from it varies between passes, as everything measured does, and no diff takes it for a fact.
         """
-        machine = self._surveyed(folder, 1)
+        machine = self._known(folder, self.request.like) if self.request.like else self._surveyed(folder, 1)
         slug = machines.slug(self.request.name) if self.request.name else machine.slug
         if not self.request.force:
             _refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
-        again = range(2, self.request.passes + 1) if machine.device == "cpu" else ()
+        known = self.request.like is not None or machines.STORED in os.environ  # measured earlier
+        again = range(2, self.request.passes + 1) if machine.device == "cpu" and not known else ()
         best = machines.with_best_peaks([machine, *(self._surveyed(folder, n) for n in again)])
         (folder / "machine.json").write_text(machines.to_json(best), encoding="utf-8")
         return best.device
+
+    def _known(self, folder: Path, like: Trace) -> Machine:
+        (folder / "versions.json").write_text(json.dumps(like.versions), encoding="utf-8")
+        return like.machine
 
     def _surveyed(self, folder: Path, number: int) -> Machine:
         self.progress(SURVEY, "this machine")
         stored = folder / f"machine-pass-{number}.json"
         command = [sys.executable, "-m", "trace_tools.tracing.survey", str(stored), self.request.device or ""]
-        finished = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
-        if finished.returncode != 0:
-            lines = finished.stderr.strip().splitlines() or ["no output"]
+        with subprocess.Popen(
+            command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                said = self._said(process)
+            finally:
+                process.kill()
+        if self._stopped.is_set():
+            raise StoppedError(f"{self.request.lecture.name}: stopped")
+        if process.returncode != 0:
+            lines = said.strip().splitlines() or ["no output"]
             raise UsageError(lines[-1].removeprefix("error: "))
         return machines.from_json(stored.read_text(encoding="utf-8"))
+
+    def _said(self, process: subprocess.Popen[str]) -> str:
+        """Wait for a process, unless the run is stopped; return what it wrote to its standard error."""
+        while not self._stopped.is_set():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=0.05)[1]
+        return ""
 
     def _child(self, name: str, folder: Path, device: str) -> int:
         """Run one process to its end; return its status, negative for a signal."""
@@ -175,7 +226,9 @@ class Tracer:
                 self._listen(progress)
                 if process.poll() is not None:
                     return process.returncode
-                if deadline is not None and time.monotonic() > deadline:
+                if self._stopped.is_set():
+                    _kill_all(process)
+                elif deadline is not None and time.monotonic() > deadline:
                     process.kill()
             except KeyboardInterrupt:
                 self.interrupted = True
@@ -222,6 +275,12 @@ class Tracer:
             inspect_all=request.inspect_all,
             name=request.name,
         )
+
+
+def _kill_all(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads its session, and those that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def check_lecture(path: Path) -> ParsedSource:
@@ -280,8 +339,8 @@ def run_folder(out: Path) -> Iterator[Path]:
     with _locked(folder):
         try:
             yield folder
-        except TraceToolsError:
-            if not list(folder.glob("*.journal")):
+        except TraceToolsError as error:
+            if isinstance(error, StoppedError) or not list(folder.glob("*.journal")):
                 shutil.rmtree(folder)
             raise
 
