@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
 
@@ -11,13 +12,15 @@ from rich.console import Console
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, LECTURE, SLOW_LINE, at, differ, made, slower, tensor, with_steps
 from tests.traces import example_trace
+from trace_tools.comparing.along import Observed, along
 from trace_tools.comparing.between import Choices
 from trace_tools.comparing.difference import Aspect, Difference, Side
-from trace_tools.comparing.entries import ORDER, entries, headline
+from trace_tools.comparing.entries import ORDER, entries, headline, times_text
 from trace_tools.comparing.terminal import print_report
+from trace_tools.comparing.times import LOADED, SMALL
 from trace_tools.comparing.tolerance import Tolerances
 from trace_tools.errors import UsageError
-from trace_tools.schema import Claim, Machine, Meters, Peak, Process, Raised, Step, Value
+from trace_tools.schema import Claim, Meters, Process, Raised, Step, Trace, Value
 
 
 def leading(difference: Difference) -> tuple[Aspect, str, int]:
@@ -124,6 +127,135 @@ def test_renamed_variables_keep_their_values() -> None:
     assert counts["values", "same"] == 2 and ("values", "only in A") not in counts
 
 
+def test_all_executions_of_a_statement_are_one_question() -> None:
+    difference = differ(made(0), with_steps(made(1), slower(1.5)))
+    slow = [row.time for row in difference.rows if row.time and row.time.matters]
+    assert len(slow) == 20 and {time.executions for time in slow} == {20} and len({time.p for time in slow}) == 1
+    assert len({time.ratio for time in slow}) == 20  # each has its own, and together they have one
+    assert difference.times.different == 20 and difference.times.statements < 20 < difference.times.judged
+    assert sum(o.level == 2 for row in difference.rows for o in observations_of(difference, row.number)) == 1
+
+
+def observations_of(difference: Difference, number: int) -> Sequence[Observed]:
+    """Return what the page shows of a row."""
+    places = (p for s in along(difference).sections for q in s.passages for p in q.places)
+    return [o for place in places for e in place.executions if e.row.number == number for o in e.observed]
+
+
+def test_a_call_follows_from_the_statements_in_it_together() -> None:
+    def outer(step: Step) -> Step:
+        return replace(step, host_ns=[ns + 200_000 for ns in step.host_ns or []]) if step.line == 2 else step
+
+    def both(trace: Trace, factor: float) -> Trace:
+        long = with_steps(trace, lambda s: slower(10 * factor, s.line)(s) if s.line in (5, 6) else s)
+        return with_steps(long, lambda s: slower(factor, 2)(outer(s)))
+
+    found = entries(differ(both(made(0), 1.0), both(made(1), 1.5)), "time")
+    assert [e.line for e in found] == [5, 6] or [e.line for e in found] == [6, 5]
+    assert sum(e.follows for e in found) == 1
+
+
+def test_a_statement_that_nobody_would_notice_is_not_judged() -> None:
+    def unlike(step: Step) -> Step:
+        factor = {3: 2000, 14: 0.2, 15: 0.2, 16: 0.2}.get(step.line, 1.0)
+        return slower(factor, step.line)(step)
+
+    a, b = with_steps(made(0), unlike), with_steps(with_steps(made(1), unlike), slower(3.0, 16))
+    base = differ(a, b)
+    assert [row.time.verdict for row in base.rows if row.step.line == 16 and row.time] == ["slower"] * 20
+    long = with_steps(a, slower(100.0, 3)), with_steps(b, slower(100.0, 3))
+    assert {row.time.why for row in differ(*long).rows if row.step.line == 16 and row.time} == {SMALL}
+    assert differ(*long).times.not_judged[0][0] == SMALL
+
+
+@pytest.mark.parametrize(
+    ("notes", "threads", "called"),
+    [(None, 2, False), (None, 1, True), (["load average 2.4 on 2 cores: much"], 2, False)],
+)
+def test_what_all_have_in_common_is_put_down_to_the_machine(
+    notes: list[str] | None, threads: int, called: bool
+) -> None:
+    factor = 1.6 if notes else 1.09
+    a, b = traced(MANY, machine=CPU), traced(MANY, machine=replace(CPU, threads=threads))
+    a, b = noisy(a, 0), with_steps(noisy(b, 1), lambda s: slower(factor if s.line != 9 else 1.3 * factor, s.line)(s))
+    b = replace(b, run=replace(b.run, processes=[Process("pass 1", "complete", notes=notes)]))
+    difference = differ(a, b)
+    found = {e.line for e in entries(difference, "time")}
+    assert (9 in found) and (difference.times.drift == 1 if called else found == {9})
+    if not called:
+        assert difference.times.drift == pytest.approx(factor, rel=0.01)
+        assert "taken for the machine's" in shown(difference).replace("\n", " ")
+
+
+def test_times_of_a_machine_that_others_were_using_are_not_judged() -> None:
+    busy = [Process("pass 2", "complete", notes=["load average 3.9 on 2 cores: more was running than they hold"])]
+    b = with_steps(made(1), slower(1.5))
+    difference = differ(made(0), replace(b, run=replace(b.run, processes=busy)))
+    assert not difference.matters and difference.times.judged == 0
+    assert {why for why, _ in difference.times.not_judged} == {LOADED}
+    quiet = [Process(f"pass {n}", "complete") for n in (1, 3)]
+    for others in ([replace(busy[0], name="metering")], [*busy, *quiet]):  # what ran before, say
+        assert differ(made(0), replace(b, run=replace(b.run, processes=others))).matters
+
+
+INSERTED = LECTURE.replace("    a = i + 1\n", "    a = i + 1\n    sum(range(9))\n")
+
+
+def test_a_call_that_got_slower_names_the_statement_that_is_new_in_it() -> None:
+    def timed(step: Step) -> Step:
+        text = INSERTED.splitlines()[step.line - 1].strip()
+        return slower({"sum(range(9))": 6.0, "total += work(i)": 7.0}.get(text, 1.0), step.line)(step)
+
+    a = noisy(traced(LECTURE, machine=CPU), 0)
+    a = with_steps(a, lambda s: slower(1.01 if s.line == 11 else 1.0, s.line)(s))
+    difference = differ(a, with_steps(noisy(traced(INSERTED, machine=CPU), 1), timed))
+    (entry,) = entries(difference, "time")
+    assert (entry.code, entry.verdict, entry.a) == ("sum(range(9))", "only in B", None)
+    assert entry.executions == 20 and entry.follows >= 20 and entry.matters
+    (step,) = entries(difference, "steps")
+    assert step.code == "sum(range(9))" and step.b and step.b.endswith("µs")
+
+
+def test_bytes_begin_at_the_statement_that_is_new() -> None:
+    def holding(step: Step) -> Step:
+        held = 4096 * (step.line == 14 or step.line > 14)
+        return replace(step, meters=Meters(0, 0, 0, 1024 + held, 1024 + held))
+
+    a = with_steps(traced("x = 1\n" * 12 + "y = 2\nz = 3\n"), lambda s: replace(s, meters=Meters(0, 0, 0, 1024, 1024)))
+    b = with_steps(traced("x = 1\n" * 12 + "y = 2\nnew = 5\nz = 3\n"), holding)
+    found = entries(differ(a, b), "memory")
+    assert [(e.name, e.code) for e in found] == [("live tensor bytes", "new = 5")] and found[0].follows == 2
+
+
+def test_a_calls_peak_is_that_of_the_statement_that_is_new_in_it() -> None:
+    def peaking(step: Step) -> Step:
+        line = INSERTED.splitlines()[step.line - 1].strip()
+        peak = 9_000 if line in ("sum(range(9))", "second()", "total += work(i)") else 2_000
+        return replace(step, meters=Meters(0, 0, 0, 1_000, peak))
+
+    a = with_steps(traced(LECTURE), lambda s: replace(s, meters=Meters(0, 0, 0, 1_000, 2_000)))
+    found = entries(differ(a, with_steps(traced(INSERTED), peaking)), "memory")
+    assert {(e.name, e.code) for e in found} == {("peak tensor bytes", "sum(range(9))")}
+
+
+MANY = "".join(f"x{n} = {n}\n" for n in range(60))
+
+
+def noisy(trace: Trace, seed: int) -> Trace:
+    """Return the trace with durations of about 10 µs that scatter by 0.2%."""
+    random_ns = random.Random(seed)
+    return with_steps(
+        trace, lambda s: replace(s, host_ns=[round(10_000 * random_ns.lognormvariate(0, 0.002)) for _ in range(5)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(1.214, "1.21× slower"), (0.5, "2× faster"), (1 / 3154, "3,150× faster"), (1.004, "as long")]
+)
+def test_ratios_of_times_in_words(ratio: float, text: str) -> None:
+    assert times_text(ratio) == text
+
+
 # --- what is never called changed -----------------------------------------------------------------
 
 
@@ -177,6 +309,29 @@ def test_aliasing_is_compared_without_the_labels() -> None:
     assert [(f.name, f.detail) for f in found] == [("z", "it shares memory in A that it does not share in B")]
 
 
+def test_a_copy_in_place_of_a_view_is_told_once() -> None:
+    def shared(*labels: str) -> Callable[[Step], Step]:
+        return at(6, values=[(f"v{n}", tensor(storage=label)) for n, label in enumerate(labels)])
+
+    a, b = with_steps(made(0), shared("s1", "s1", "s1", "s1")), with_steps(made(0), shared("t1", "t2", "t2", "t1"))
+    assert [f.name for _, f in differ(a, b).findings("values")] == ["v1"]
+    assert [f.name for _, f in differ(b, a).findings("values")] == ["v1"]
+
+
+def test_an_edited_claim_is_compared_with_what_it_was() -> None:
+    a, b = traced("y = 2\nassert y == 2\nz = 1\n"), traced("y = 2\nassert y != 3\nz = 1\n")
+    a = with_steps(a, at(2, claim=Claim("y == 2", True)))
+    found = [f for _, f in differ(a, with_steps(b, at(2, claim=Claim("y != 3", False)))).findings("claims")]
+    assert [(f.verdict, f.name) for f in found] == [("claim flipped", "y != 3")]
+
+
+def test_two_traces_of_one_section_are_compared_like_any_others() -> None:
+    a, b = traced("x = 1\ny = 2\nz = 3\n"), traced("x = 1\nz = 3\n")
+    only = [replace(t, run=replace(t.run, only="first", complete=False)) for t in (a, b)]
+    assert differ(*only).matters
+    assert not differ(a, only[1]).matters
+
+
 def test_the_allocators_rounding_is_not_a_change() -> None:
     meters = Meters(0, 0, 0, 1000, 1000)
     a = with_steps(made(0), at(6, allocated_bytes=1024, meters=meters))
@@ -185,18 +340,21 @@ def test_the_allocators_rounding_is_not_a_change() -> None:
     assert differ(a, with_steps(a, at(6, allocated_bytes=1024 + 2**24, meters=meters))).matters
 
 
-def test_numbers_that_follow_a_measured_peak_are_noise() -> None:
-    def measuring(rate: float) -> Machine:
-        return replace(CPU, peaks=[Peak("float32", rate, "measured: a matmul", measured=True)])
+PEAKED = "peak_flops = float\nrate = peak_flops(2e11)\nside = round(rate / 1e9)\nother = side + 1\n"
 
-    a = replace(
-        with_steps(made(0), at(6, values=[("days", Value("float", 6.0e20 / 2.09e11))])), machine=measuring(2.09e11)
-    )
-    b = replace(
-        with_steps(made(0), at(6, values=[("days", Value("float", 6.0e20 / 1.99e11))])), machine=measuring(1.99e11)
-    )
-    assert [f.verdict for _, f in differ(a, b).findings("values")] == ["varies"]
-    assert differ(a, replace(b, machine=a.machine)).matters
+
+def test_what_is_computed_from_a_measured_peak_is_noise_unless_the_code_changed() -> None:
+    def valued(source: str, side: int) -> Trace:
+        values = {3: [("side", Value("int", side))], 4: [("other", Value("int", side + 1))]}
+        return with_steps(traced(source), lambda s: replace(s, values=values.get(s.line)))
+
+    a = valued(PEAKED, 209)
+    noise = differ(a, valued(PEAKED, 199))
+    assert not noise.matters and [f.verdict for _, f in noise.findings("values")] == ["varies"] * 2
+    edited = differ(a, valued(PEAKED.replace("1e9", "2e9"), 104))
+    assert [f.verdict for _, f in edited.findings("values")] == ["changed"] * 2
+    plain = PEAKED.replace("peak_flops", "a_number")
+    assert differ(valued(plain, 209), valued(plain, 199)).matters
 
 
 # --- choices --------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from trace_tools.comparing.compare_html import comparison_page
 from trace_tools.comparing.compare_markdown import comparison_markdown
 from trace_tools.comparing.compare_terminal import print_comparison
 from trace_tools.comparing.compare_text import csv_text, factor
+from trace_tools.comparing.pairs import Beside
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
 from trace_tools.schema import Machine, Meters, Peak, Trace, Value
@@ -184,7 +185,7 @@ def test_csv_holds_no_formula() -> None:
 
 def test_markdown_tables_have_as_many_cells_as_columns() -> None:
     found = side_by_side(machine_trace("a|`x`", [20_000]), machine_trace("b", [10_000]), machine_trace("c", [30_000]))
-    text, files = comparison_markdown(found, "compare.csv")
+    text, files = comparison_markdown(found, Beside("compare.csv"))
     rows = [line for line in text.splitlines() if line.startswith("|")]
     widths = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
     assert set(widths) == {5, 8}  # three machines and what they are; the machines' own table
@@ -233,11 +234,23 @@ def test_the_command_writes_pages_and_csv_beside_each_other(tmp_path: Path) -> N
     out = tmp_path / "site" / "compare"
     done = CliRunner().invoke(command, [*map(str, paths), "-o", str(out), "--base", "b"])
     assert done.exit_code == 0, done.output
-    assert {path.name for path in out.iterdir()} == {"index.html", "index.md", "compare.csv", "figures"}
+    pair = {"b-to-a.html", "b-to-a.md"}
+    assert {path.name for path in out.iterdir()} == {
+        "index.html",
+        "index.md",
+        "compare.csv",
+        "figures",
+        ".pages",
+    } | pair
+    assert all(f'href="{name}"' in (out / "index.html").read_text() for name in pair if name.endswith("html"))
+    assert 'href="index.html"' in (out / "b-to-a.html").read_text() and "](b-to-a.md)" in (out / "index.md").read_text()
+    (out / "own-to-me.md").write_text("not made here")
     assert "b (base)" in (out / "index.html").read_text()
     before = (out / "index.html").read_bytes()
     CliRunner().invoke(command, [*map(str, paths), "-o", str(out), "--base", "b"])
     assert (out / "index.html").read_bytes() == before
+    CliRunner().invoke(command, [*map(str, paths), "-o", str(out)])  # the base is the other one now
+    assert {path.name for path in out.glob("*-to-*")} == {"a-to-b.html", "a-to-b.md", "own-to-me.md"}
     shown = CliRunner().invoke(command, [*map(str, paths), "--format", "csv"])
     assert next(csv.reader(io.StringIO(shown.output)))[0] == "quantity"
 

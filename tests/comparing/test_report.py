@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from tests.comparing.planted import differ, made
 from tests.comparing.report_cases import LECTURE, between, deep, hostile, planted, recorded
 from tests.pretend_gpu import pretend_gpu
 from tests.rendering.recording import Recording
@@ -199,3 +200,10 @@ def test_a_difference_of_nothing_is_a_page_that_says_so() -> None:
     same: Difference = between(recorded(), recorded())
     page = difference_html(same)
     assert "Nothing: no setting, claim, value, time, memory figure or step differs in a way that matters." in page
+
+
+def test_a_report_says_when_a_slowdown_could_have_gone_unseen() -> None:
+    noisy, calm = (differ(made(0, noise=noise), made(1, noise=noise)) for noise in (0.3, 0.01))
+    for report in (difference_markdown, difference_html):
+        assert re.search(r"time: 20% more or less can go unseen with 3 passes; about \d+ would find it", report(noisy))
+        assert "can go unseen" not in report(calm)

@@ -58,12 +58,14 @@ def test_the_prior_is_found_again() -> None:
     assert prior.variance == pytest.approx(0.01, rel=0.05) and prior.degrees_of_freedom == pytest.approx(8, rel=0.15)
 
 
-def simulated(noise: float, processes: int, slow: float, seed: int) -> tuple[float, float]:
-    """Return the share called of 20 slowed steps, and of 980 others."""
+def simulated(
+    noise: float, processes: int, slow: float, seed: int, *, drift: float = 1.0, most: float = 1.0
+) -> tuple[float, float]:
+    """Return the share called of 20 slowed steps, and of 980 others; all of B took `drift` times as long."""
     rng = np.random.default_rng(seed)
-    effects = [math.log(slow) if step < 20 else 0.0 for step in range(1000)]
+    effects = [math.log(drift * (slow if step < 20 else 1.0)) for step in range(1000)]
     samples = [(list(rng.normal(9, noise, processes)), list(rng.normal(9 + e, noise, processes))) for e in effects]
-    called = moderated(samples).called
+    called = moderated(samples, math.log(most)).called
     return float(called[:20].mean()), float(called[20:].mean())
 
 
@@ -76,14 +78,38 @@ def test_noise_alone_is_hardly_ever_called() -> None:
     assert all(simulated(noise, 3, 1.0, 7)[1] < 0.005 for noise in (0.01, 0.05, 0.16))
 
 
+def test_what_most_steps_share_is_the_machines_up_to_a_limit() -> None:
+    for drift, most in ((1.08, 1.1), (1.4, math.inf), (0.7, math.inf)):
+        found, false = simulated(0.01, 5, 1.3, 3, drift=drift, most=most)
+        assert found == (1.0 if drift >= 1 else 0.0) and false == 0.0  # 0.7 × 1.3 is below 1: nothing got slower
+    assert simulated(0.01, 5, 1.0, 3, drift=1.4, most=1.1)[1] > 0.99  # more than a machine does by itself
+    assert simulated(0.01, 5, 1.0, 3, drift=1.15)[1] > 0.9  # where the runs were set up differently
+
+
+def test_few_steps_say_nothing_about_the_machine() -> None:
+    rng = np.random.default_rng(4)
+    steps = [(list(rng.normal(9, 0.01, 5)), list(rng.normal(9.3, 0.01, 5))) for _ in range(10)]
+    judged = moderated(steps, math.inf)
+    assert judged.drift == 0 and judged.called.all()
+
+
 def test_what_is_said_to_be_detectable_is_detected() -> None:
     rng = np.random.default_rng(1)
     base = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(1000)]
     ratio = float(np.median(moderated(base).detectable()))
     found = [simulated(0.1, 3, ratio, seed)[0] for seed in range(5)]
     assert 0.65 < np.mean(found) < 0.95  # 80% is meant
-    needed = processes_needed(1.2, moderated(base).prior, 0.05 / 1000)
+    needed = processes_needed(1.2, moderated(base).typical, 0.05 / 1000)
     assert needed and np.mean([simulated(0.1, needed, 1.2, seed)[0] for seed in range(5)]) > 0.7
+
+
+def test_what_is_detectable_and_how_many_passes_it_takes_agree() -> None:
+    rng = np.random.default_rng(5)
+    for noise in (0.02, 0.06, 0.2):
+        spread = noise * np.sqrt(3 / rng.chisquare(3, 300))
+        judged = moderated([(list(rng.normal(9, s, 4)), list(rng.normal(9, s, 4))) for s in spread])
+        needed = processes_needed(1.2, judged.typical, judged.threshold)
+        assert (needed is not None and needed <= 4) == (float(np.median(judged.detectable())) <= 1.2)
 
 
 def test_a_step_without_any_spread_is_no_certainty_by_itself() -> None:

@@ -3,8 +3,9 @@
     along(difference).sections[2].passages[0].places[4].executions[0].observed
     # (Observed("y.stride()", "(4, 1)", "(1, 4)", verdict="changed", aspect="values", level=2), …)
 
-A level says how much something asks for attention: 2 it matters, 1 it differs, 0 it is the same. Every row
-with level 2 is shown. Where the rest would make the page too large, the same goes first; `left_out` counts it.
+A level says how much something asks for attention: 2 it matters, 1 it differs, 0 it is the same. Of a
+statement that got slower the execution that lost most asks, and of the calls around it none: they follow. Every
+row with level 2 is shown. Where the rest would make the page too large, the same goes first; `left_out` counts it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_tools.comparing.difference import Aspect, Difference, Finding, FramePair, Row, TimeFinding, Verdict
+from trace_tools.comparing.entries import entries
 from trace_tools.comparing.report_text import time_text
 from trace_tools.rendering import formats
 from trace_tools.rendering.observe import timing_of
@@ -99,7 +101,8 @@ class Along:
 
 def along(difference: Difference, most: int = MOST_ROWS) -> Along:
     """Lay a difference out along the lecture, in at most about `most` rows, but all that matter."""
-    observed = {row.number: tuple(observations(difference, row)) for row in difference.rows}
+    first = {entry.row for entry in entries(difference, "time")}
+    observed = {row.number: tuple(observations(difference, row, leads=row.number in first)) for row in difference.rows}
     levels = {row.number: max([_least(row), *(o.level for o in observed[row.number])]) for row in difference.rows}
     worth = [n for n in observed if observed[n] or levels[n]]
     least = next((level for level in (0, 1) if sum(levels[n] >= level for n in worth) <= most), 2)
@@ -113,19 +116,22 @@ def along(difference: Difference, most: int = MOST_ROWS) -> Along:
 
 
 def _least(row: Row) -> int:
-    return 2 if row.matters else 0
+    return 2 if any(finding.matters for finding in row.findings) else 0
 
 
 # --- one execution --------------------------------------------------------------------------------
 
 
-def observations(difference: Difference, row: Row) -> Iterator[Observed]:
-    """Yield what both sides observed at a row: values, the claim, time, and whatever else was found."""
+def observations(difference: Difference, row: Row, *, leads: bool = True) -> Iterator[Observed]:
+    """Yield what both sides observed at a row: values, the claim, time, and whatever else was found.
+
+    `leads` says that of all executions of its statement this one's time differs most.
+    """
     waiting = list(row.findings)
     yield from _values(row, waiting)
     yield from _claim(row, waiting)
     if row.time is not None:
-        yield from _time(difference, row, row.time)
+        yield from _time(difference, row, row.time, leads=leads)
     for finding in waiting:
         if finding.verdict != "same":
             yield _of(finding)
@@ -190,12 +196,13 @@ def _claim(row: Row, waiting: list[Finding]) -> Iterator[Observed]:
     yield Observed("claim", texts[0], None if alike else texts[1], "same", "claims")
 
 
-def _time(difference: Difference, row: Row, time: TimeFinding) -> Iterator[Observed]:
+def _time(difference: Difference, row: Row, time: TimeFinding, *, leads: bool) -> Iterator[Observed]:
     """Yield the time where it is worth a line: called different, or long, or long for something annotated."""
     least = WORTH_SAYING_ANNOTATED_NS if row.step.annotated else WORTH_SAYING_NS
     if not time.matters and max(time.a_ns, time.b_ns) < least:
         return
-    level = 2 if time.matters else 1 if time.verdict == "ratio" and row.step.annotated else 0
+    differs = time.matters or (time.verdict == "ratio" and row.step.annotated)
+    level = 2 if time.matters and leads else 1 if differs else 0
     name = "time" if time.clock == "host" else f"{time.clock} time"
     a, b = _spread(row.a, difference.a.trace.machine), _spread(row.b, difference.b.trace.machine)
     yield Observed(name, a, b, time.verdict, "time", level, time_text(time))

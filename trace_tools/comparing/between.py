@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
+from statistics import median
 
 from trace_tools.comparing.align import Aligned, Place, align
 from trace_tools.comparing.causes import with_causes
@@ -21,17 +23,19 @@ from trace_tools.comparing.difference import (
     FramePair,
     Row,
     Side,
+    TimeFinding,
     TimeStatistics,
     Verdict,
 )
-from trace_tools.comparing.measured_peaks import MeasuredPeaks
+from trace_tools.comparing.lineage import Function, Lineage
 from trace_tools.comparing.settings import is_same_machine, notes_of, settings_of
 from trace_tools.comparing.times import Times, judge_times
 from trace_tools.comparing.tolerance import Tolerances
 from trace_tools.comparing.values import Context
 from trace_tools.comparing.verdict import RowJudge, absence
 from trace_tools.errors import UsageError
-from trace_tools.schema import Step, Trace
+from trace_tools.rendering.observe import timing_of
+from trace_tools.schema import Step
 
 UNRELATED = 0.1  # share of the shorter trace's steps that have a counterpart, below which it is another lecture
 
@@ -62,11 +66,11 @@ def difference_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Differen
     aligned = align(a.trace, b.trace)
     _check_related(a, b, aligned, force=choices.force)
     same_machine = is_same_machine(a.trace.machine, b.trace.machine)
-    context = _context(a.trace, b.trace, choices, same_machine=same_machine)
-    times = Times({}, TimeStatistics(0, 0, (), 0, 0))
+    context = Context(choices.tolerances, (a.trace.machine.device, b.trace.machine.device))
+    times = Times({}, TimeStatistics(0, 0, 0, (), 0, 0))
     if "time" in choices.aspects:
-        times = judge_times(aligned.places, a.trace, b.trace, same_machine=same_machine)
-    rows = _Rows(a.trace, b.trace, aligned, context, choices)
+        times = judge_times(aligned, a.trace, b.trace, same_machine=same_machine)
+    rows = _Rows((a, b), aligned, context, choices)
     judged = with_causes(list(rows.judged(times)), aligned.frames)
     left_out = [aspect for aspect in ASPECTS if aspect not in choices.aspects]
     return Difference(
@@ -99,11 +103,6 @@ def _check_related(a: Side, b: Side, aligned: Aligned, *, force: bool) -> None:
         )
 
 
-def _context(a: Trace, b: Trace, choices: Choices, *, same_machine: bool) -> Context:
-    peaks = MeasuredPeaks.of(a.machine, b.machine) if same_machine else MeasuredPeaks()
-    return Context(choices.tolerances, (a.machine.device, b.machine.device), peaks)
-
-
 def _notes(a: Side, b: Side, aligned: Aligned, *, same_machine: bool) -> Iterator[str]:
     if not same_machine:
         yield "two machines: times are compared as ratios and as shares of each machine's own roof, not judged"
@@ -116,10 +115,11 @@ def _notes(a: Side, b: Side, aligned: Aligned, *, same_machine: bool) -> Iterato
 class _Rows:
     """Turns places into judged rows, counting every verdict."""
 
-    def __init__(self, a: Trace, b: Trace, aligned: Aligned, context: Context, choices: Choices) -> None:
-        self.a, self.b, self.aligned, self.choices = a, b, aligned, choices
+    def __init__(self, sides: tuple[Side, Side], aligned: Aligned, context: Context, choices: Choices) -> None:
+        self.sides, self.aligned, self.choices = sides, aligned, choices
+        a, b = (side.trace for side in sides)
         exact = a.machine.device == b.machine.device and dict(a.versions).get("torch") == dict(b.versions).get("torch")
-        self.judge = RowJudge(context, same_counters=exact)
+        self.judge = RowJudge(context, exact, lambda function, source: self.lineage.is_measured(function, source))
         self.counts: Counter[tuple[Aspect, Verdict]] = Counter()
         self.called: dict[int, list[FramePair]] = {}
         for pair in aligned.frames:
@@ -130,46 +130,64 @@ class _Rows:
         places = aligned.places
         self.last_execution = {(places[n].frame, _step(places[n]).statement): n for n in matched}
 
+    @cached_property
+    def lineage(self) -> Lineage:
+        """What B's values follow from; made when a value is found changed: it takes longer than all the rest."""
+        matching = self.aligned.matching
+        return Lineage(self.sides[1].trace.sources, matching.new if matching else ())
+
     def judged(self, times: Times) -> Iterator[Row]:
         """Yield each place as a row with its findings."""
         for number, place in enumerate(self.aligned.places):
-            function = self._function(place)
+            function = _function(self.aligned.frames[place.frame])[1]
             findings = []
             for finding in self._findings(number, place):
                 if self.choices.wants(finding, function):
                     self.counts[finding.aspect, finding.verdict] += 1
                     if finding.verdict != "same":
                         findings.append(finding)
-            time = times.findings.get(number)
+            time = times.findings.get(number) or self._alone(number, place)
             if time is not None and any(fnmatchcase(function, pattern) for pattern in self.choices.ignored):
                 time = replace(time, verdict="not judged", why="ignored")
             if time is not None:
                 self.counts["time", time.verdict] += 1
             yield Row(number, place.frame, place.a, place.b, place.edited, tuple(findings), time)
 
-    def _function(self, place: Place) -> str:
-        pair = self.aligned.frames[place.frame]
-        frame = pair.b or pair.a
-        return frame.function if frame else ""
-
     def _findings(self, number: int, place: Place) -> Iterator[Finding]:
         if place.a is None or place.b is None:
             side = "A" if place.b is None else "B"
-            yield absence(side, _step(place), self._why_absent(number, place))
+            alone = self._alone(number, place)
+            yield absence(side, _step(place), self._why_absent(number, place), alone)
             return
-        yield from self.judge.findings(place, self._renamed(self.aligned.frames[place.frame]))
+        pair = self.aligned.frames[place.frame]
+        yield from self.judge.findings(place, _function(pair), self._renamed(pair))
         if self.last_execution.get((place.frame, place.b.statement)) == number:
             yield from self._executions(place)
         yield from self._arguments(number)
 
     def _why_absent(self, number: int, place: Place) -> str | None:
         """Say why a step that one side lacks says nothing about the lecture."""
-        other, letter = (self.b, "B") if place.b is None else (self.a, "A")
+        other, letter = (self.sides[1], "B") if place.b is None else (self.sides[0], "A")
         if place.beyond_limit:
             return f"{letter} only counted this execution: it is beyond the limit"
-        if not other.run.complete and number > self.last_matched:
+        if not other.is_complete and number > self.last_matched:
             return f"{letter} is partial: it ended before"
-        return f"{letter} ran only {other.run.only}" if other.run.only else None
+        a_only, b_only = (side.trace.run.only for side in self.sides)
+        only = other.trace.run.only
+        return f"{letter} ran only {only}" if only and a_only != b_only else None
+
+    def _alone(self, number: int, place: Place) -> TimeFinding | None:
+        """Say how long a step took that one side does not have: it may be why a call around it got slower."""
+        if (place.a is not None and place.b is not None) or "time" not in self.choices.aspects:
+            return None
+        side = self.sides[0] if place.b is None else self.sides[1]
+        timing = timing_of(_step(place), side.trace.machine)
+        if timing is None or timing.clock == "launch" or self._why_absent(number, place) is not None:
+            return None
+        took = median(timing.samples_ns)
+        if place.b is None:
+            return TimeFinding("only in A", timing.clock, took, 0.0)
+        return TimeFinding("only in B", timing.clock, 0.0, took)
 
     def _renamed(self, pair: FramePair) -> Mapping[str, str]:
         matching = self.aligned.matching
@@ -183,8 +201,7 @@ class _Rows:
             return
         in_a = self.aligned.executions[0].get((pair.a.frame, place.a.statement), 0)
         in_b = self.aligned.executions[1].get((pair.b.frame, place.b.statement), 0)
-        cut_short = not (self.a.run.complete and self.b.run.complete) and in_a != in_b
-        if in_a != in_b and not cut_short:
+        if in_a != in_b and all(side.is_complete for side in self.sides):
             yield Finding("steps", "changed", "executions", str(in_a), str(in_b), None, True, abs(in_b - in_a))
 
     def _arguments(self, number: int) -> Iterator[Finding]:
@@ -192,8 +209,14 @@ class _Rows:
         for pair in self.called.get(number, ()):
             if pair.a is None or pair.b is None or not (pair.a.arguments or pair.b.arguments):
                 continue
-            for finding in self.judge.named(pair.a.arguments or [], pair.b.arguments or [], self._renamed(pair)):
+            arguments = pair.a.arguments or [], pair.b.arguments or []
+            for finding in self.judge.named(*arguments, _function(pair), self._renamed(pair)):
                 yield replace(finding, name=f"{pair.b.function}({finding.name})")
+
+
+def _function(pair: FramePair) -> Function:
+    frame = pair.b or pair.a
+    return (frame.source, frame.function) if frame else (0, "")
 
 
 def _step(place: Place) -> Step:

@@ -7,11 +7,11 @@ each statement of its body. Of each such chain one row is the cause: where it be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trace_tools.comparing.difference import Finding, FramePair, Row
 
-SHARE = 0.5  # of a call's change that one statement inside it must make up to be its cause
+SHARE = 0.5  # of a call's change that what was called different inside it must make up to be its cause
 
 
 def with_causes(rows: Sequence[Row], frames: Sequence[FramePair]) -> list[Row]:
@@ -87,25 +87,78 @@ def _memory(rows: list[Row], ended: Sequence[int]) -> None:
     """Bytes that were there already follow from the row after which they first were."""
     alive, since = 0.0, 0  # how much more B held, and the row where that began
     peaks: dict[float, int] = {}  # change → the latest row with that peak
+    alone = _Alone()
     for number in ended:
         row = rows[number]
         changes = {f.name: _signed(row, f.name) for f in filter(_is("memory", "changed"), row.findings)}
-        peak = changes.get("peak tensor bytes")
+        live, peak = changes.get("live tensor bytes"), changes.get("peak tensor bytes")
+        began = alone.row_of(live - alive) if live is not None and live != alive else None
+        if began is not None and live is not None:
+            _moved(rows, number, began, "live tensor bytes")
+            alive, since = live, began
         if peak is not None:
             inside = peaks.get(peak, -1)
             if alive and peak == alive:
                 _explain(rows, number, since, lambda f: f.name == "peak tensor bytes")
             elif inside > number:
                 _explain(rows, number, inside, lambda f: f.name == "peak tensor bytes")
+            elif (above := alone.reached(row)) is not None:
+                _moved(rows, number, above, "peak tensor bytes")
+                peaks[peak] = above
             else:
                 peaks[peak] = number
-        live = changes.get("live tensor bytes")
         if live is not None and live == alive:
             _explain(rows, number, since, lambda f: f.name in ("live tensor bytes", "allocated bytes"))
         elif live is not None:
             alive, since = live, number
         elif _holds_memory(row):
             alive = 0.0
+        alone.pass_by(row)
+
+
+@dataclass(slots=True)
+class _Alone:
+    """What the steps that one side does not have did to the bytes alive, since the last step that both have."""
+
+    live: list[int | None] = field(default_factory=lambda: [None, None])  # after the last step of A, and of B
+    most: float = 0.0
+    row: int | None = None  # that did the most
+    peaks: dict[int, int] = field(default_factory=dict)  # bytes → the latest row of one side that reached them
+
+    def pass_by(self, row: Row) -> None:
+        """Take in a row that has ended."""
+        if row.a is not None and row.b is not None and _holds_memory(row):
+            self.most, self.row = 0.0, None
+        for side, step in enumerate((row.a, row.b)):
+            meters = step.meters if step is not None else None
+            now = meters.live_bytes if meters is not None else None
+            before = self.live[side]
+            if meters is not None and meters.peak_bytes and (row.a is None or row.b is None):
+                self.peaks[meters.peak_bytes] = row.number
+            if now is None:
+                continue
+            if before is not None and (row.a is None or row.b is None):
+                change = float(now - before) * (1 if side else -1)
+                if abs(change) > abs(self.most):
+                    self.most, self.row = change, row.number
+            self.live[side] = now
+
+    def row_of(self, change: float) -> int | None:
+        """Return the row that made at least half of a change; None when none did."""
+        return self.row if self.row is not None and self.most / change >= SHARE else None
+
+    def reached(self, row: Row) -> int | None:
+        """Return the row inside a call that reached the call's peak, where only one side has it."""
+        peaks = [step.meters.peak_bytes for step in (row.a, row.b) if step is not None and step.meters is not None]
+        inside = max((self.peaks.get(peak or 0, -1) for peak in peaks), default=-1)
+        return inside if inside > row.number else None
+
+
+def _moved(rows: list[Row], number: int, began: int, name: str) -> None:
+    """Say where bytes began to be held: at the row that only one side has, not at the next that both have."""
+    found = tuple(f for f in rows[number].findings if f.name == name)
+    rows[began] = replace(rows[began], findings=(*rows[began].findings, *found))
+    _explain(rows, number, began, lambda f: f.name == name)
 
 
 def _signed(row: Row, name: str) -> float:
@@ -162,17 +215,18 @@ def _alike(began: tuple[str | None, str | None], passed: tuple[str | None, str |
 
 
 def _slow(rows: list[Row], frames: Sequence[FramePair], ended: Sequence[int]) -> None:
-    """A call takes longer because a statement in it does, in all its executions together, innermost."""
+    """A call takes longer because statements in it do, in all their executions together: the one that does most."""
     calls: dict[int, dict[tuple[int, int], _Group]] = {}  # calling row → what happened in its calls, by statement
     for number in ended:
         row = rows[number]
-        inside = max(calls.pop(number, {}).values(), key=lambda group: abs(group.change_ns), default=None)
+        groups = [group for group in calls.pop(number, {}).values() if group.blamed is not None]
+        inside = max(groups, key=lambda group: abs(group.change_ns), default=None)
         time = row.time
-        change_ns = 0.0 if time is None or time.ratio is None else time.change_ns
-        blamed = None if inside is None else inside.blamed
+        alone = time is not None and (row.a is None or row.b is None)
+        change_ns = 0.0 if time is None or (time.ratio is None and not alone) else time.change_ns
+        blamed = number if alone else None if inside is None else inside.blamed
         if time is not None and time.matters:
-            explained = inside is not None and inside.change_ns / change_ns >= SHARE if change_ns else False
-            if blamed is not None and explained:
+            if change_ns and sum(group.change_ns for group in groups) / change_ns >= SHARE:
                 rows[number] = replace(row, time=replace(time, cause=blamed))
             else:
                 blamed = number

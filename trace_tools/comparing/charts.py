@@ -1,11 +1,10 @@
 """Measured points of several machines → figures for the reports, as safe inline SVG.
 
-    rooflines([Roof("cpu", (("float32", 2e11),), 4e10, (RoofPoint(85.3, 5e10, "x @ w"),))], "roofs")
     time_ratios([TimeRatio("matmul: y = x @ w", 0.21, (0.2, 0.23))], "times")
     memory_lines([("A", [0, 4096, …]), ("B", …)], "memory")
 
-The first machine has the first colour in every figure, and a marker of its own: colour alone says nothing
-to some. Without anything to draw there is no figure.
+Rooflines are drawn as on the pages, by `rendering.charts`. The first machine has the first colour in every
+figure, and a marker of its own: colour alone says nothing to some. Without anything to draw there is no figure.
 """
 
 from __future__ import annotations
@@ -23,28 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 MARKERS = "os^Dv*"
-DASHES = ("-", "--", ":", "-.")
 RATIOS = 30  # bars that one figure can hold
 KIB = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class RoofPoint:
-    """A step under the roof: FLOP/byte, FLOP/s."""
-
-    intensity: float
-    flops_per_second: float
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Roof:
-    """One machine's roof (FLOP/s per dtype, bytes/s) and what was measured under it."""
-
-    label: str
-    peaks: tuple[tuple[str, float], ...]
-    bytes_per_second: float | None
-    points: tuple[RoofPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,58 +33,6 @@ class TimeRatio:
     name: str
     ratio: float
     interval: tuple[float, float] | None = None
-
-
-def rooflines(roofs: Sequence[Roof], prefix: str) -> str | None:
-    """Draw every machine's roofs, and its steps under them, on one pair of logarithmic axes."""
-    if not any(roof.points or (roof.peaks and roof.bytes_per_second) for roof in roofs):
-        return None
-    low, high = _span(roofs)
-    description = f"Across: FLOPs per byte. Up: FLOP/s. {' '.join(_roof_in_words(roof) for roof in roofs)}"
-
-    def draw(axes: Axes) -> None:
-        for place, roof in enumerate(roofs):
-            _draw_roof(axes, roof, place, (low, high))
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        _calm(axes, "FLOPs per byte", "", grid="both")
-        _label(axes.xaxis, lambda value, _: formats.number(value, 3).removesuffix(".0"))
-        _label(axes.yaxis, lambda value, _: formats.quantity(value, "FLOP/s", 3))
-        _legend(axes)
-
-    return _drawn(draw, (8.2, 4.2), prefix, "Rooflines", description)
-
-
-def _span(roofs: Sequence[Roof]) -> tuple[float, float]:
-    """Return the intensities to draw: those of the points and of the ridges, and a little more."""
-    places = [point.intensity for roof in roofs for point in roof.points]
-    for roof in roofs:
-        if roof.bytes_per_second:
-            places += [peak / roof.bytes_per_second for _, peak in roof.peaks]
-    return min(places, default=0.1) / 3, max(places, default=100.0) * 4
-
-
-def _draw_roof(axes: Axes, roof: Roof, place: int, span: tuple[float, float]) -> None:
-    colour = svg.PALETTE[place % len(svg.PALETTE)]
-    for number, (name, peak) in enumerate(roof.peaks):
-        across = [span[0], span[1]]
-        if roof.bytes_per_second and span[0] < peak / roof.bytes_per_second < span[1]:
-            across.insert(1, peak / roof.bytes_per_second)
-        heights = [min(peak, x * roof.bytes_per_second) if roof.bytes_per_second else peak for x in across]
-        style: dict[str, Any] = {"color": colour, "linewidth": 1.6, "linestyle": DASHES[number % len(DASHES)]}
-        axes.plot(across, heights, label=f"{roof.label}: {name} {formats.quantity(peak, 'FLOP/s', 3)}", **style)
-    if roof.points:
-        xs, ys = [p.intensity for p in roof.points], [p.flops_per_second for p in roof.points]
-        marker = MARKERS[place % len(MARKERS)]
-        label = f"{roof.label}: {formats.plural(len(xs), 'step')}"
-        axes.plot(xs, ys, linestyle="none", marker=marker, markersize=5, color=colour, label=label)
-
-
-def _roof_in_words(roof: Roof) -> str:
-    rates = [point.flops_per_second for point in roof.points]
-    peaks = ", ".join(f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks) or "no known peak"
-    reached = f"; its steps reach at most {formats.quantity(max(rates), 'FLOP/s', 3)}" if rates else ""
-    return f"{formats.one_line(roof.label, 60)}: {peaks}{reached}."
 
 
 def time_ratios(ratios: Sequence[TimeRatio], prefix: str, labels: tuple[str, str]) -> str | None:

@@ -80,7 +80,7 @@ def _role(node: ast.stmt) -> str:
         target = node.target
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         target = node.value.func
-    elif not isinstance(node, ast.Return):
+    elif not isinstance(node, (ast.Return, ast.Assert)):
         return ""
     return f"{type(node).__name__} {ast.dump(target) if target is not None else ''}"
 

@@ -249,18 +249,20 @@ def _value_reading(value: Value | None) -> Reading:
 
 
 def _peaks(contenders: Sequence[Contender], base: int) -> Iterator[Line]:
-    """Yield every peak that a machine has, memory last."""
+    """Yield every peak that a machine has, memory last; the best of those that a datasheet names."""
     names = dict.fromkeys(peak.name for c in contenders for peak in c.trace.machine.peaks)
     for name in sorted(names, key=lambda name: name == "memory"):
-        readings = []
+        readings, is_measured = [], False
         for contender in contenders:
             peak = peak_of(contender.trace.machine, name)
             known = peak.per_second if peak is not None else None
+            is_measured |= peak is not None and peak.measured
             readings.append(
                 Reading(known, known, known, None if known else peak.source if peak else "not in the table")
             )
         unit = BANDWIDTH.unit if name == "memory" else "OP/s" if name.startswith("int") else RATE.unit
-        yield Line("peak", "", name, None, "", cells(readings, base, "higher"), unit)
+        better = None if is_measured else "higher"  # once measured, nobody knows how far it scatters
+        yield Line("peak", "", name, None, "", cells(readings, base, better), unit)
 
 
 def _reached(every: Sequence[Mapping[StepKey, Measured]], base: int) -> Iterator[Line]:

@@ -5,7 +5,7 @@ comparison_markdown(comparison)      (text, {"figures/roofs.svg": b"…"})
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trace_tools.comparing.compare import Cell, Comparison, Line
 from trace_tools.comparing.compare_text import (
@@ -19,14 +19,16 @@ from trace_tools.comparing.compare_text import (
     roofline_figure,
 )
 from trace_tools.comparing.markdown_table import table
+from trace_tools.comparing.pairs import ALONE, Beside, Pair
 from trace_tools.rendering import formats, svg
 from trace_tools.rendering.markdown_text import code_span, escape, inline_markdown
 
 CODE = 70  # characters of a statement
 
 
-def comparison_markdown(comparison: Comparison, csv_name: str | None = None) -> tuple[str, dict[str, bytes]]:
+def comparison_markdown(comparison: Comparison, beside: Beside = ALONE) -> tuple[str, dict[str, bytes]]:
     """Return the text, and its figures by the names it shows them under; without files beside it, no figures."""
+    csv_name = beside.csv_name
     files: dict[str, bytes] = {}
     parts = [
         f"# {inline_markdown(comparison.title)}: {formats.plural(len(comparison.contenders), 'machine')} side by side",
@@ -36,12 +38,20 @@ def comparison_markdown(comparison: Comparison, csv_name: str | None = None) -> 
             [[escape(label), *map(escape, facts)] for label, facts in machine_facts(comparison)],
         ),
         *(f"> {escape(formats.one_line(note, 400))}" for note in comparison.notes),
+        *_pairs(comparison, beside.pairs),
         *(_figures(comparison, files) if csv_name else ()),
         *_peaks(comparison),
         *_tables(comparison),
         *_values(comparison),
     ]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n", files
+
+
+def _pairs(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[str]:
+    if pairs:
+        base = escape(comparison.contenders[comparison.base].label)
+        yield "## Step by step"
+        yield "\n".join(f"- [{base} → {escape(p.label)}]({p.text}): {escape(p.headline)}" for p in pairs)
 
 
 def _figures(comparison: Comparison, files: dict[str, bytes]) -> Iterator[str]:

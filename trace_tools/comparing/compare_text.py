@@ -12,10 +12,11 @@ import io
 import statistics
 from collections.abc import Iterator
 
-from trace_tools.comparing.charts import bars, rooflines
+from trace_tools.comparing.charts import bars
 from trace_tools.comparing.compare import Cell, Comparison, Line
 from trace_tools.comparing.roofs import roof_of
 from trace_tools.rendering import formats
+from trace_tools.rendering.charts.roofline import roofline
 from trace_tools.schema import Machine, Step, Trace
 
 NAME = 60  # characters of a machine's name
@@ -40,12 +41,8 @@ def ratio_text(cell: Cell) -> str:
 def factor(ratio: float) -> str:
     """Write a ratio: × 0.31, × 12, × 1/1,470."""
     if 0 < ratio < 0.01:
-        return f"× 1/{_rounded(1 / ratio)}"
-    return f"× {_rounded(ratio)}"
-
-
-def _rounded(ratio: float) -> str:
-    return f"{float(f'{ratio:.3g}'):,.0f}" if 100 <= ratio < 1e6 else formats.number(ratio, 3).removesuffix(".0")
+        return f"× 1/{formats.ratio(1 / ratio)}"
+    return f"× {formats.ratio(ratio)}"
 
 
 def line_place(line: Line) -> str:
@@ -107,7 +104,7 @@ def roofline_figure(comparison: Comparison) -> str | None:
         roof_of(contender.label, contender.trace.machine, points)
         for contender, points in zip(comparison.contenders, comparison.points, strict=True)
     ]
-    return rooflines(roofs, "roofs")
+    return roofline(roofs, "roofs", "Rooflines")
 
 
 def bar_figures(comparison: Comparison) -> Iterator[tuple[str, str, str]]:

@@ -37,6 +37,7 @@ def counter_findings(a: Step, b: Step, *, exact: bool) -> Iterator[Finding]:
 
 def _metered(a: Meters, b: Meters, *, exact: bool) -> Iterator[Finding]:
     operators = _operators(a, b)
+    named = False  # what explains all counts is said with the first
     for field, name, aspect, unit in _COUNTED:
         x, y = getattr(a, field), getattr(b, field)
         if x is None and y is None:
@@ -51,7 +52,9 @@ def _metered(a: Meters, b: Meters, *, exact: bool) -> Iterator[Finding]:
             yield Finding(aspect, "not judged", name, _shown(x, unit), _shown(y, unit), _uncounted(a, b), False, 0.0)
         else:
             matters = exact or field in ("flops", "live_bytes", "peak_bytes")
-            detail = operators if aspect == "flops" and operators else _by(x, y, unit)
+            detail = _by(x, y, unit)
+            if aspect == "flops" and operators and not named:
+                detail, named = f"{detail}: {operators}", True
             yield Finding(aspect, "changed", name, _shown(x, unit), _shown(y, unit), detail, matters, abs(y - x))
     if operators and a.flops == b.flops:
         yield Finding("flops", "changed", "operators", detail=operators, matters=exact)
@@ -62,7 +65,7 @@ def _shown(count: int | None, unit: str) -> str | None:
 
 
 def _by(x: int, y: int, unit: str) -> str:
-    share = f" ({formats.percent(abs(y - x) / x)})" if x else ""
+    share = f" ({formats.percent(abs(y - x) / x)})" if x and abs(y - x) < 100 * x else ""
     return f"{'+' if y > x else '−'}{formats.quantity(abs(y - x), unit)}{share}"
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from trace_tools.schema import Frame, Step, Trace
@@ -57,6 +58,11 @@ class Side:
         """A short name: the machine's folder."""
         return self.trace.machine.slug
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the lecture ran to its end and the file holds all of it."""
+        return self.trace.run.complete and not self.notes
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -87,15 +93,18 @@ class Finding:
 class TimeFinding:
     """How the durations of one execution compare; ratios are B / A.
 
-    `a_ns` and `b_ns` are over processes: geometric means where times were judged, else medians.
+    `a_ns` and `b_ns` are the execution's own, over processes: geometric means where times were judged, else
+    medians. What is judged on one machine is a statement: from `overall` on it is about all its executions.
     """
 
-    verdict: Verdict  # "faster", "slower", "no difference detected", "not judged", "ratio"
+    verdict: Verdict  # "faster", "slower", "no difference detected", "not judged", "ratio", "only in A", "only in B"
     clock: Literal["device", "host", "launch"]
     a_ns: float
     b_ns: float
     ratio: float | None = None
-    interval: tuple[float, float] | None = None  # of the ratio, 95%
+    executions: int = 1  # that were judged together
+    overall: float | None = None  # their ratio
+    interval: tuple[float, float] | None = None  # of that, 95%
     p: float | None = None  # of no difference
     adjusted_p: float | None = None  # after Benjamini–Hochberg
     detectable: float | None = None  # the smallest ratio (above 1) that would probably have been called
@@ -170,12 +179,14 @@ class TimeStatistics:
 
     judged: int  # steps with a verdict
     different: int  # of them faster or slower
+    statements: int  # tested: all executions of one in one function are judged together
     not_judged: tuple[tuple[str, int], ...]  # (why, how many steps)
     a_processes: int  # the most a step has
     b_processes: int
-    noise: float | None = None  # pooled standard deviation of log medians between processes; 0.03 is about 3%
-    degrees_of_freedom: float | None = None  # of the prior that each step's variance is shrunk towards
-    detectable: float | None = None  # the smallest ratio that half of the judged steps would have shown
+    noise: float | None = None  # standard deviation of a typical statement's log between processes; 0.03 is about 3%
+    degrees_of_freedom: float | None = None  # of the prior that each statement's variance is shrunk towards
+    drift: float | None = None  # B / A of what most statements have in common: taken for the machine's
+    detectable: float | None = None  # the smallest ratio that half of the statements would have shown
     passes_for_20_percent: int | None = None  # processes a side that would find a 20% change in half of them
 
 
@@ -230,6 +241,11 @@ class Difference:
         pair, on_b = self.frames[row.frame], row.b is not None
         frame, side = (pair.b, self.b) if on_b else (pair.a, self.a)
         assert frame is not None
-        lines = side.trace.sources[frame.source].text.split("\n")
+        lines = _lines(side.trace.sources[frame.source].text)
         line = row.step.line
         return lines[line - 1].strip() if line <= len(lines) else ""
+
+
+@lru_cache(maxsize=16)
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\n"))

@@ -44,7 +44,7 @@ class Numbers:
         if isinstance(a, (int, float)) and isinstance(b, (int, float)):
             if a == b or (a != a and b != b):
                 return "same", 0.0
-            return ("rounding" if self.close(a, b, self.dtype) else "changed"), _relative(a, b)
+            return ("rounding" if self.close(a, b, self.dtype) else "changed"), relative_difference(a, b)
         return "changed", math.inf
 
     def compare_statistics(self, a: Statistics, b: Statistics) -> Compared:
@@ -90,7 +90,7 @@ def compare_numbers(a: Sequence[Element], b: Sequence[Element], shape: Sequence[
         elif verdict == "rounding":
             rounded = max(rounded, size)
     if changed:
-        return Compared("changed", _detail(changed, (a, b), at, shape) + _percent(worst), worst)
+        return Compared("changed", _detail(changed, (a, b), at, shape) + percent_text(worst), worst)
     if rounded:
         return Compared(
             "rounding", f"by {formats.number(rounded, 2)} at most, within {numbers.dtype}'s tolerance", rounded
@@ -108,7 +108,8 @@ def _detail(count: int, sides: tuple[Sequence[Element], Sequence[Element]], at: 
     return f"{count:,} of {total:,} elements {verb}, the most{where}: {change}"
 
 
-def _percent(size: float) -> str:
+def percent_text(size: float) -> str:
+    """Write a relative difference in brackets; nothing where it says nothing."""
     return f" ({formats.percent(size)})" if math.isfinite(size) and size < 1e6 else ""
 
 
@@ -120,9 +121,10 @@ def _index(place: int, shape: Sequence[int]) -> str:
     return formats.shape(index)
 
 
-def _relative(a: float, b: float) -> float:
+def relative_difference(x: float, y: float) -> float:
+    """Return |y − x| / |x|; infinite when that is no number."""
     try:
-        size = abs(b - a) / abs(a)
+        size = abs(y - x) / abs(x)
     except (ZeroDivisionError, OverflowError):
         return math.inf
     return size if math.isfinite(size) else math.inf

@@ -18,6 +18,7 @@ from trace_tools.rendering import formats
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others stand in the lecture's order
+WORTH_A_SHARE = 0.1  # of its roof, that a step reaches: on one machine its time says the rest
 CODE = 72  # characters of a source line
 
 
@@ -44,16 +45,19 @@ class Entry:
 
 def entries(difference: Difference, aspect: Aspect, *, everything: bool = False) -> list[Entry]:
     """Return an aspect's entries, the most important first; without `everything` those that matter only."""
-    found = _times(difference) if aspect == "time" else _findings(difference, aspect)
-    kept = [entry for entry in found if everything or entry.matters]
-    return sorted(kept, key=lambda e: -e.size) if aspect in BY_SIZE else kept
+    if aspect == "time":
+        found = _times(difference, everything=everything)
+    else:
+        found = _findings(difference, aspect, everything=everything)
+    return sorted(found, key=lambda e: -e.size) if aspect in BY_SIZE else found
 
 
-def _findings(difference: Difference, aspect: Aspect) -> list[Entry]:
+def _findings(difference: Difference, aspect: Aspect, *, everything: bool) -> list[Entry]:
     explained = _explained(difference, aspect)
     grouped: dict[tuple[object, ...], Entry] = {}
     for row, finding in difference.findings(aspect):
-        if finding.cause is not None and finding.cause != row.number:
+        follows = finding.cause is not None and finding.cause != row.number
+        if follows or not (finding.matters or everything):
             continue
         key = (
             difference.function_of(row),
@@ -102,14 +106,15 @@ def _placed(difference: Difference, row: Row, aspect: Aspect, verdict: Verdict, 
 # --- times ----------------------------------------------------------------------------------------
 
 
-def _times(difference: Difference) -> list[Entry]:
+def _times(difference: Difference, *, everything: bool) -> list[Entry]:
     explained = Counter(
         row.time.cause for row in difference.rows if row.time is not None and row.time.cause is not None
     )
     grouped: dict[tuple[object, ...], list[Row]] = {}
     for row in difference.rows:
-        if row.time is not None and row.time.cause is None:
-            key = (difference.function_of(row), row.step.statement, row.time.verdict, row.time.why)
+        time = row.time
+        if time is not None and time.cause is None and (time.matters or everything or row.number in explained):
+            key = (difference.function_of(row), row.step.statement, time.verdict, time.why)
             grouped.setdefault(key, []).append(row)
     return [_timed(difference, rows, explained) for rows in grouped.values()]
 
@@ -118,18 +123,18 @@ def _timed(difference: Difference, rows: Sequence[Row], explained: Counter[int])
     times = [row.time for row in rows if row.time is not None]
     a_ns, b_ns = sum(t.a_ns for t in times), sum(t.b_ns for t in times)
     first = max(rows, key=lambda row: abs(row.time.change_ns) if row.time is not None else 0.0)
-    time = first.time
+    time, follows = first.time, sum(explained[row.number] for row in rows)
     assert time is not None
-    name = times_text(b_ns / a_ns) if a_ns else "time"
-    plain = _placed(difference, first, "time", time.verdict, name)
+    ratio = time.overall if time.overall and time.verdict != "ratio" else b_ns / a_ns if a_ns and b_ns else None
+    plain = _placed(difference, first, "time", time.verdict, times_text(ratio) if ratio else time.verdict)
     return replace(
         plain,
-        a=formats.duration(a_ns),
-        b=formats.duration(b_ns),
-        detail=_time_detail(time),
+        a=formats.duration(a_ns) if first.a is not None else None,
+        b=formats.duration(b_ns) if first.b is not None else None,
+        detail=_time_detail(time) or None,
         executions=len(rows),
-        follows=sum(explained[row.number] for row in rows),
-        matters=time.matters,
+        follows=follows,
+        matters=time.matters or follows > 0,
         size=abs(b_ns - a_ns),
     )
 
@@ -137,20 +142,30 @@ def _timed(difference: Difference, rows: Sequence[Row], explained: Counter[int])
 def times_text(ratio: float) -> str:
     """Write a ratio of times as a reader says it: 1.21× slower, 2× faster, as long."""
     if ratio >= 1.005:
-        return f"{ratio:.3g}× slower"
-    return f"{1 / ratio:.3g}× faster" if 0 < ratio <= 1 / 1.005 else "as long"
+        return f"{formats.ratio(ratio)}× slower"
+    return f"{formats.ratio(1 / ratio)}× faster" if 0 < ratio <= 1 / 1.005 else "as long"
 
 
 def _time_detail(time: TimeFinding) -> str:
     if time.why:
         return time.why
-    parts = [f"{time.interval[0]:.3g} to {time.interval[1]:.3g}×"] if time.interval else []
+    parts = []
+    if time.interval is not None and time.overall:
+        low, high = time.interval
+        ends = (low, high) if time.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # as the name says it: faster
+        parts.append(" to ".join(map(formats.ratio, ends)) + "×")
     if time.adjusted_p is not None and time.matters:
         parts.append(f"q = {time.adjusted_p:.2g}")
-    if time.a_share is not None or time.b_share is not None:
-        shares = [formats.percent(s) if s is not None else "unknown" for s in (time.a_share, time.b_share)]
-        parts.append(f"{shares[0]} → {shares[1]} of the {formats.one_line(time.roof or '', 60)} roof")
-    return ", ".join(parts)
+    return ", ".join([*parts, *roof_texts(time)])
+
+
+def roof_texts(time: TimeFinding) -> list[str]:
+    """Say what share of its own roof each side reached, where one came near or the roofs are two machines'."""
+    near = max(time.a_share or 0.0, time.b_share or 0.0) >= WORTH_A_SHARE
+    if time.roof is None or not (near or time.verdict == "ratio"):
+        return []
+    shares = (formats.percent(s) if s is not None else "unknown" for s in (time.a_share, time.b_share))
+    return [f"{' → '.join(shares)} of the {formats.one_line(time.roof, 60)} roof"]
 
 
 # --- in words -------------------------------------------------------------------------------------
@@ -205,17 +220,20 @@ def time_sentence(difference: Difference) -> str | None:
     if not times.judged:
         why = "; ".join(f"{n:,} {why}" for why, n in times.not_judged[:3])
         return f"times: none judged: {why}" if why else None
-    same = times.judged - times.different
-    text = f"times: {times.different:,} of {times.judged:,} differ, {same:,} no difference detected"
+    share = formats.percent(times.different / times.judged)
+    text = f"times: {times.different:,} of {times.judged:,} differ ({share}), {times.judged - times.different:,} no "
+    text += f"difference detected, in {formats.plural(times.statements, 'statement')}"
     if times.noise is not None and times.detectable is not None:
         text += (
-            f"; noise {formats.percent(times.noise)} between processes; the smallest change that half of the steps "
-            f"would have shown: {times.detectable:.3g}×"
+            f"; noise {formats.percent(times.noise)} between processes; the smallest change that half of the "
+            f"statements would have shown: {formats.ratio(times.detectable)}×"
         )
     if times.passes_for_20_percent is None:
         text += "; too noisy to find 20% with 50 passes"
     elif times.passes_for_20_percent > min(times.a_processes, times.b_processes):
         text += f"; {times.passes_for_20_percent} passes would find 20%"
+    if times.drift is not None and abs(times.drift - 1) >= 0.005:
+        text += f"; most took × {formats.ratio(times.drift)}, taken for the machine's"
     return text + (f"; {unjudged:,} not judged" if unjudged else "")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,6 +23,7 @@ from trace_tools.comparing.page import Home, render
 from trace_tools.comparing.report_text import change_text, code_of, how_judged, leading, notes, shown_lines, side_text
 from trace_tools.comparing.roofs import has_place, roof_of
 from trace_tools.rendering import formats
+from trace_tools.rendering.charts.roofline import Roof, roofline
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.schema import Step
 
@@ -30,14 +31,15 @@ POINTS = 1_500  # of a memory timeline
 LEADING = 12  # entries of an aspect before the rest is folded
 
 
-def difference_html(difference: Difference, home: str | None = None) -> str:
-    """Return the page; `home` is the index of the site it belongs to."""
+def difference_html(difference: Difference, home: str | None = None, beside: str | None = None) -> str:
+    """Return the page; `home` is the index of the site it belongs to, `beside` the page of all machines."""
     laid = along(difference)
     return render(
         "diff.html.j2",
         page=Home(home or "#text"),
+        beside=beside,
         difference=difference,
-        view=_View(difference, laid, code_of(difference), *map(_highlighted, (difference.a, difference.b))),
+        view=_view(difference, laid),
         sections=laid.sections,
         left_out=laid.left_out,
         headline=headline(difference),
@@ -50,6 +52,11 @@ def difference_html(difference: Difference, home: str | None = None) -> str:
         aspects=ASPECTS,
         change=change_text,
     )
+
+
+def _view(difference: Difference, laid: Along) -> _View:
+    a, b = _highlighted(difference.a), _highlighted(difference.b)
+    return _View(difference, laid, code_of(difference), a, b, _titles(difference.b))
 
 
 def _highlighted(side: Side) -> list[tuple[str, ...]]:
@@ -71,6 +78,7 @@ class _View:
     line: Callable[[int], str]
     a_code: Sequence[tuple[str, ...]]
     b_code: Sequence[tuple[str, ...]]
+    titles: Mapping[str, str]
 
     def code(self, passage: Passage, place: Place) -> list[tuple[str, int, Markup]]:
         """Return a statement's lines as (mark, number, HTML): one where both sides read the same, else A's and B's."""
@@ -104,7 +112,7 @@ class _View:
 
     def title(self, function: str) -> str:
         """Return the first line of a function's docstring, as B has it; "" when there is none."""
-        return _titles(self.difference.b).get(function, "")
+        return self.titles.get(function, "")
 
     def name(self, frame: int) -> str:
         """Return the name of the function a frame ran."""
@@ -134,7 +142,7 @@ def figures_of(difference: Difference) -> list[tuple[str, Markup]]:
             f"Times of {names[1]} relative to {names[0]}, with 95% intervals: right of the line is slower",
             charts.time_ratios(_ratios(difference), "times", names),
         ),
-        ("Both rooflines, and the annotated steps under them", charts.rooflines(_roofs(difference), "roofs")),
+        ("Both rooflines, and the annotated steps under them", roofline(_roofs(difference), "roofs", "Rooflines")),
         ("Tensor bytes alive after each matched step", charts.memory_lines(_memory(difference), "memory")),
     ]
     return [(title, Markup(svg)) for title, svg in drawn if svg is not None]
@@ -146,24 +154,30 @@ def _labels(difference: Difference) -> tuple[str, str]:
 
 def _ratios(difference: Difference) -> list[charts.TimeRatio]:
     """Return the times that say most: called different, else those of the longest annotated steps; slowest first."""
-    timed = [(row, row.time) for row in difference.rows if row.time is not None and row.time.ratio]
+    timed = [(row, row.time) for row in difference.rows if row.time is not None and row.time.overall]
     timed = [(row, time) for row, time in timed if time.matters or row.step.annotated]
     timed.sort(key=lambda item: (not item[1].matters, -max(item[1].a_ns, item[1].b_ns)))
-    chosen = sorted(timed[: charts.RATIOS], key=lambda item: -(item[1].ratio or 1.0))
+    statements = {
+        (difference.function_of(row), row.step.statement, time.overall): (row, time) for row, time in reversed(timed)
+    }
+    kept = {id(row) for row, _ in statements.values()}
+    first = [(row, time) for row, time in timed if id(row) in kept][: charts.RATIOS]
     code = code_of(difference)
     return [
-        charts.TimeRatio(_named(row, code(row.number)), time.ratio or 1.0, time.interval)
-        for row, time in chosen
-        if math.isfinite(time.ratio or 1.0)
+        charts.TimeRatio(
+            _named(row, code(row.number), together=time.executions > 1), time.overall or 1.0, time.interval
+        )
+        for row, time in sorted(first, key=lambda item: -(item[1].overall or 1.0))
+        if math.isfinite(time.overall or 1.0)
     ]
 
 
-def _named(row: Row, code: str) -> str:
-    execution = f" ({row.step.execution})" if row.step.execution > 1 else ""
+def _named(row: Row, code: str, *, together: bool) -> str:
+    execution = f" ({row.step.execution})" if row.step.execution > 1 and not together else ""
     return f"{row.step.line}{execution}  {formats.one_line(code, 44)}"
 
 
-def _roofs(difference: Difference) -> list[charts.Roof]:
+def _roofs(difference: Difference) -> list[Roof]:
     names = _labels(difference)
     pairs = [(row.a, row.b) for row in difference.rows if row.a is not None and row.b is not None]
     sides = ((difference.a, [a for a, _ in pairs]), (difference.b, [b for _, b in pairs]))

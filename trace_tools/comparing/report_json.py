@@ -11,16 +11,17 @@
       "notes": ["…"], "left_out": ["…"],
       "counts": [{"aspect", "verdict", "count"}],         "same" included
       "tolerances": [{"dtype", "relative", "absolute"}],
-      "times": {"judged", "different", "not_judged": {why: count}, "a_processes", "b_processes", "noise",
-                "detectable", "passes_for_20_percent"},
+      "times": {"judged", "different", "statements", "not_judged": {why: count}, "a_processes", "b_processes",
+                "noise", "drift", "detectable", "passes_for_20_percent"},
       "findings": [{
           "aspect": "claims|values|time|memory|flops|steps|output", "verdict", "matters",
           "row", "function", "path", "line", "execution", "a_step", "b_step",   null where a side has none
           "name", "a", "b", "detail",                     text, as the reports show it
           "size",                                         relative difference, bytes or FLOPs; null: no number
           "cause",                                        the row that explains this one, or null
-          of times: "a_ns", "b_ns", "ratio", "interval": [low, high], "p", "adjusted_p", "detectable",
-                    "a_share", "b_share", "roof", "clock", "why"
+          of times: "clock", "a_ns", "b_ns", "ratio", "a_share", "b_share", "roof", "why",
+                    and of all "executions" of its statement that were judged together:
+                    "overall", "interval": [low, high], "p", "adjusted_p", "detectable"
       }]
     }
 
@@ -69,10 +70,12 @@ def plain_difference(difference: Difference) -> dict[str, Any]:
         "times": {
             "judged": times.judged,
             "different": times.different,
+            "statements": times.statements,
             "not_judged": dict(times.not_judged),
             "a_processes": times.a_processes,
             "b_processes": times.b_processes,
             "noise": _finite(times.noise),
+            "drift": _finite(times.drift),
             "detectable": _finite(times.detectable),
             "passes_for_20_percent": times.passes_for_20_percent,
         },
@@ -135,6 +138,8 @@ def _time(time: TimeFinding, place: dict[str, Any]) -> dict[str, Any]:
         "a_ns": time.a_ns,
         "b_ns": time.b_ns,
         "ratio": _finite(time.ratio),
+        "executions": time.executions,
+        "overall": _finite(time.overall),
         "interval": None if time.interval is None else [_finite(end) for end in time.interval],
         "p": time.p,
         "adjusted_p": time.adjusted_p,

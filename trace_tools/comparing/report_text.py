@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from trace_tools.comparing.difference import Aspect, Difference, Side, TimeFinding
-from trace_tools.comparing.entries import ORDER, Entry, entries, quiet_counts, time_sentence
+from trace_tools.comparing.entries import ORDER, Entry, entries, quiet_counts, roof_texts, time_sentence
 from trace_tools.errors import LectureError
 from trace_tools.rendering import formats
 from trace_tools.rendering.layout import cut_source, split_lines
@@ -68,13 +68,11 @@ def change_text(entry: Entry) -> str:
 def time_text(time: TimeFinding) -> str:
     """Write a ratio with its interval, and each side's share of its own roof."""
     parts = []
-    if time.ratio is not None:
-        low, high = time.interval or (0.0, 0.0)
-        span = f" ({formats.number(low, 3)} to {formats.number(high, 3)})" if time.interval else ""
-        parts.append(f"× {formats.number(time.ratio, 3)}{span}")
-    if time.a_share is not None or time.b_share is not None:
-        shares = [formats.percent(share) if share is not None else "–" for share in (time.a_share, time.b_share)]
-        parts.append(f"{shares[0]} → {shares[1]} of the roof ({formats.one_line(time.roof or '', 60)})")
+    if time.overall is not None:
+        span = f" ({' to '.join(map(formats.ratio, time.interval))})" if time.interval else ""
+        together = f" over {time.executions:,} executions" if time.executions > 1 else ""
+        parts.append(f"× {formats.ratio(time.overall)}{span}{together}")
+    parts += roof_texts(time)
     if time.why and time.clock != "launch":  # its name says why
         parts.append(formats.one_line(time.why, 160))
     return ", ".join(parts)
@@ -109,8 +107,18 @@ def code_of(difference: Difference) -> Callable[[int], str]:
 
 def notes(difference: Difference) -> list[str]:
     """Return what a reader must know before anything else, each once."""
-    every = (*difference.a.notes, *difference.b.notes, *difference.notes)
-    return [formats.one_line(note, 400) for note in dict.fromkeys(every)]
+    every = dict.fromkeys([*difference.notes, *_unseen(difference)])
+    return [formats.one_line(note, 400) for note in every]
+
+
+def _unseen(difference: Difference) -> Iterator[str]:
+    """Say that a slowdown worth finding could be there and not be called."""
+    times = difference.times
+    passes = min(times.a_processes, times.b_processes)
+    needed = times.passes_for_20_percent
+    if times.judged and (needed is None or needed > passes):
+        would = f"about {needed} would find it" if needed else "in this noise not even 50 would find it"
+        yield f"time: 20% more or less can go unseen with {passes} passes; {would}"
 
 
 def how_judged(difference: Difference) -> Iterator[str]:

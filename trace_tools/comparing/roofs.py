@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trace_tools.comparing.charts import Roof, RoofPoint
 from trace_tools.comparing.measured import RATE, Measured
-from trace_tools.rendering.observe import peak_of
+from trace_tools.rendering.charts import roofline
+from trace_tools.rendering.charts.roofline import Roof, RoofPoint
 from trace_tools.schema import Machine
 
 
@@ -19,16 +19,10 @@ def has_place(m: Measured) -> bool:
 
 
 def roof_of(label: str, machine: Machine, points: Sequence[Measured]) -> Roof:
-    """Return a machine's roof: the peaks that its steps were measured against, and its highest."""
-    used = {m.dtype for m in points}
-    known = [(p.name, p.per_second) for p in machine.peaks if p.per_second and p.name != "memory"]
-    rates = [(name, rate) for name, rate in known if not name.startswith("int")]
-    highest = max(rates, key=lambda peak: peak[1], default=None)
-    memory = peak_of(machine, "memory")
+    """Return a machine's roof over the steps that were measured under it."""
     places = [
-        RoofPoint(m.intensity, rate, m.keyed.code)
+        RoofPoint(m.intensity, rate, m.keyed.code, dtype=m.dtype)
         for m in points
         if (rate := m.readings[RATE.key].value) and m.intensity is not None
     ]
-    shown = tuple(peak for peak in rates if peak[0] in used or peak == highest)
-    return Roof(label, shown, memory.per_second if memory else None, tuple(places))
+    return roofline.roof_of(label, machine, places)

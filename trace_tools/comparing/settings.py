@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from statistics import median
 
 from trace_tools.comparing.difference import Setting, Side
 from trace_tools.comparing.subsequence import common
 from trace_tools.rendering import formats
-from trace_tools.schema import Machine, Run, Trace
+from trace_tools.schema import Machine, Peak, Process, Run, Trace
 
 RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")
 MACHINE = ("name", "device", "cpu", "cores", "threads", "multiprocessors", "compute_capability", "memory_bytes")
@@ -20,12 +21,27 @@ INSTALLED = ("driver", "cuda", "tf32", "ram_bytes", "l2_bytes", "os")
 IDENTITY = ("name", "device", "cpu", "cores", "multiprocessors", "memory_bytes")
 LONGEST = 120
 
+LOAD = re.compile(r"load average (\d+\.\d+) on ([1-9]\d*) cores")  # what `machines.host` notes while others are at work
+
 _NUMBER = re.compile(r"[0-9.]+")
 
 
 def is_same_machine(a: Machine, b: Machine) -> bool:
     """Whether two descriptions can be of one machine: times on it can then be judged."""
     return all(getattr(a, name) == getattr(b, name) for name in IDENTITY)
+
+
+def load_of(run: Run) -> float:
+    """Return the load average over the cores that was noted at a typical timed process; 0 where none was.
+
+    Typical, because a load average lags: the first process may still see what ran before it.
+    """
+    return median([_load(process) for process in run.processes if process.name.startswith("pass")] or [0.0])
+
+
+def _load(process: Process) -> float:
+    found = (LOAD.match(note) for note in process.notes or ())
+    return max((float(match[1]) / int(match[2]) for match in found if match), default=0.0)
 
 
 def settings_of(a: Trace, b: Trace) -> tuple[Setting, ...]:
@@ -58,14 +74,25 @@ def _machine(a: Trace, b: Trace) -> Iterator[Setting]:
             sizes = name.endswith("_bytes")
             shown = [formats.byte_size(v) if sizes and v is not None else _text(v) for v in (x, y)]
             yield Setting("machine", name.removesuffix("_bytes"), *shown)
-    peaks_a = {p.name: p for p in a.machine.peaks if not p.measured}
-    peaks_b = {p.name: p for p in b.machine.peaks if not p.measured}
-    for name in {**peaks_a, **peaks_b}:
-        rates = [None if (p := of.get(name)) is None else p.per_second for of in (peaks_a, peaks_b)]
-        if rates[0] != rates[1]:
-            unit = "B/s" if name == "memory" else "FLOP/s"
-            rate = [None if r is None else formats.quantity(r, unit) for r in rates]
-            yield Setting("machine", f"{formats.one_line(name, 40)} peak", *rate)
+    yield from _peaks(a.machine, b.machine)
+
+
+def _peaks(a: Machine, b: Machine) -> Iterator[Setting]:
+    """Yield the peaks that a datasheet gives to one of the machines and that the other does not have."""
+    in_a, in_b = ({peak.name: peak for peak in machine.peaks} for machine in (a, b))
+    for name in {**in_a, **in_b}:
+        peaks = in_a.get(name), in_b.get(name)
+        promised = [p.per_second if p is not None and not p.measured else None for p in peaks]
+        if promised[0] != promised[1]:
+            shown = (_rate(peak) for peak in peaks)
+            yield Setting("machine", f"{formats.one_line(name, 40)} peak", *shown)
+
+
+def _rate(peak: Peak | None) -> str | None:
+    if peak is None or peak.per_second is None:
+        return None
+    rate = formats.quantity(peak.per_second, "B/s" if peak.name == "memory" else "FLOP/s")
+    return f"{rate}, measured" if peak.measured else rate
 
 
 def _sources(a: Trace, b: Trace) -> Iterator[Setting]:
@@ -95,7 +122,7 @@ def notes_of(side: Side, letter: str) -> Iterator[str]:
     if not run.complete:
         yield f"{letter} is partial: {formats.one_line(run.ended, LONGEST)}"
     for note in side.notes:
-        yield f"{letter}: {formats.one_line(note, LONGEST)}"
+        yield f"{letter} is partial: {formats.one_line(note, LONGEST)}"
     for process in run.processes:
         if process.why_no_warm:
             yield f"{letter}, {_text(process.name)}: no warm run: {_text(process.why_no_warm)}"

@@ -6,7 +6,9 @@
 The unit is the process. A step's variance, known from a few processes only, is shrunk towards the pooled
 variance of all steps: empirical Bayes as in limma (Smyth, "Linear models and empirical Bayes methods for
 assessing differential expression", 2004, section 6). The false discovery rate is held at 5% (Benjamini and
-Hochberg, 1995). `tests/comparing/power.md` has the curve of power against effect, noise and passes.
+Hochberg, 1995). What most steps have in common, such as a clock that ran slower all the while, is taken out
+where asked for: the centre of an empirical null (Efron, "Large-scale simultaneous hypothesis testing: the
+choice of a null hypothesis", 2004). `tests/comparing/power.md` has the curve of power against effect, noise and passes.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ FALSE_DISCOVERY_RATE = 0.05
 SMALLEST_EFFECT = 1.10  # ratio below which no difference is called
 POWER = 0.8  # with which the smallest detectable change would have been called
 FEWEST_PROCESSES = 3
+MOST_OF_THEM = 30  # steps from which on what most have in common says something about the machine
 DIGAMMA_STEP = 1e-4
 
 Floats = NDArray[np.float64]
@@ -57,6 +60,8 @@ class Judged:
     adjusted_p: Floats
     called: NDArray[np.bool_]
     prior: Prior
+    typical: Prior  # the same with the variance of a typical step, after shrinking
+    drift: float  # what most steps have in common: no difference of any one of them
 
     @property
     def threshold(self) -> float:
@@ -75,20 +80,25 @@ class Judged:
         return np.exp(self.effect - half), np.exp(self.effect + half)
 
 
-def moderated(steps: Sequence[Samples]) -> Judged:
-    """Judge steps of which each side has at least two processes."""
+def moderated(steps: Sequence[Samples], most_drift: float = 0.0) -> Judged:
+    """Judge steps of which each side has at least two processes; up to `most_drift` that most share is no change."""
     effect = np.array([_mean(b) - _mean(a) for a, b in steps])
     degrees = np.array([float(len(a) + len(b) - 2) for a, b in steps])
     variance = np.array([_squares(a) + _squares(b) for a, b in steps]) / degrees
     share = np.array([1 / len(a) + 1 / len(b) for a, b in steps])
     prior = fit_prior(variance, degrees)
-    error = np.sqrt(prior.shrink(variance, degrees) * share)
+    shrunk = prior.shrink(variance, degrees)
+    typical = Prior(float(np.median(shrunk)), prior.degrees_of_freedom)
+    error = np.sqrt(shrunk * share)
     total = np.minimum(degrees + prior.degrees_of_freedom, degrees.sum())
-    p = t_two_sided(np.divide(effect, error, out=np.zeros_like(effect), where=error > 0), total)
-    p = np.where((error == 0) & (effect != 0), 0.0, p)
+    drift = float(np.clip(np.median(effect), -most_drift, most_drift)) if len(steps) >= MOST_OF_THEM else 0.0
+    own = effect - drift
+    p = t_two_sided(np.divide(own, error, out=np.zeros_like(effect), where=error > 0), total)
+    p = np.where((error == 0) & (own != 0), 0.0, p)
     adjusted = benjamini_hochberg(p)
-    large = np.abs(effect) >= math.log(SMALLEST_EFFECT)
-    return Judged(effect, error, total, p, adjusted, (adjusted <= FALSE_DISCOVERY_RATE) & large, prior)
+    large = np.minimum(np.abs(effect), np.abs(own)) >= math.log(SMALLEST_EFFECT)
+    called = (adjusted <= FALSE_DISCOVERY_RATE) & large & (np.sign(own) == np.sign(effect))
+    return Judged(effect, error, total, p, adjusted, called, prior, typical, drift)
 
 
 def _mean(samples: Sequence[float]) -> float:
@@ -145,12 +155,12 @@ def _quantiles(probability: float, degrees: Floats) -> Floats:
     return np.array([t_quantile(probability, float(d)) for d in distinct])[places]
 
 
-def processes_needed(ratio: float, prior: Prior, threshold: float, most: int = 50) -> int | None:
+def processes_needed(ratio: float, typical: Prior, threshold: float, most: int = 50) -> int | None:
     """Return how many processes a side would show a ratio in a typical step; None when `most` are too few."""
 
     def is_enough(n: int) -> bool:
-        error = np.array([math.sqrt(prior.variance * 2 / n)])
-        degrees = np.array([2 * n - 2 + prior.degrees_of_freedom])
+        error = np.array([math.sqrt(typical.variance * 2 / n)])
+        degrees = np.array([2 * n - 2 + typical.degrees_of_freedom])
         return bool(detectable_ratio(error, degrees, threshold)[0] <= ratio)
 
     found = FEWEST_PROCESSES + bisect_left(range(FEWEST_PROCESSES, most + 1), True, key=is_enough)

@@ -1,8 +1,12 @@
 """Matched executions → how their durations compare: judged on one machine, as ratios across machines.
 
-times = judge_times(places, a, b, same_machine=True)
+times = judge_times(aligned, a, b, same_machine=True)
 times.findings[7]  # TimeFinding("slower", "host", a_ns=11.2e6, b_ns=13.5e6, ratio=1.21, …)
 times.statistics   # TimeStatistics(judged=807, different=1, …)
+
+What is judged is a statement of a function: per process, all its matched executions together. A loop's body
+is one question then, not one for each time round, and what a slow moment does to one execution weighs less.
+Between two machines nothing is judged, and each execution has its own ratio.
 """
 
 from __future__ import annotations
@@ -10,21 +14,28 @@ from __future__ import annotations
 import math
 import statistics as samples
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trace_tools.comparing import statistics
-from trace_tools.comparing.align import Place
+from trace_tools.comparing.align import Aligned
 from trace_tools.comparing.difference import TimeFinding, TimeStatistics, Verdict
+from trace_tools.comparing.settings import load_of, settings_of
 from trace_tools.rendering.document import Timing
 from trace_tools.rendering.observe import rates_of, timing_of
+from trace_tools.rendering.remarks import WORTH_SAYING_ANNOTATED_NS
 from trace_tools.schema import Machine, Step, Trace
 
 SHORTEST_NS = 1_000  # of a step worth judging: a probe and its clock take about 200 ns
+SMALLEST_SHARE = 1e-4  # of the run, that an unannotated statement takes in all its executions
 
+HEAVY_LOAD = 1.5  # load average over cores: the lecture itself makes one of about 1
+
+LOADED = "others were using the machine, so that times say little"
 SHORT = "shorter than 1 µs, of which the clock takes too large a share"
+SMALL = "in statements that take less than 1/10,000 of the run, or annotated and less than 10 µs"
 COMPILED = "torch.compile ran during it"
 LAUNCH = "launch time: an unannotated statement on a device that works on its own"
 COLD = "one side has a first run only"
@@ -49,38 +60,62 @@ class _Timed:
     b: Step
     of_a: Timing
     of_b: Timing
-    logs: tuple[list[float], list[float]]
 
 
-def _logs(timing: Timing) -> list[float]:
-    return [math.log(ns or 1) for ns in timing.samples_ns]
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """The matched executions of one statement of a function, and what they took together in each process (ns)."""
+
+    executions: Sequence[_Timed]
+    a_ns: Sequence[int]
+    b_ns: Sequence[int]
+
+    @property
+    def logs(self) -> statistics.Samples:
+        """The logarithms of the sums, in A and in B."""
+        return _logs(self.a_ns), _logs(self.b_ns)
+
+    @property
+    def typical_ns(self) -> float:
+        """What it takes, whichever side takes longer."""
+        return max(samples.median(self.a_ns), samples.median(self.b_ns))
 
 
-def judge_times(places: Sequence[Place], a: Trace, b: Trace, *, same_machine: bool) -> Times:
+def _logs(durations_ns: Sequence[int]) -> list[float]:
+    return [math.log(ns or 1) for ns in durations_ns]
+
+
+def judge_times(aligned: Aligned, a: Trace, b: Trace, *, same_machine: bool) -> Times:
     """Compare the durations of every matched execution; places keep their numbers."""
-    timed = [t for n, place in enumerate(places) if (t := _timed(n, place, a.machine, b.machine))]
-    reasons = {t.number: why for t in timed if (why := _why_not(t, same_machine=same_machine))}
-    left_out = {t.number: replace(_plain(t), why=reasons[t.number]) for t in timed if t.number in reasons}
-    judged = [t for t in timed if t.number not in reasons]
+    timed = list(_timed(aligned, a.machine, b.machine))
+    busy = LOADED if same_machine and max(load_of(a.run), load_of(b.run)) > HEAVY_LOAD else None
+    reasons = {t.number: why for t in timed if (why := busy or _why_not(t, same_machine=same_machine))}
+    comparable = [t for t in timed if t.number not in reasons]
+    if same_machine:
+        statements, small = _worth_judging(_statements(aligned, comparable))
+        reasons |= {t.number: SMALL for statement in small for t in statement.executions}
+    else:
+        statements = [_Statement([t], t.of_a.samples_ns, t.of_b.samples_ns) for t in comparable]
+    left_out = {t.number: _plain(t, reasons[t.number]) for t in timed if t.number in reasons}
     most = tuple(max((len(x) for t in timed if (x := (t.of_a, t.of_b)[s].samples_ns)), default=0) for s in (0, 1))
-    counted = TimeStatistics(0, 0, tuple(Counter(reasons.values()).most_common()), most[0], most[1])
-    if not judged:
+    counted = TimeStatistics(0, 0, 0, tuple(Counter(reasons.values()).most_common()), most[0], most[1])
+    if not statements:
         return Times(left_out, counted)
     if same_machine:
-        found, counted = _on_one_machine(judged, counted)
+        found, counted = _on_one_machine(statements, counted, _most_drift(a, b))
     else:
-        found = _across_machines(judged)
-    shared = {t.number: _with_shares(found[t.number], t, a.machine, b.machine) for t in judged}
-    return Times({**left_out, **shared}, counted)
+        found = _across_machines(statements)
+    of_each = {t.number: _own(of_all, t, a.machine, b.machine) for t, of_all in _spread(statements, found)}
+    return Times({**left_out, **of_each}, counted)
 
 
-def _timed(number: int, place: Place, on_a: Machine, on_b: Machine) -> _Timed | None:
-    if place.a is None or place.b is None:
-        return None
-    of_a, of_b = timing_of(place.a, on_a), timing_of(place.b, on_b)
-    if of_a is None or of_b is None:
-        return None
-    return _Timed(number, place.a, place.b, of_a, of_b, (_logs(of_a), _logs(of_b)))
+def _timed(aligned: Aligned, on_a: Machine, on_b: Machine) -> Iterator[_Timed]:
+    for number, place in enumerate(aligned.places):
+        if place.a is None or place.b is None:
+            continue
+        of_a, of_b = timing_of(place.a, on_a), timing_of(place.b, on_b)
+        if of_a is not None and of_b is not None:
+            yield _Timed(number, place.a, place.b, of_a, of_b)
 
 
 def _why_not(timed: _Timed, *, same_machine: bool) -> str | None:
@@ -103,68 +138,125 @@ def _is_cold(step: Step) -> bool:
     return not step.device_ns and not step.host_ns
 
 
-def _plain(timed: _Timed) -> TimeFinding:
+def _statements(aligned: Aligned, timed: Sequence[_Timed]) -> list[_Statement]:
+    """Gather executions by statement and function; those that fewer processes timed are apart."""
+    grouped: dict[tuple[object, ...], list[_Timed]] = {}
+    for t in timed:
+        frame = aligned.frames[aligned.places[t.number].frame].b
+        function = (frame.source, frame.function) if frame is not None else None
+        key = (function, t.b.statement, t.of_b.clock, len(t.of_a.samples_ns), len(t.of_b.samples_ns))
+        grouped.setdefault(key, []).append(t)
+    return [_Statement(ts, _summed([t.of_a for t in ts]), _summed([t.of_b for t in ts])) for ts in grouped.values()]
+
+
+def _summed(timings: Sequence[Timing]) -> list[int]:
+    """Return what executions took together, in each process."""
+    return [sum(in_process) for in_process in zip(*(timing.samples_ns for timing in timings), strict=True)]
+
+
+def _worth_judging(statements: Sequence[_Statement]) -> tuple[list[_Statement], list[_Statement]]:
+    """Divide statements into those that take a share of the run that anybody would notice, and the others."""
+    least_ns = SMALLEST_SHARE * max((statement.typical_ns for statement in statements), default=0.0)
+    found: tuple[list[_Statement], list[_Statement]] = ([], [])
+    for statement in statements:
+        asked = any(t.b.annotated for t in statement.executions)
+        enough_ns = min(least_ns, WORTH_SAYING_ANNOTATED_NS) if asked else least_ns
+        found[statement.typical_ns < enough_ns].append(statement)
+    return found
+
+
+def _plain(timed: _Timed, why: str | None = None) -> TimeFinding:
     a_ns, b_ns = samples.median(timed.of_a.samples_ns), samples.median(timed.of_b.samples_ns)
-    return TimeFinding("not judged", timed.of_b.clock, a_ns, b_ns)
+    return TimeFinding("not judged", timed.of_b.clock, a_ns, b_ns, why=why)
 
 
-def _typical(logs: Sequence[float]) -> float:
-    """Return the geometric mean over processes: what the test compares."""
-    return math.exp(math.fsum(logs) / len(logs))
+def _spread(statements: Sequence[_Statement], found: Sequence[TimeFinding]) -> Iterator[tuple[_Timed, TimeFinding]]:
+    for statement, of_all in zip(statements, found, strict=True):
+        yield from ((t, replace(of_all, executions=len(statement.executions))) for t in statement.executions)
+
+
+def _own(of_all: TimeFinding, timed: _Timed, on_a: Machine, on_b: Machine) -> TimeFinding:
+    """Give what was found of a statement to one execution, with that one's durations and shares of the roof."""
+    a_ns, b_ns = timed.of_a.samples_ns, timed.of_b.samples_ns
+    typical = samples.median if of_all.verdict == "ratio" else _geometric_mean
+    a, b = typical(a_ns), typical(b_ns)
+    own = replace(of_all, a_ns=a, b_ns=b, ratio=max(b, 1.0) / max(a, 1.0))
+    return _with_shares(own, timed, on_a, on_b)
+
+
+def _geometric_mean(durations_ns: Sequence[int]) -> float:
+    """Return what the test compares."""
+    return math.exp(math.fsum(_logs(durations_ns)) / len(durations_ns))
 
 
 # --- one machine ----------------------------------------------------------------------------------
 
 
-def _on_one_machine(timed: Sequence[_Timed], counted: TimeStatistics) -> tuple[dict[int, TimeFinding], TimeStatistics]:
-    judged = statistics.moderated([t.logs for t in timed])
+def _most_drift(a: Trace, b: Trace) -> float:
+    """Return up to what (of the logarithm) a change that most statements share is put down to the machine.
+
+    To all that it may be when others were using it; to nothing when the runs themselves were set up differently:
+    half the threads may well make everything slower.
+    """
+    if any(setting.group in ("version", "machine") for setting in settings_of(a, b)):
+        return 0.0
+    return math.inf if load_of(a.run) or load_of(b.run) else math.log(statistics.SMALLEST_EFFECT)
+
+
+def _on_one_machine(
+    statements: Sequence[_Statement], counted: TimeStatistics, most_drift: float
+) -> tuple[list[TimeFinding], TimeStatistics]:
+    judged = statistics.moderated([s.logs for s in statements], most_drift)
     low, high = judged.intervals()
     detectable = judged.detectable()
-    found = {}
-    for place, t in enumerate(timed):
+    found = []
+    for place, statement in enumerate(statements):
         effect = float(judged.effect[place])
         verdict: Verdict = "no difference detected"
         if judged.called[place]:
             verdict = "slower" if effect > 0 else "faster"
-        found[t.number] = replace(
-            _plain(t),
-            verdict=verdict,
-            a_ns=_typical(t.logs[0]),
-            b_ns=_typical(t.logs[1]),
-            ratio=math.exp(effect),
-            interval=(float(low[place]), float(high[place])),
-            p=float(judged.p[place]),
-            adjusted_p=float(judged.adjusted_p[place]),
-            detectable=float(detectable[place]),
+        found.append(
+            replace(
+                _plain(statement.executions[0]),
+                verdict=verdict,
+                overall=math.exp(effect),
+                interval=(float(low[place]), float(high[place])),
+                p=float(judged.p[place]),
+                adjusted_p=float(judged.adjusted_p[place]),
+                detectable=float(detectable[place]),
+            )
         )
+    sizes = [len(s.executions) for s in statements]
     return found, replace(
         counted,
-        judged=len(timed),
-        different=int(judged.called.sum()),
-        noise=math.sqrt(judged.prior.variance),
+        judged=sum(sizes),
+        different=sum(n for n, called in zip(sizes, judged.called, strict=True) if called),
+        statements=len(statements),
+        noise=math.sqrt(judged.typical.variance),
         degrees_of_freedom=judged.prior.degrees_of_freedom,
+        drift=math.exp(judged.drift),
         detectable=float(np.median(detectable)),
-        passes_for_20_percent=statistics.processes_needed(1.2, judged.prior, judged.threshold),
+        passes_for_20_percent=statistics.processes_needed(1.2, judged.typical, judged.threshold),
     )
 
 
 # --- two machines ---------------------------------------------------------------------------------
 
 
-def _across_machines(timed: Sequence[_Timed]) -> dict[int, TimeFinding]:
-    several = [t for t in timed if min(len(side) for side in t.logs) > 1]
-    found = {t.number: _ratio(t) for t in timed}
-    if several:
-        logs = [t.logs for t in several]
-        for t, factor in zip(several, statistics.side_by_side(logs), strict=True):
-            ratio = found[t.number].ratio or 1.0
-            found[t.number] = replace(found[t.number], interval=(ratio / float(factor), ratio * float(factor)))
+def _across_machines(statements: Sequence[_Statement]) -> list[TimeFinding]:
+    found = [_ratio(statement) for statement in statements]
+    several = [n for n, s in enumerate(statements) if min(len(s.a_ns), len(s.b_ns)) > 1]
+    factors = statistics.side_by_side([statements[n].logs for n in several]) if several else ()
+    for n, factor in zip(several, factors, strict=True):
+        ratio = found[n].overall or 1.0
+        found[n] = replace(found[n], interval=(ratio / float(factor), ratio * float(factor)))
     return found
 
 
-def _ratio(timed: _Timed) -> TimeFinding:
-    plain = _plain(timed)
-    return replace(plain, verdict="ratio", ratio=max(plain.b_ns, 1.0) / max(plain.a_ns, 1.0))
+def _ratio(statement: _Statement) -> TimeFinding:
+    a_ns, b_ns = samples.median(statement.a_ns), samples.median(statement.b_ns)
+    plain = _plain(statement.executions[0])
+    return replace(plain, verdict="ratio", overall=max(b_ns, 1.0) / max(a_ns, 1.0))
 
 
 def _with_shares(found: TimeFinding, timed: _Timed, on_a: Machine, on_b: Machine) -> TimeFinding:

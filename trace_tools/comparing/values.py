@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trace_tools.comparing.difference import Verdict
-from trace_tools.comparing.elements import Numbers, compare_numbers
-from trace_tools.comparing.measured_peaks import MeasuredPeaks
+from trace_tools.comparing.elements import Numbers, compare_numbers, percent_text, relative_difference
 from trace_tools.comparing.tolerance import Tolerances
 from trace_tools.file_format.structure import to_plain
 from trace_tools.rendering import formats
@@ -46,7 +45,6 @@ class Context:
 
     tolerances: Tolerances = field(default_factory=Tolerances)
     devices: tuple[str, str] = ("cpu", "cpu")  # of the machines
-    peaks: MeasuredPeaks = field(default_factory=MeasuredPeaks)
     used: set[str] = field(default_factory=set)  # dtypes whose tolerance was needed
 
     def is_close(self, a: float, b: float, dtype: str) -> bool:
@@ -112,17 +110,11 @@ def _judge_numbers(a: Value, b: Value, context: Context) -> Judgement:
         return Judgement("changed", f"type {a.type} → {b.type}", relative_difference(x, y))
     if x == y or (x != x and y != y):
         return SAME
-    detail = f"{formats.quantity(x, a.unit)} → {formats.quantity(y, a.unit)}{_factor(x, y)}"
     size = relative_difference(x, y)
+    detail = f"{formats.quantity(x, a.unit)} → {formats.quantity(y, a.unit)}{percent_text(size)}"
     if a.type == "float" and context.is_close(x, y, python_float_dtype(x, y)):
         return Judgement("rounding", f"{detail}, within {python_float_dtype(x, y)}'s tolerance", size)
-    measured = context.peaks.explain(x, y)
-    return Judgement("varies", measured, size) if measured else Judgement("changed", detail, size)
-
-
-def _factor(x: float, y: float) -> str:
-    size = relative_difference(x, y)
-    return f" ({formats.percent(size)})" if math.isfinite(size) and size < 1e6 else ""
+    return Judgement("changed", detail, size)
 
 
 def python_float_dtype(x: float, y: float) -> str:
@@ -139,15 +131,6 @@ def _is_float32(x: float) -> bool:
     except OverflowError:  # an integer beyond the range of floats
         return False
     return -125 <= exponent <= 128 and (mantissa * 2**24).is_integer()
-
-
-def relative_difference(x: float, y: float) -> float:
-    """Return |y − x| / |x|; infinite when that is no number."""
-    try:
-        size = abs(y - x) / abs(x)
-    except (ZeroDivisionError, OverflowError):
-        return math.inf
-    return size if math.isfinite(size) else math.inf
 
 
 # --- tensors --------------------------------------------------------------------------------------

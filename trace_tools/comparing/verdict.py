@@ -1,7 +1,7 @@
 """One execution on both sides → what is not the same about its values, claims, memory, FLOPs and output.
 
     judge = RowJudge(context, same_counters=True)
-    list(judge.findings(place, renamed={"h": "hidden"}))  # [Finding("values", "changed", "y.stride()", …), …]
+    list(judge.findings(place, (0, "main"), renamed={"h": "hidden"}))  # [Finding("values", "changed", "y", …), …]
 
 What is the same is among them with the verdict "same", so that it can be counted.
 """
@@ -9,13 +9,14 @@ What is the same is among them with the verdict "same", so that it can be counte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trace_tools.comparing.align import Place
 from trace_tools.comparing.counters import counter_findings
-from trace_tools.comparing.difference import Finding, Verdict
-from trace_tools.comparing.values import SHOWN, Context, judge
+from trace_tools.comparing.difference import Aspect, Finding, TimeFinding
+from trace_tools.comparing.lineage import Function
+from trace_tools.comparing.values import SHOWN, Context, Judgement, judge
 from trace_tools.rendering import formats
 from trace_tools.rendering.summaries import claim_summary, summary
 from trace_tools.schema import Claim, Narrative, Raised, Step, Value
@@ -23,6 +24,7 @@ from trace_tools.schema import Claim, Narrative, Raised, Step, Value
 _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
 
 Named = list[tuple[str, Value]]
+MEASURED = "it follows from a clock or from the machine's peaks"
 
 
 @dataclass(slots=True)
@@ -31,21 +33,22 @@ class RowJudge:
 
     context: Context
     same_counters: bool  # device type and torch version are the same: counts have to agree exactly
-    storages: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
+    is_measured: Callable[[Function, str], bool] = lambda function, expression: False  # see `lineage`
+    storages: tuple[dict[str, set[str]], dict[str, set[str]]] = field(default_factory=lambda: ({}, {}))
 
-    def findings(self, place: Place, renamed: Mapping[str, str]) -> Iterator[Finding]:
-        """Yield what there is to say of an execution that both sides have."""
+    def findings(self, place: Place, function: Function, renamed: Mapping[str, str]) -> Iterator[Finding]:
+        """Yield what there is to say of an execution that both sides have, in a function of B."""
         a, b = place.a, place.b
         if a is None or b is None:
             return
-        yield from self.claims(a.claim, b.claim)
-        yield from self.named(a.values or [], b.values or [], renamed)
+        yield from self.claims(a.claim, b.claim, function)
+        yield from self.named(a.values or [], b.values or [], function, renamed)
         yield from counter_findings(a, b, exact=self.same_counters)
         if a.claim is None or b.claim is None:  # a failed claim raises: that is told already
             yield from _raised(a.raised, b.raised)
         yield from _output(a, b)
 
-    def claims(self, a: Claim | None, b: Claim | None) -> Iterator[Finding]:
+    def claims(self, a: Claim | None, b: Claim | None, function: Function) -> Iterator[Finding]:
         """Compare two claims, and their sides as values."""
         if a is None or b is None:
             if a is not None:
@@ -63,25 +66,27 @@ class RowJudge:
             yield Finding("claims", "claim flipped", name, _claimed(a), _claimed(b), detail or None, True, 1.0)
         for (other, x), (source, y) in zip(a.sides, b.sides, strict=False):
             if other == source:  # else the claim was edited
-                yield self.value(_line(source), x, y)
+                yield self.value(source, x, y, function)
 
-    def named(self, a: Named, b: Named, renamed: Mapping[str, str]) -> Iterator[Finding]:
+    def named(self, a: Named, b: Named, function: Function, renamed: Mapping[str, str]) -> Iterator[Finding]:
         """Compare values by the expressions they are of, the n-th of one with the n-th of the same."""
         left: dict[str, list[Value]] = {}
         for name, value in reversed(a):
             left.setdefault(_translated(name, renamed), []).append(value)
         for name, value in b:
             if left.get(name):
-                yield self.value(_line(name), left[name].pop(), value)
+                yield self.value(name, left[name].pop(), value, function)
             else:
                 yield Finding("values", "only in B", _line(name), None, summary(value, SHOWN))
         for name, values in left.items():
             for value in reversed(values):
                 yield Finding("values", "only in A", _line(name), summary(value, SHOWN))
 
-    def value(self, name: str, a: Value, b: Value) -> Finding:
+    def value(self, expression: str, a: Value, b: Value, function: Function) -> Finding:
         """Compare two values, and which memory they lie in."""
-        found = judge(a, b, self.context)
+        name, found = _line(expression), judge(a, b, self.context)
+        if found.verdict == "changed" and self.is_measured(function, expression):
+            found = Judgement("varies", MEASURED, found.size)
         aliasing = self._aliasing(a, b)
         if aliasing and found.verdict != "varies":
             detail = "; ".join([found.detail, aliasing] if found.verdict == "changed" and found.detail else [aliasing])
@@ -97,11 +102,13 @@ class RowJudge:
         in_b = b.tensor.storage if b.tensor is not None else None
         if in_a is None or in_b is None:
             return None
-        known, back = self.storages[0].get(in_a), self.storages[1].get(in_b)
-        self.storages[0][in_a], self.storages[1][in_b] = in_b, in_a
-        if known not in (None, in_b):
+        known, back = self.storages[0].setdefault(in_a, {in_b}), self.storages[1].setdefault(in_b, {in_a})
+        lost, gained = in_b not in known, in_a not in back
+        known.add(in_b)  # said once: what follows lies where it lies for the same reason
+        back.add(in_a)
+        if lost:
             return "it shares memory in A that it does not share in B"
-        return "it shares memory in B that it does not share in A" if back not in (None, in_a) else None
+        return "it shares memory in B that it does not share in A" if gained else None
 
 
 def _line(text: str) -> str:
@@ -153,11 +160,14 @@ def _said(name: str, a: str, b: str) -> Finding:
     return Finding("output", "changed", name, _line(a[start:]), _line(b[start:]))
 
 
-def absence(side: str, step: Step, reason: str | None) -> Finding:
-    """Say that only one side has a step; `reason` is why that says nothing."""
+def absence(side: str, step: Step, reason: str | None, time: TimeFinding | None) -> Finding:
+    """Say that only one side has a step, and how long it took; `reason` is why that says nothing."""
     name = "a step"
     if reason is not None:
         return Finding("steps", "not judged", name, detail=reason)
-    verdict: Verdict = "only in A" if side == "A" else "only in B"
     prose = bool(step.narrative) and step.claim is None
-    return Finding("output" if prose else "steps", verdict, "prose" if prose else name, matters=not prose)
+    aspect: Aspect = "output" if prose else "steps"
+    took = None if time is None or prose else formats.duration(time.a_ns + time.b_ns)
+    if side == "A":
+        return Finding(aspect, "only in A", "prose" if prose else name, a=took, matters=not prose)
+    return Finding(aspect, "only in B", "prose" if prose else name, b=took, matters=not prose)
