@@ -64,9 +64,14 @@ def qualified_name(definition: Statement) -> str:
 
 
 def read_source(path: str | Path) -> ParsedSource:
-    """Read and parse a file, decoded as Python would (PEP 263) and with "\\n" at the end of each line.
+    """Read and parse a file as `read_text` does. Raises LectureError when it can't be read or is not Python."""
+    return parse_source(read_text(path), str(path))
 
-    Raises LectureError when it is missing, can't be read or decoded, or is not Python.
+
+def read_text(path: str | Path) -> str:
+    """Read a file, decoded as Python would (PEP 263) and with "\\n" at the end of each line.
+
+    Raises LectureError when it is missing, can't be read or can't be decoded.
     """
     try:
         content = Path(path).read_bytes()
@@ -74,14 +79,13 @@ def read_source(path: str | Path) -> ParsedSource:
         raise LectureError(path, None, f"can't be read: {error.strerror}; expected a Python file") from None
     expected = "expected UTF-8, or another encoding declared in line 1 or 2"
     try:
-        text = _decode(content)
+        return _decode(content)
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{error.object[error.start]:02x} is not {error.encoding}"
         raise LectureError(path, line, f"{what}; {expected}") from None
     except (SyntaxError, LookupError, UnicodeError) as error:
         raise LectureError(path, None, f"can't be decoded: {error}; {expected}") from None
-    return parse_source(text, str(path))
 
 
 def _decode(content: bytes) -> str:

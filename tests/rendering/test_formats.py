@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from trace_tools.rendering.formats import byte_size, duration, number, percent, quantity, spread, visible
+from trace_tools.rendering import formats
+from trace_tools.rendering.formats import byte_size, cell, duration, number, percent, quantity, spread, visible
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,12 @@ def test_quantities_have_units_and_sensible_digits(value: float, unit: str, text
         (0.1 + 0.2, "0.3"),
         (49152, "49,152"),
         (1536, "1536"),
+        (720_896.0, "720,896.0"),
+        (-2_293_760.0, "-2,293,760.0"),
+        (12_345.678, "12,345.7"),
+        (1_234_567.8, "1,234,568"),
+        (99_999.999_9, "100,000"),
+        (1e7, "1e7"),
         (True, "True"),
         (math.nan, "nan"),
         (-math.inf, "-inf"),
@@ -55,6 +62,12 @@ def test_quantities_have_units_and_sensible_digits(value: float, unit: str, text
 )
 def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
+
+
+def test_a_tables_numbers_have_four_digits_but_whole_ones_before_the_point() -> None:
+    assert [cell(n) for n in (0.0322559, 2.38419e-7, 143.9262, 16384.5, 7, True)] == [
+        "0.03226", "2.384e-7", "143.9", "16,384.5", "7", "True",
+    ]  # fmt: skip
 
 
 def test_a_printed_size_is_the_size() -> None:
@@ -87,3 +100,28 @@ def test_spread_is_the_median_and_half_the_range() -> None:
 def test_what_reorders_or_hides_text_is_shown_as_an_escape() -> None:
     assert visible("a\u202eb\x00c\u2066\ufeff\x1b[31m") == "a\\u202eb\\u0000c\\u2066\\ufeff\\u001b[31m"
     assert visible("é 漢字 👩‍💻\n\tλ") == "é 漢字 👩‍💻\n\tλ"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        ("Size", "torch.Size([2, 4])", "[2, 4]"),
+        ("Size", "torch.Size([])", "[]"),
+        ("device", "device(type='cuda', index=1)", "cuda:1"),
+        ("device", "device(type='meta')", "meta"),
+        ("_TensorMeta", "<class 'torch.Tensor'>", "torch.Tensor"),
+        ("Size", "torch.Size([<script>])", "torch.Size([<script>])"),
+        ("Mine", "torch.Size([2, 4])", "torch.Size([2, 4])"),
+    ],
+)
+def test_reprs_read_as_the_pages_write_such_things(kind: str, text: str, said: str) -> None:
+    assert formats.spoken(kind, text) == said
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "digits"),
+    [(1.0, 2.0, 3), (0.0203, 0.0279, 3), (1.0001, 1.0002, 6), (1.01, 1.02, 5), (0.0, 0.0, 6), (-2.0, 2.0, 3)],
+)
+def test_a_range_has_the_digits_that_tell_its_ends_apart(least: float, most: float, digits: int) -> None:
+    assert formats.digits_apart(least, most) == digits
+    assert least == most or formats.number(least, digits) != formats.number(most, digits)

@@ -11,7 +11,7 @@ import pytest
 from tests.rendering.browsing import NARROW, ask, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_document import failing, lecture
-from trace_tools.rendering.site import Rendered, render_site
+from trace_tools.publishing.site import Rendered, render_site
 from trace_tools.schema import Narrative, Run, Step
 
 

@@ -14,7 +14,7 @@ from tests.rendering.played import training
 from tests.rendering.recording import Recording
 from tests.rendering.test_document import lecture
 from tests.rendering.test_stepping import played
-from trace_tools.rendering.site import Rendered, render_site
+from trace_tools.publishing.site import Rendered, render_site
 from trace_tools.schema import Narrative
 
 LEFT, UP, RIGHT, DOWN, ESCAPE, HOME, END = "\ue012", "\ue013", "\ue014", "\ue015", "\ue00c", "\ue011", "\ue010"

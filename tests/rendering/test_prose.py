@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from trace_tools.rendering.markdown_text import code_span, escape, fenced, to_markdown
-from trace_tools.rendering.prose import headings, math, safe_url, to_html
+from trace_tools.rendering.prose import headings, safe_url, to_html
 
 RICH = """
     A *tensor* is a **window**; $C = 6ND$, `x|y`, ~~no~~, [ZeRO](https://arxiv.org/abs/1910.02054).
@@ -122,20 +122,15 @@ def loose(html: str) -> str:
 
 
 def test_indentation_of_a_docstring_does_not_count() -> None:
-    assert "<pre>" not in to_html("First.\n\n        Second.\n        Third.")
+    assert "<pre" not in to_html("First.\n\n        Second.\n        Third.")
 
 
 def test_headings_are_below_the_pages_own() -> None:
     assert headings(RICH) == [(1, "A heading")]
-    assert '<h2 id="here">A <em>heading</em></h2>' in to_html(RICH, ["here"])
+    link = '<a class="permalink" href="#here" aria-label="Link to this heading">#</a>'
+    assert f'<h2 id="here">A <em>heading</em>{link}</h2>' in to_html(RICH, ["here"])
+    assert "<h2>A <em>heading</em></h2>" in to_html(RICH)
     assert "\n## A *heading*\n" in to_markdown(RICH)
-
-
-def test_math_is_mathml_or_its_tex() -> None:
-    assert "<mfrac>" in math(r"\frac{a}{b}") and 'display="block"' in math("a", display=True)
-    assert math(r"a < b & c").count("<mo>&lt;</mo>") == 1
-    for bad in (r"\unknown{x}", r"\href{x}{y}", "x" * 10_000):
-        assert math(bad).startswith('<code class="tex">')
 
 
 @pytest.mark.parametrize(

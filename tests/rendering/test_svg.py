@@ -70,7 +70,7 @@ def test_what_is_no_plain_svg_is_refused(source: str) -> None:
 
 def test_styles_become_attributes_and_ids_get_a_prefix() -> None:
     inner = '<defs><clipPath id="c"><rect/></clipPath></defs>'
-    inner += '<g style="fill: #000000; stroke: #2f6fdd; clip-path: url(#c)"/>'
+    inner += '<g style="fill: #000000; stroke: #2f6fdd; clip-path: url(#c)"><rect/></g>'
     cleaned = clean(within(inner), "fig7", "t", "d") or ""
     assert 'id="fig7-c"' in cleaned and 'clip-path="url(#fig7-c)"' in cleaned
     assert 'fill="currentColor"' in cleaned and "var(--s1, #2f6fdd)" in cleaned

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trace_tools.rendering import folding, prose
@@ -35,6 +35,7 @@ from trace_tools.rendering.layout import CutSource, Segment
 from trace_tools.rendering.observe import execution, timing_of
 from trace_tools.rendering.staleness import Edition, edition_of
 from trace_tools.rendering.stepping import Walk
+from trace_tools.rendering.time_tree import spent
 from trace_tools.schema import Frame, Machine, Narrative, SourceFile, Step, Trace
 from trace_tools.statements import FUNCTIONS, MODULE, Statement, qualified_name
 
@@ -129,9 +130,25 @@ class _Composer:
             timing=timing_of(step, self._machine),
             steps=sum(len(self._tree.steps_of(f)) for f, s in self._tree.section_of.items() if s == frame.function),
             stepping=Walk(self._tree, self._editions, self._machine, shown).section(frame.function),
+            spent=spent(self._tree, [frame for _, frame in calls], self._placed(shown)),
             shared=folding.shared_storages(shown),
             failure=None if failure is None or failure.caught else failure,
         )
+
+    def _placed(self, shown: Sequence[Block]) -> Callable[[Step, int], tuple[str, int, str]]:
+        """Return what tells of a step its code, its line and the anchor of its row: its own, else its line's."""
+        anchors = folding.anchors(shown)
+        lines = {(anchor.rpartition("L")[2], anchor): anchor for anchor in anchors.values()}
+        of_line = {line: anchor for (line, _), anchor in reversed(lines.items())}
+
+        def place(step: Step, source: int) -> tuple[str, int, str]:
+            edition, number = self._editions[source], self._shown[source].get(step.statement)
+            line = edition.source.parsed.statements[number].line if number is not None else step.line
+            texts = edition.source.lines
+            code = (texts[line - 1] or "").strip() if 0 < line <= len(texts) else ""
+            return code, line, anchors.get(step.id) or of_line.get(str(line), "")
+
+        return place
 
     def outside(self) -> tuple[tuple[ClaimLine, ...], tuple[Block, ...], tuple[Block, ...]]:
         """Return the claims, what `main` itself says and does, and the module's own code."""

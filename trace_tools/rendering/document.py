@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
+from trace_tools.rendering.time_tree import Spent
 from trace_tools.schema import Claim, Machine, Meters, Narrative, Run, Step, Value
 
 
@@ -241,6 +242,7 @@ class Section:
     timing: Timing | None
     steps: int
     stepping: Stepping
+    spent: tuple[Spent, ...] = ()  # where its time went
     shared: tuple[str, ...] = ()  # storages that several of its expressions lie in
     failure: Failure | None = None
 
@@ -310,8 +312,10 @@ TROUBLED_SHOWN = 4
 
 def salient(items: Sequence[_T]) -> tuple[_T, ...]:
     """Return the executions or calls to show: the first, the last, and the first few with trouble, in order."""
+    if len(items) < 3:
+        return tuple(items)
     troubled = [place for place, item in enumerate(items) if item.troubled][:TROUBLED_SHOWN]
-    places = sorted({0, len(items) - 1, *troubled}) if items else []
+    places = sorted({0, len(items) - 1, *troubled})
     return tuple(items[place] for place in places)
 
 

@@ -27,6 +27,7 @@ class Tree:
         self._steps: defaultdict[tuple[int, int], list[Step]] = defaultdict(list)
         self._of_frame: defaultdict[int, list[Step]] = defaultdict(list)
         self._omitted: defaultdict[tuple[int, int], list[Omitted]] = defaultdict(list)
+        self._omitted_in: defaultdict[int, list[Omitted]] = defaultdict(list)
         self._calls: defaultdict[int, list[Frame]] = defaultdict(list)
         for event in trace.steps:
             self._add(event)
@@ -45,6 +46,7 @@ class Tree:
                 self._calls[event.of].append(event)
         else:
             self._omitted[event.frame, event.statement].append(event)
+            self._omitted_in[event.frame].append(event)
 
     def _number(self) -> None:
         """Give each frame its section (what `main` called) and its number among its function's calls there."""
@@ -76,6 +78,10 @@ class Tree:
     def omitted(self, frame: int, statement: int) -> Sequence[Omitted]:
         """Return the totals of what the limit left out."""
         return self._omitted.get((frame, statement), ())
+
+    def omitted_in(self, frame: int) -> Sequence[Omitted]:
+        """Return the totals of what the limit left out in one call."""
+        return self._omitted_in.get(frame, ())
 
     def calls(self, step: int) -> Sequence[Frame]:
         """Return the frames that a step opened, in order."""

@@ -7,6 +7,7 @@ second, when nothing was observed in it) a call is only named. Trouble is always
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +17,13 @@ from trace_tools.rendering.document import Block, Call, CodeLine, Heading, Listi
 
 BODIES = 4  # of one function on a page
 SHORT = 6  # rows that may stand open
+# What the templates and scripts call their own parts: a heading of that name must not be found in their place.
+_TAKEN = re.compile(
+    "text|theme|steps|panel|player|keys|search|index|machines?|main|module|columns|differing|figures|claims|run|sections"
+    r"|(?:step|said|call|search|fig)-?\d+|step-(?:at|back|done|help|now|on|said)|keys-(?:close|title)"
+    r"|mode-(?:animate|notes|predict)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
+    r"|(?:figure|claims)-.+|.+-(?:title|desc)"
+)
 
 
 def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
@@ -166,5 +174,7 @@ class _Folder:
     def _anchor(self, text: str) -> str:
         """Return an address for a heading that no other heading of the page has."""
         name = prose.slug(text)
+        if _TAKEN.fullmatch(name):
+            name = f"{name}-heading"
         self._anchors[name] += 1
         return name if self._anchors[name] == 1 else f"{name}-{self._anchors[name]}"

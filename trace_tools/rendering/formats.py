@@ -70,8 +70,23 @@ def number(value: bool | int | float, digits: int = 6) -> str:
         return str(value) if abs(value) < 10_000 else f"{value:,}"
     if not math.isfinite(value):
         return str(value)
+    if digits >= 6 and 1e4 <= abs(value) < 1e7:  # as integers of that size are written
+        return _grouped(value, digits)
     text = _tidy(f"{value:.{digits}g}")
     return text if any(mark in text for mark in ".e") else text + ".0"
+
+
+def _grouped(value: float, digits: int) -> str:
+    """Write a float with thousands apart: 720,896.0 and 12,345.7."""
+    places = max(digits - len(str(int(abs(value)))), 0)
+    text = f"{value:,.{places}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text if "." in text or value != int(value) else text + ".0"
+
+
+def cell(value: bool | int | float) -> str:
+    """Write a number of a table: floats to 4 digits, where that leaves no digit before the point out."""
+    return number(value, 4 if isinstance(value, float) and abs(value) < 1_000 else 6)
 
 
 def _scientific(value: int, digits: int) -> str:
@@ -86,6 +101,14 @@ def _scientific(value: int, digits: int) -> str:
 def _tidy(text: str) -> str:
     """Write `6.3e+24` as `6.3e24` and `1e-08` as `1e-8`."""
     return re.sub(r"e([+-])0*(\d)", lambda m: "e" + m[1].replace("+", "") + m[2], text)
+
+
+def digits_apart(least: float, most: float) -> int:
+    """Return how many significant digits tell two numbers apart, and one more: 3 at least, 6 at most."""
+    size = max(abs(least), abs(most))
+    if not size or least == most:
+        return 6
+    return max(3, min(6, math.ceil(-math.log10((most - least) / size)) + 2))
 
 
 def quantity(value: int | float, unit: str | None, digits: int = 4) -> str:
@@ -158,6 +181,13 @@ def spread(samples_ns: Sequence[int]) -> str:
     return f"{text} ± {percent(share)}"
 
 
+def ratio(value: float) -> str:
+    """Write how many times as much something is: 0.314, 1.21, 3,150."""
+    if 100 <= value < 1e6:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return number(float(value), 3).removesuffix(".0")
+
+
 def percent(share: float) -> str:
     """Write a fraction as a percentage: 0.4%, 12%, 230%."""
     value = 100 * share
@@ -172,6 +202,16 @@ def dtype(name: str) -> str:
 def shape(sizes: Sequence[int]) -> str:
     """Write a tensor's sizes in brackets: [4, 4]."""
     return "[" + ", ".join(str(size) for size in sizes) + "]"
+
+
+def spoken(kind: str, text: str) -> str:
+    """Write a repr as the pages write such things: a shape in brackets, a device or class by its name."""
+    if kind == "Size" and (found := re.fullmatch(r"torch\.Size\((\[[\d, ]*\])\)", text)):
+        return found[1]
+    if kind == "device" and (found := re.fullmatch(r"device\(type='(\w+)'(?:, index=(\d+))?\)", text)):
+        return found[1] + (f":{found[2]}" if found[2] else "")
+    found = re.fullmatch(r"<class '(.+)'>", text)
+    return found[1] if found else text
 
 
 def plural(count: int, noun: str) -> str:

@@ -5,9 +5,11 @@ highlighted(("x = 1", "y = '''a", "b'''"))     one string of HTML per line, mult
 
 from __future__ import annotations
 
+import ast
 import html
 from collections.abc import Sequence
-from itertools import groupby
+from functools import lru_cache
+from itertools import groupby, pairwise
 
 from pygments.lexers.python import PythonLexer
 from pygments.token import STANDARD_TYPES, Token
@@ -20,9 +22,31 @@ COLOURED = frozenset({"k", "kc", "kd", "kn", "kr", "ow", "s", "sa", "sd", "se", 
 
 def highlighted(lines: Sequence[str]) -> tuple[str, ...]:
     """Return the HTML of each line of a Python source."""
+    shown = tuple(line.replace("\r", "␍") for line in lines)
+    cuts = [0, *_beginnings(shown), len(shown)]
+    return tuple(line for first, end in pairwise(cuts) for line in _highlighted(shown[first:end]))
+
+
+def _beginnings(lines: Sequence[str]) -> list[int]:
+    """Return where the module's statements begin: there the lexer knows nothing of what came before."""
+    try:
+        body = ast.parse("\n".join(lines)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []  # in one piece
+    found, end = [], 1
+    for node in body:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        if first > end:  # else it shares a line with the one before
+            found.append(first - 1)
+        end = node.end_lineno or first
+    return found
+
+
+@lru_cache(maxsize=4096)  # after an edit, only the function that was edited is another
+def _highlighted(lines: tuple[str, ...]) -> tuple[str, ...]:
     parts: list[list[tuple[str, str]]] = [[]]
     lexer = PythonLexer(stripnl=False, ensurenl=False)
-    for kind, text in lexer.get_tokens("\n".join(line.replace("\r", "␍") for line in lines)):
+    for kind, text in lexer.get_tokens("\n".join(lines)):
         first, *rest = text.split("\n")
         style = _style(kind)
         parts[-1].append((style, first))

@@ -14,23 +14,35 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from trace_tools.rendering import figures, folding, formats, overview, prose, summaries
+from trace_tools.rendering import columns, figures, folding, formats, overview, prose, summaries
+from trace_tools.rendering.charts.histogram import histogram
+from trace_tools.rendering.charts.of_pages import index_figures, section_figures
+from trace_tools.rendering.charts.roofline import Roof
+from trace_tools.rendering.charts.samples import samples
+from trace_tools.rendering.charts.storage import Views, storage, views_of
+from trace_tools.rendering.columns import ColumnsBlock
+from trace_tools.rendering.contents import contents
 from trace_tools.rendering.document import Call, CodeLine, Document, Listing, Notice, Said, Section, SourceText
+from trace_tools.rendering.headline import MachineRow
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.rendering.pictures import Picture
-from trace_tools.rendering.remarks import below, remarks
+from trace_tools.rendering.remarks import Remark, below, remarks
+from trace_tools.rendering.search import SearchIndex
 from trace_tools.rendering.step_block import StepBlock, step_block
+from trace_tools.rendering.svg_slim import embedded
 from trace_tools.schema import Narrative, Scalar, Value
 
 HERE = Path(__file__).parent
 DOTS = 6  # colours of storages
+PAGE = 398_000  # bytes of a page, its index for the search included
+LEAST = 20_000  # bytes of that index, on a page of any size
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,8 @@ class Place:
 
     machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
+    columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # of the other machines
+    roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # of the other machines, with their steps
     home: str = "index.html"  # of the whole site
     has_trace: bool = True  # trace.yaml lies beside the pages
     notices: tuple[Notice, ...] = ()
@@ -62,15 +76,20 @@ class Assets:
     policy: str
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def assets(*names: str) -> Assets:
     """Read the style and script of pages: `page`, and `player` where steps can be played."""
-    css, js = (
-        "".join((HERE / "static" / f"{name}.{kind}").read_text(encoding="utf-8") for name in names)
-        for kind in ("css", "js")
-    )
+    found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
+    css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
     allowed = f"script-src '{_hash(js)}'; style-src '{_hash(css)}'; img-src 'self' data:"
     return Assets(Markup(css), Markup(js), f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'")
+
+
+def _lean(text: str) -> str:
+    """Take indentation and whole lines of comment from a style or script: every page carries it."""
+    uncommented = re.sub(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines = (line.strip() for line in uncommented.split("\n"))
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("// "))
 
 
 def _hash(text: str) -> str:
@@ -92,8 +111,10 @@ def _environment() -> Environment:
         "inline": lambda text: Markup(prose.inline_html(text)),
         "prose": lambda text: Markup(prose.to_html(text)),
         "cell": _cell,
+        "drawing": Markup,  # of `charts`
         "remarks": remarks,
         "below": below,
+        "contents": contents,
         "time": overview.section_time,
         "plural": formats.plural,
     }
@@ -108,7 +129,7 @@ def _environment() -> Environment:
 def _cell(cell: Scalar) -> str | Markup:
     if cell is None:
         return "–"
-    return Markup(prose.inline_html(cell)) if isinstance(cell, str) else formats.number(cell)
+    return Markup(prose.inline_html(cell)) if isinstance(cell, str) else formats.cell(cell)
 
 
 @lru_cache(maxsize=32)
@@ -122,6 +143,7 @@ class HtmlWriter:
     def __init__(self, document: Document, place: Place) -> None:
         self._document = document
         self._place = place
+        self._search = SearchIndex(document)
 
     def section(self, section: Section) -> str:
         """Return the page of one section."""
@@ -131,8 +153,17 @@ class HtmlWriter:
         page = self._page(section, section.shared, [*overview.section_notices(section), *self._about_steps(block)])
         page.previous = sections[at - 1] if at else None
         page.next = sections[at + 1] if at + 1 < len(sections) else None
-        names = ("page", "player") if block.kept else ("page",)
-        return self._render("section.html.j2", page, assets=assets(*names), section=section, steps=block)
+        beside = self._place.columns(section)
+        drawn = section_figures(section, self._document, self._place.roofs(section))
+        names = [
+            "page",
+            "search",
+            "figures",
+            *(["player"] if block.kept else []),
+            *(["machines"] if beside.columns else []),
+        ]
+        shown = {"steps": block, "beside": beside, "drawn": drawn}
+        return self._render("section.html.j2", page, assets=assets(*names), section=section, **shown)
 
     def _about_steps(self, block: StepBlock) -> Iterator[Notice]:
         """Say on the page that its player does not have all steps."""
@@ -144,9 +175,20 @@ class HtmlWriter:
     def index(self) -> str:
         """Return the machine's own index."""
         document = self._document
-        shared = folding.shared_storages((*document.opening, *document.setup))
-        page = self._page(None, shared, overview.document_notices(document))
-        return self._render("index.html.j2", page, assets=assets("page"), overview=overview.machine_overview(document))
+        page = self._page(None, folding.shared_storages(document.opening), overview.document_notices(document))
+        found = overview.machine_overview(document)
+        drawn = index_figures(document, self._place.roofs(None))
+        names = assets("page", "search", "figures")
+        return self._render("index.html.j2", page, assets=names, overview=found, drawn=drawn)
+
+    def setup(self) -> str | None:
+        """Return the page of the code around the sections; None where there is none."""
+        around = overview.around(self._document)
+        if not around:
+            return None
+        page = self._page(None, folding.shared_storages(around), ())
+        page.is_setup = True
+        return self._render("setup.html.j2", page, assets=assets("page", "search"))
 
     def _page(self, section: Section | None, shared: Sequence[str], notices: Iterable[Notice]) -> _Page:
         shown = (*self._document.notices, *self._place.notices, *notices)
@@ -154,13 +196,35 @@ class HtmlWriter:
 
     def _render(self, template: str, page: _Page, **more: Any) -> str:
         found = _environment().get_template(template)
-        return found.render(document=self._document, page=page, **more)
+        return _with_index(found.render(document=self._document, page=page, **more), self._search)
 
 
-def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
-    """Return the page that lists every machine and section."""
+def site_index(
+    title: str,
+    machines: Sequence[MachineRow],
+    sections: Sequence[overview.SectionRow],
+    searched: tuple[str, SearchIndex] | None = None,
+    more: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the page that lists every machine and section; `searched` is the machine whose pages it searches.
+
+    `more` are links to other pages that lie below: name, address.
+    """
     template = _environment().get_template("site.html.j2")
-    return template.render(title=title, machines=machines, sections=sections, assets=assets("page"))
+    name, index = searched or ("", None)
+    names = ("page", "search") if index is not None else ("page",)
+    text = template.render(
+        title=title, machines=machines, sections=sections, searched=name, more=more, assets=assets(*names)
+    )
+    return text if index is None else _with_index(text, index)
+
+
+def _with_index(page: str, index: SearchIndex) -> str:
+    """Put the index for the search into a page, as much of it as there is room for; write its figures briefly."""
+    page = re.sub(r"<svg .*?</svg>", lambda figure: embedded(figure[0]), page, flags=re.DOTALL)
+    head, place, tail = page.partition('<template id="index">')
+    room = PAGE - len(page.encode("utf-8"))
+    return head + place + index.within(max(LEAST, room)) + tail
 
 
 @dataclass
@@ -174,6 +238,17 @@ class _Page:
     notices: tuple[Notice, ...]
     previous: Section | None = None
     next: Section | None = None
+    is_setup: bool = False
+
+    @property
+    def speaks(self) -> bool:
+        """Whether `main` itself says something: that stands on the index."""
+        return overview.speaks(self.document)
+
+    @property
+    def has_setup(self) -> bool:
+        """Whether there is a page of the code around the sections."""
+        return bool(overview.around(self.document))
 
     @property
     def machines(self) -> Sequence[MachineLink]:
@@ -192,7 +267,7 @@ class _Page:
 
     def code(self, line: CodeLine) -> Markup:
         """Return a source line, highlighted as part of its whole source, without its margin."""
-        text = _highlighted(self.document.sources[line.source])[line.number - 1]
+        text = self._highlighted[line.source][line.number - 1]
         return Markup(_without_margin(text, line.indent))
 
     def prose(self, said: Said) -> Markup:
@@ -240,6 +315,27 @@ class _Page:
             return []
         alone = len(value.tensor.shape) == 1 and len(value.tensor.elements or ()) <= summaries.INLINE_ELEMENTS
         return [] if alone and value.tensor.elements is not None else summaries.grids(value.tensor)
+
+    def drawn(self, remark: Remark) -> Markup:
+        """Return what a closer look at a remark shows as a figure: samples, the storage, a histogram."""
+        value = remark.value
+        tensor = value.tensor if value is not None else None
+        drawn = samples(remark.timing) if remark.timing is not None else None
+        if tensor is not None and tensor.storage is not None:
+            drawn = storage(remark.name, tensor, self._views.get(tensor.storage, ()))
+        if drawn is None and tensor is not None and tensor.statistics is not None:
+            drawn = histogram(tensor.statistics)
+        box = '<div class="drawnbox" tabindex="0" role="group" aria-label="Figure">{}</div>'
+        return Markup(box).format(Markup(drawn)) if drawn else Markup("")
+
+    @cached_property
+    def _highlighted(self) -> list[tuple[str, ...]]:
+        return [_highlighted(source) for source in self.document.sources]
+
+    @cached_property
+    def _views(self) -> Views:
+        document = self.document
+        return views_of(self.section.blocks if self.section else (*document.opening, *document.setup))
 
     def is_small(self, value: Value | None) -> bool:
         """Whether a tensor's elements stand beside the line without being asked for."""

@@ -15,7 +15,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.rendering import figures, folding, formats, overview, prose, summaries, svg
+from trace_tools.rendering.charts.drawing import without_links
+from trace_tools.rendering.charts.of_pages import Drawn, index_figures, section_figures
+from trace_tools.rendering.columns import Column, differing_lines
 from trace_tools.rendering.document import Block, Call, Document, Listing, Notice, Row, Said, Section
+from trace_tools.rendering.headline import MachineRow
 from trace_tools.rendering.html import Place
 from trace_tools.rendering.markdown_text import code_span, escape, fenced, inline_markdown, link_markdown, to_markdown
 from trace_tools.rendering.remarks import Below, Remark, below, remarks
@@ -45,6 +49,10 @@ class MarkdownWriter:
             *self._notices(overview.section_notices(section)),
             *([to_markdown(section.summary, self._image)] if section.summary else []),
             *self._blocks(section.blocks, shared),
+            *self._drawn(
+                "This section in figures", section_figures(section, self._document, self._place.roofs(section))
+            ),
+            *_differing(self._place.columns(section).columns),
             self._turn(section),
         ]
         return _joined(parts)
@@ -54,15 +62,15 @@ class MarkdownWriter:
         self._page = "index"
         document = self._document
         found = overview.machine_overview(document)
-        speaks = any(isinstance(block, Said) for block in document.opening)
         shared = frozenset(folding.shared_storages((*document.opening, *document.setup)))
         parts = [
             f"# {inline_markdown(document.title)}",
             self._meta(None),
             *self._notices(overview.document_notices(document)),
-            *(self._blocks(document.opening, shared) if speaks else ()),
+            *(self._blocks(document.opening, shared) if overview.speaks(document) else ()),
             "## Sections",
             _table(["", "section", "claims", "time"], [self._entry(section) for section in document.sections]),
+            *self._drawn("The run in figures", index_figures(document, self._place.roofs(None))),
             "## The machine",
             _facts([*found.headline, *found.machine]),
             *(
@@ -97,7 +105,7 @@ class MarkdownWriter:
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
         for notice in (*self._document.notices, *self._place.notices, *more):
             mark = {"failed": "✗ ", "partial": "⚠ ", "stale": "⚠ "}.get(notice.kind, "")
-            link = notice.link.replace(".html", ".md") if notice.link and not notice.link.startswith("#") else None
+            link = _page(notice.link.split(".html")[0]) if notice.link and ".html" in notice.link else None
             yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Look at it]({link})." if link else "")
 
     def _turn(self, section: Section) -> str:
@@ -118,11 +126,11 @@ class MarkdownWriter:
     def _claims(self, found: overview.Overview) -> Iterator[str]:
         if found.claims:
             yield "## All claims"
-        for title, claims in found.claims:
-            yield f"### {inline_markdown(title)}"
+        for section in found.claims:
+            yield f"### {inline_markdown(section.title)}"
             rows = [
-                ["✓" if c.held else "**✗**", f"[{c.line}]({c.page}.md)", code_span(c.source), escape(c.sides)]
-                for c in claims
+                ["✓" if c.held else "**✗**", f"[{c.line}]({_page(c.page)})", code_span(c.source), escape(c.sides)]
+                for c in section.claims
             ]
             yield _table(["", "line", "claim", "was"], rows)
 
@@ -173,6 +181,17 @@ class MarkdownWriter:
         caption = f"\n\n*{inline_markdown(title)}*" if title else ""
         return f"![{escape(formats.one_line(title or figures.describe(said.narrative), 200))}]({name}){caption}"
 
+    def _drawn(self, heading: str, drawn: Sequence[Drawn]) -> Iterator[str]:
+        """Write the figures of what was measured as files beside the page."""
+        if drawn:
+            yield f"## {heading}"
+        for it in drawn:
+            name = f"figures/{self._page}-{it.name}.svg"
+            self.files[name] = svg.standalone(without_links(it.svg)).encode("utf-8")
+            yield f"### {escape(it.title)}"
+            yield f"![{escape(it.title)}]({name})"
+            yield f"*{escape(it.caption)}*"
+
     def _image(self, address: str) -> str | None:
         picture = self._place.picture(address)
         if picture is None:
@@ -192,6 +211,20 @@ class MarkdownWriter:
                 gathered = []
             for it in under:
                 yield from self._call(it.call, shared) if it.call is not None else [_below(it)]
+
+
+def _page(name: str) -> str:
+    """Return the file of a page; the code around the sections is on the index."""
+    return "index.md" if name == overview.SETUP else f"{name}.md"
+
+
+def _differing(columns: Sequence[Column]) -> Iterator[str]:
+    """List for each other machine the lines that differ there."""
+    for column in columns:
+        rows = [[line, escape(there)] for line, there in differing_lines(column)]
+        if rows:
+            counted = f"{formats.plural(len(rows), 'line')} {'differs' if len(rows) == 1 else 'differ'}"
+            yield from _folded(f"On {formats.one_line(column.name, 60)}, {counted}", [_table(["line", "there"], rows)])
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -224,7 +257,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
 def _cell(cell: Scalar) -> str:
     if cell is None:
         return "–"
-    return inline_markdown(cell) if isinstance(cell, str) else formats.number(cell)
+    return inline_markdown(cell) if isinstance(cell, str) else formats.cell(cell)
 
 
 def _folded(title: str, inner: Iterable[str]) -> list[str]:
@@ -328,7 +361,7 @@ def _below(it: Below) -> str:
     return f"> **{mark}{escape(it.title)}**{label}" + (f"\n>{quoted}" if quoted else "")
 
 
-def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
+def site_index(title: str, machines: Sequence[MachineRow], sections: Sequence[overview.SectionRow]) -> str:
     """Return the page that lists every machine and section."""
     rows = [
         [

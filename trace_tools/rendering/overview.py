@@ -6,29 +6,18 @@ machine_overview(document)      what the machine's index shows
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trace_tools.rendering import folding, formats
-from trace_tools.rendering.document import ClaimLine, Document, Notice, Section
-from trace_tools.rendering.summaries import claim_summary
+from trace_tools.rendering.claim_list import SectionClaims, claim_list
+from trace_tools.rendering.document import Block, Document, Notice, Said, Section
+from trace_tools.rendering.headline import Figure, cold_runs, figures, peak_texts, warm_runs
 from trace_tools.schema import Machine, Process
 
 Facts = list[tuple[str, str]]
 
-
-@dataclass(frozen=True, slots=True)
-class ClaimEntry:
-    """One claim in the list of all claims."""
-
-    held: bool
-    source: str
-    sides: str
-    line: int
-    page: str  # slug of the page it stands on
-    anchor: str
-    judged: int
+SETUP = "setup"  # the page of the code around the sections
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +25,12 @@ class Overview:
     """What a machine's index shows beside the sections."""
 
     headline: Facts
+    figures: list[Figure]
     machine: Facts
     peaks: list[tuple[str, str, str]]  # what, how much, from where
     run: Facts
     processes: list[tuple[str, str, str, str, str]]  # name, how it ended, first run, second, remarks
-    claims: list[tuple[str, list[ClaimEntry]]]  # by section
-
-
-@dataclass(frozen=True, slots=True)
-class MachineRow:
-    """One machine in the list of all machines."""
-
-    name: str
-    folder: str
-    torch: str
-    passes: int
-    held: int
-    failed: int
-    duration: str
-    notes: tuple[str, ...]
+    claims: list[SectionClaims]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +91,37 @@ def document_notices(document: Document) -> Iterator[Notice]:
             yield Notice("failed", f"The run ended in “{section.title}” with {section.failure.type}.", link)
         if section.failed:
             yield Notice("failed", f"In “{section.title}”, {claims_text(section.held, section.failed)}.", link)
+    anchor = folding.first_trouble(around(document))
+    if anchor:
+        yield Notice("failed", "Something failed around the sections.", f"{SETUP}.html#{anchor}")
+
+
+def around(document: Document) -> tuple[Block, ...]:
+    """Return the code around the sections: the module's own, and `main` where it says nothing to the reader."""
+    return document.setup if speaks(document) else (*document.setup, *document.opening)
+
+
+def speaks(document: Document) -> bool:
+    """Whether `main` itself says something to the reader: that stands on the index."""
+    return any(isinstance(block, Said) for block in document.opening)
 
 
 def machine_overview(document: Document) -> Overview:
     """Return what a machine's index shows."""
     return Overview(
         headline=_headline(document),
+        figures=list(figures(document)),
         machine=_machine(document.machine),
-        peaks=[_peak(peak.name, peak.per_second, peak.source) for peak in document.machine.peaks],
+        peaks=[peak_texts(peak.name, peak.per_second, peak.source) for peak in document.machine.peaks],
         run=_run(document),
         processes=[_process(process) for process in document.run.processes],
-        claims=list(_claims(document)),
+        claims=list(claim_list(document, SETUP)),
     )
 
 
 def _headline(document: Document) -> Facts:
     found = [("claims", claims_text(document.held, document.failed))]
-    for name, times in (("first run", _cold(document)), ("second run", _warm(document))):
+    for name, times in (("first run", cold_runs(document)), ("second run", warm_runs(document))):
         if times:
             found.append((name, f"{formats.spread(times)} for all of `main()`".replace("`", "")))
     steps = sum(section.steps for section in document.sections)
@@ -139,20 +129,6 @@ def _headline(document: Document) -> Facts:
         *found,
         ("recorded", f"{formats.plural(steps, 'step')} in {formats.plural(len(document.sections), 'section')}"),
     ]
-
-
-def _cold(document: Document) -> Sequence[int]:
-    return [p.cold_ns for p in document.run.processes if p.cold_ns is not None and p.name.startswith("pass")]
-
-
-def _warm(document: Document) -> Sequence[int]:
-    return [p.warm_ns for p in document.run.processes if p.warm_ns is not None and p.name.startswith("pass")]
-
-
-def run_time(document: Document) -> str:
-    """Say how long `main` took: warm where it was run twice."""
-    times = _warm(document) or _cold(document)
-    return formats.duration(statistics.median(times)) if times else "not measured"
 
 
 def _machine(machine: Machine) -> Facts:
@@ -184,12 +160,6 @@ def _text(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _peak(name: str, per_second: float | None, source: str) -> tuple[str, str, str]:
-    unit = "B/s" if name == "memory" else "OP/s" if name.startswith("int") else "FLOP/s"
-    rate = "not known" if per_second is None else formats.quantity(per_second, unit)
-    return formats.one_line(name, 40), rate, formats.one_line(source, 200)
-
-
 def _run(document: Document) -> Facts:
     run = document.run
     rows = [
@@ -215,17 +185,3 @@ def _process(process: Process) -> tuple[str, str, str, str, str]:
 
 def _pair(times: list[str]) -> tuple[str, str]:
     return times[0], times[1]
-
-
-def _claims(document: Document) -> Iterator[tuple[str, list[ClaimEntry]]]:
-    for section in document.sections:
-        if section.claims:
-            yield f"{section.number} {section.title}", [_entry(line, section.slug) for line in section.claims]
-    if document.claims_outside:
-        yield "Outside the sections", [_entry(line, "index") for line in document.claims_outside]
-
-
-def _entry(line: ClaimLine, page: str) -> ClaimEntry:
-    claim = line.claim
-    source = formats.one_line(claim.source, 160)
-    return ClaimEntry(claim.held, source, claim_summary(claim), line.line, page, line.anchor, line.judged)

@@ -14,33 +14,18 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from urllib.parse import urlsplit
-from xml.etree.ElementTree import Element, tostring
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from trace_tools.rendering import formats
+from trace_tools.rendering.formulas import mathml, readable
 
 LONGEST = 200_000  # characters of one text
 LONGEST_URL = 2_000
 
 _URL = re.compile(r"[\w\-.~:/?#\[\]@!$&'()*+,;=%]+")  # RFC 3986, and letters of any script
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_MATHML = _words(
-    "math mrow mi mn mo ms mtext mspace msub msup msubsup munder mover munderover mfrac msqrt mroot mtable mtr mtd "
-    "mstyle mpadded mphantom menclose mmultiscripts mprescripts none"
-)
-_MATH_ATTRIBUTES = _words(
-    "display displaystyle scriptlevel mathvariant mathcolor stretchy fence separator form accent accentunder lspace "
-    "rspace width height depth voffset linethickness columnalign rowspacing columnspacing columnlines rowlines "
-    "notation minsize maxsize movablelimits symmetric largeop"
-)
 
 
 def safe_url(url: str) -> str | None:
@@ -93,6 +78,21 @@ def plain(inline: Token) -> str:
     return "".join(child.content or (" " if child.type == "softbreak" else "") for child in inline.children or [])
 
 
+def passages(markdown: str) -> str:
+    """Return the words of a text without its markup and headings: for the search."""
+    tokens = parse(markdown)
+    under = {id(token) for opening, token in pairwise(tokens) if opening.type == "heading_open"}
+    return " ".join(_words(token) for token in tokens if id(token) not in under)
+
+
+def _words(token: Token) -> str:
+    if token.type.startswith("math"):
+        return readable(token.content)
+    if token.type == "inline":
+        return "".join(_words(child) or (" " if child.type.endswith("break") else "") for child in token.children or [])
+    return plain(token) if token.type == "image" else token.content
+
+
 def plain_text(markdown: str) -> str:
     """Return one line of Markdown without its markup: for a contents list, or a window's title."""
     tokens = _parser().parseInline(formats.one_line(markdown, 500))
@@ -120,17 +120,21 @@ def _block_html(token: Token, anchors: list[str], image: Callable[[str], str | N
     if token.type == "inline":
         return "".join(_inline_html(child, image) for child in token.children or [])
     if token.type in ("fence", "code_block"):
-        return f"<pre><code>{html.escape(token.content)}</code></pre>\n"
+        return f'<pre tabindex="0"><code>{html.escape(token.content)}</code></pre>\n'
     if token.type in ("math_block", "math_block_label"):
-        return f'<div class="math">{math(token.content, display=True)}</div>\n'
+        formula = mathml(token.content, display=True)
+        return f'<div class="math" tabindex="0" role="group" aria-label="Formula">{formula}</div>\n'
     if token.type == "heading_open":
-        anchor = anchors.pop(0) if anchors else None
-        return f"<{_level(token)}" + (f' id="{html.escape(anchor)}">' if anchor else ">")
+        return f"<{_level(token)}" + (f' id="{html.escape(anchors[0])}">' if anchors else ">")
     if token.type == "heading_close":
-        return f"</{_level(token)}>\n"
+        return (_permalink(anchors.pop(0)) if anchors else "") + f"</{_level(token)}>\n"
     if token.type == "hr":
         return "<hr>\n"
     return _tag(token)
+
+
+def _permalink(anchor: str) -> str:
+    return f'<a class="permalink" href="#{html.escape(anchor)}" aria-label="Link to this heading">#</a>'
 
 
 def _level(token: Token) -> str:
@@ -156,7 +160,7 @@ def _inline_html(token: Token, image: Callable[[str], str | None]) -> str:
     if token.type == "code_inline":
         return f"<code>{html.escape(token.content)}</code>"
     if token.type in ("math_inline", "math_inline_double"):
-        return math(token.content, display=token.type.endswith("double"))
+        return mathml(token.content, display=token.type.endswith("double"))
     if token.type in ("softbreak", "hardbreak"):
         return "\n" if token.type == "softbreak" else "<br>\n"
     if token.type == "link_open":
@@ -167,30 +171,3 @@ def _inline_html(token: Token, image: Callable[[str], str | None]) -> str:
         alt = html.escape(plain(token))
         return f'<img src="{html.escape(source)}" alt="{alt}">' if source else f"<em>[{alt or 'image'}: not shown]</em>"
     return _tag(token)
-
-
-@lru_cache(maxsize=4096)
-def math(tex: str, *, display: bool = False) -> str:
-    """Return a formula as MathML; what can't be converted, or isn't plain MathML, is shown as its TeX."""
-    from latex2mathml.converter import convert_to_element  # takes 40 ms to import, and many pages have no formula
-
-    try:
-        if len(tex) > 5_000:
-            raise ValueError("too long")
-        element = convert_to_element(tex, display="block" if display else "inline")
-        _check(element)
-    except Exception:  # the converter raises what it happens to meet: IndexError, KeyError, its own errors
-        return f'<code class="tex">{html.escape(tex)}</code>'
-    return str(tostring(element, encoding="unicode"))
-
-
-def _check(element: Element) -> None:
-    """Unescape an element's text, and raise ValueError for anything that isn't plain MathML."""
-    for part in element.iter():
-        odd = set(part.attrib) - _MATH_ATTRIBUTES - {"xmlns"}
-        if part.tag not in _MATHML or odd or any(":" in str(v) for k, v in part.attrib.items() if k != "xmlns"):
-            raise ValueError(f"not plain MathML: {part.tag} {sorted(odd)}")
-        if part.text:
-            part.text = html.unescape(part.text)
-            if part.tag != "mtext" and "\\" in part.text:
-                raise ValueError(f"unknown command {part.text}")

@@ -36,6 +36,7 @@ class Remark:
     value: Value | None = None
     facts: Facts = ()
     link: str | None = None  # anchor on the page
+    timing: Timing | None = None  # whose samples a figure can show
 
 
 def remarks(row: Row) -> list[Remark]:
@@ -122,21 +123,37 @@ def _count(row: Row) -> list[Remark]:
 
 def _time(row: Row) -> list[Remark]:
     """Say how long a statement took where that is worth a line; the execution nearest to the median speaks."""
-    timed = [e for e in row.executions if e.timing is not None and e.timing.clock != "launch"]
-    if not timed:
+    spoken = timed(row)
+    if spoken is None or spoken.timing is None or not worth_saying(spoken):
         return []
-    middle = sorted(timed, key=lambda e: statistics.median(e.timing.samples_ns if e.timing else (0,)))[len(timed) // 2]
-    assert middle.timing is not None
-    counted = middle.meters is not None and bool(middle.meters.flops) and middle.annotated
-    least = WORTH_SAYING_ANNOTATED_NS if middle.annotated and middle.claim is None else WORTH_SAYING_NS
-    if statistics.median(middle.timing.samples_ns) < least and not counted:
-        return []
-    text = formats.spread(middle.timing.samples_ns) + (" each" if len(timed) > 1 else "")
-    if counted and middle.meters is not None and middle.meters.flops:
-        text += f" · {formats.quantity(middle.meters.flops, 'FLOP')}"
-    if middle.compiled:
+    several = sum(_has_time(e) for e in row.executions) > 1
+    text = formats.spread(spoken.timing.samples_ns) + (" each" if several else "")
+    if spoken.annotated and spoken.meters is not None and spoken.meters.flops:
+        text += f" · {formats.quantity(spoken.meters.flops, 'FLOP')}"
+    if spoken.compiled:
         text += " · with compilation"
-    return [Remark("time", "", text, facts=tuple(measured(middle)))]
+    return [Remark("time", "", text, facts=tuple(measured(spoken)), timing=spoken.timing)]
+
+
+def timed(row: Row) -> Execution | None:
+    """Return the execution whose time speaks for all of a row: the middle one."""
+    known = [e for e in row.executions if _has_time(e)]
+    return sorted(known, key=_median_ns)[len(known) // 2] if known else None
+
+
+def worth_saying(execution: Execution) -> bool:
+    """Whether a reader wants to know how long an execution took."""
+    counted = execution.meters is not None and bool(execution.meters.flops) and execution.annotated
+    asked = execution.annotated and execution.claim is None
+    return counted or _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if asked else WORTH_SAYING_NS)
+
+
+def _has_time(execution: Execution) -> bool:
+    return execution.timing is not None and execution.timing.clock != "launch"
+
+
+def _median_ns(execution: Execution) -> float:
+    return statistics.median(execution.timing.samples_ns) if execution.timing is not None else 0.0
 
 
 def measured(execution: Execution) -> list[tuple[str, str]]:

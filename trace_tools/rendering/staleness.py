@@ -7,6 +7,7 @@ equal, every statement that ran is still there, and the pages are laid out from 
     edition = edition_of(SourceFile("lecture.py", old), new)
     edition.stale           # None, or why the new text can't be used
     edition.recorded[7]     # the number that statement 7 of the shown text has in the trace
+    changed_functions(SourceFile("lecture.py", old), new)     # whose code is another: {"matmul"}
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
+from trace_tools.directives import Directive
 from trace_tools.errors import LectureError
 from trace_tools.rendering.layout import CutSource, cut_source, narrative_calls
 from trace_tools.schema import Narrative, SourceFile
-from trace_tools.statements import FUNCTIONS
+from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource
 
 _DATA = ("inspect", "clear", "stepover")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)  # one execution per evaluation of the header
@@ -43,26 +46,48 @@ class Edition:
     stale: str | None = None
 
 
+@lru_cache(maxsize=8)  # one lecture, on as many machines
 def edition_of(stored: SourceFile, lecture: str | None) -> Edition:
     """Return the edition to show: the lecture as it is now where it does what was traced, else the stored text.
 
     Raises LectureError when the stored text is not Python.
     """
-    old = cut_source(stored.text, stored.path)
+    before = _stripped(stored.text, stored.path)
+    old = before.source
     same = Edition(old, {s.number: s.number for s in old.parsed.statements})
     if lecture is None or lecture == stored.text:
         return same
     try:
-        new = _Stripped(cut_source(lecture, stored.path))
+        new = _stripped(lecture, stored.path)
     except LectureError as error:
         return Edition(old, same.recorded, stale=f"the lecture can't be read any more ({error})")
-    before = _Stripped(old)
-    if new.fingerprint() != before.fingerprint():
+    if new.fingerprint != before.fingerprint:
         return Edition(old, same.recorded, stale="the lecture's code has changed since it was traced")
     prose = _placed_prose(before, new)
     if prose is None:
         return Edition(old, same.recorded, stale="the lecture has new prose in a branch that was not traced")
     return Edition(new.source, dict(zip(new.kept, before.kept, strict=True)), prose, _moved_lines(before, new))
+
+
+def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None:
+    """Return the module's functions whose code differs between two texts, those in only one of them included.
+
+    None where they differ outside its functions. Raises LectureError when one of them is not Python.
+    """
+    old, new = _stripped(stored.text, stored.path).parts(), _stripped(lecture, stored.path).parts()
+    if old.pop(MODULE) != new.pop(MODULE):
+        return None
+    return frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
+
+
+def parsed_once(text: str, path: str) -> ParsedSource:
+    """Parse a lecture and its directives, or remember it. Raises LectureError."""
+    return _stripped(text, path).source.parsed
+
+
+@lru_cache(maxsize=8)
+def _stripped(text: str, path: str) -> _Stripped:
+    return _Stripped(cut_source(text, path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +113,34 @@ class _Stripped:
         self.index = {number: index for index, number in enumerate(self.kept)}
         self.places = dict(self._places())
 
+    @cached_property
     def fingerprint(self) -> tuple[list[object], list[object]]:
         """Return what must be equal for a trace of one text to be a trace of the other: code and data directives."""
-        gone = {id(self.statements[number].node) for number in self.prose}
-        directives: list[object] = [
-            (d.name, d.place, self.index.get(d.statement), d.names, [(ast.dump(i.node), i.unit) for i in d.inspected])
-            for d in self.source.directives
-            if d.name in _DATA
-        ]
-        return list(_flat(self.source.parsed.tree, gone)), directives
+        directives: list[object] = [(self.index.get(d.statement), _directive(d)) for d in self._directives()]
+        return list(_flat(self.source.parsed.tree, self._gone())), directives
+
+    def parts(self) -> dict[str, list[object]]:
+        """Return what each of the module's functions does, by name, and what the rest of the module does."""
+        found: dict[str, list[object]] = {MODULE: []}
+        owners: dict[int, tuple[str, int]] = {}  # of a statement: the function it is in, and its place there
+        gone, name, first = self._gone(), MODULE, 0
+        for place, number in enumerate(self.kept):
+            statement = self.statements[number]
+            if statement.parent is None:
+                name = statement.node.name if isinstance(statement.node, FUNCTIONS) else MODULE
+                first = place
+                found.setdefault(name, []).extend(_flat(statement.node, gone))
+            owners[number] = (name, place - first)
+        for directive in self._directives():
+            owner, offset = owners.get(directive.statement, (MODULE, 0))
+            found[owner].append((offset, _directive(directive)))
+        return found
+
+    def _gone(self) -> set[int]:
+        return {id(self.statements[number].node) for number in self.prose}
+
+    def _directives(self) -> list[Directive]:
+        return [directive for directive in self.source.directives if directive.name in _DATA]
 
     def _places(self) -> Iterator[tuple[int, _Place]]:
         numbers = {id(s.node): s.number for s in self.statements}
@@ -113,6 +157,11 @@ class _Stripped:
         place = self.places[number]
         before = [n for n in place.siblings if n < number and n in self.index]
         return place.parent, place.path, len(before)
+
+
+def _directive(directive: Directive) -> object:
+    inspected = [(ast.dump(item.node), item.unit) for item in directive.inspected]
+    return directive.name, directive.place, directive.names, inspected
 
 
 def _constant(node: ast.stmt, word: str) -> Narrative | None:

@@ -13,17 +13,15 @@ them showed, then all but the first and last executions, then whatever comes las
 
 from __future__ import annotations
 
-import base64
-import json
 import statistics
-import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trace_tools.rendering import formats, summaries
 from trace_tools.rendering.document import PlayedFrame, Section, Seen, Stepping, Stop
+from trace_tools.rendering.packing import deltas, packed, table
 from trace_tools.schema import Value
 
 BUDGET = 250_000  # characters of base64
@@ -49,12 +47,12 @@ def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
     told = [_told(stop) for stop in stepping.stops]
     for keep in (_all, _telling, _first_and_last):
         kept = keep(stepping.stops)
-        text = _packed(stepping, kept, told, section.shared)
+        text = _block(stepping, kept, told, section.shared)
         if len(text) <= budget:
             return StepBlock(text, len(kept), total)
     while kept and len(text) > budget:
         kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
-        text = _packed(stepping, kept, told, section.shared)
+        text = _block(stepping, kept, told, section.shared)
     return StepBlock(text, len(kept), total)
 
 
@@ -98,11 +96,8 @@ def _told(stop: Stop) -> _Told:
     return _Told(_time(stop), list(_notes(stop)), [_seen(one) for one in stop.seen])
 
 
-def _packed(stepping: Stepping, kept: Sequence[int], told: Sequence[_Told], shared: Sequence[str]) -> str:
-    """Deflate the columns; without whitespace and with texts as they are, JSON is small and quick to read."""
-    columns = _Columns(stepping, kept, [told[index] for index in kept], shared).columns()
-    text = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
+def _block(stepping: Stepping, kept: Sequence[int], told: Sequence[_Told], shared: Sequence[str]) -> str:
+    return packed(_Columns(stepping, kept, [told[index] for index in kept], shared).columns())
 
 
 class _Columns:
@@ -124,13 +119,13 @@ class _Columns:
             "total": len(self._stepping.stops),
             "frames": self._frames([self._stepping.frames[frame] for frame in used]),
             "stops": {
-                "number": _deltas([stop.number for stop in stops]),
-                "frame": _deltas([index[stop.frame] for stop in stops]),
-                "anchor": _Table(stop.anchor for stop in stops).columns,
-                "line": _deltas([stop.line for stop in stops]),
-                "code": _Table(formats.one_line(stop.code, 120) for stop in stops).columns,
-                "statement": _Table(f"{stop.statement[0]}:{stop.statement[1]}" for stop in stops).columns,
-                "execution": _deltas([stop.execution for stop in stops]),
+                "number": deltas([stop.number for stop in stops]),
+                "frame": deltas([index[stop.frame] for stop in stops]),
+                "anchor": table(stop.anchor for stop in stops),
+                "line": deltas([stop.line for stop in stops]),
+                "code": table(formats.one_line(stop.code, 120) for stop in stops),
+                "statement": table(f"{stop.statement[0]}:{stop.statement[1]}" for stop in stops),
+                "execution": deltas([stop.execution for stop in stops]),
                 "inside": [self._inside(place) for place in range(len(stops))],
                 "time": [told.time for told in self._told],
             },
@@ -150,7 +145,7 @@ class _Columns:
 
     def _frames(self, frames: Sequence[PlayedFrame]) -> dict[str, Any]:
         return {
-            "name": _Table(formats.one_line(frame.function, 60) for frame in frames).columns,
+            "name": table(formats.one_line(frame.function, 60) for frame in frames),
             "of": [self._caller(frame) for frame in frames],
             "number": [frame.number for frame in frames],
             "total": [frame.total for frame in frames],
@@ -175,28 +170,14 @@ class _Columns:
         seen = [(place, *one) for place, told in enumerate(self._told) for one in told.seen]
         places, names, texts, grids, changes, storages = zip(*seen, strict=True) if seen else ((),) * 6
         return {
-            "stop": _deltas(places),
-            "name": _Table(names).columns,
+            "stop": deltas(places),
+            "name": table(names),
             "text": texts,
             "grid": grids,
             "change": changes,
-            "storage": _Table(storages).columns,
+            "storage": table(storages),
             "shared": [formats.one_line(label, 20) for label in self._shared],
         }
-
-
-class _Table:
-    """A column of texts that repeat: the different ones, and for each row the place of its own."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        places: dict[str, int] = {}
-        rows = [places.setdefault(text, len(places)) for text in texts]
-        self.columns = {"of": list(places), "at": _deltas(rows)}
-
-
-def _deltas(numbers: Sequence[int]) -> list[int]:
-    """Return the first number and the differences between neighbours, which deflate far better."""
-    return [number - before for before, number in zip([0, *numbers], numbers, strict=False)]
 
 
 def _seen(seen: Seen) -> tuple[str, str, str, int, str]:

@@ -25,19 +25,19 @@ class StorageContents:
         tensor = value.tensor
         if tensor is None or tensor.storage is None or not tensor.elements:
             return False
-        places = _places(tensor)
-        if len(places) != len(tensor.elements):
+        where = places(tensor)
+        if len(where) != len(tensor.elements):
             return False
         held = self._held.setdefault((tensor.storage, tensor.dtype), {})
         changed = any(
             place in held and not _alike(held[place], element)
-            for place, element in zip(places, tensor.elements, strict=True)
+            for place, element in zip(where, tensor.elements, strict=True)
         )
-        held.update(zip(places, tensor.elements, strict=True))
+        held.update(zip(where, tensor.elements, strict=True))
         return changed
 
 
-def _places(tensor: Tensor) -> list[int]:
+def places(tensor: Tensor) -> list[int]:
     """Return each element's place in the storage, in row-major order; none where the strides are not known."""
     if tensor.strides is None or len(tensor.strides) != len(tensor.shape):
         return []

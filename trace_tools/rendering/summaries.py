@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 
 from trace_tools.rendering import formats
@@ -59,7 +60,8 @@ def _what(value: Value, limit: int) -> str:
         return _number(value.value, value.unit)
     if value.items is not None or value.entries is not None:
         return _container(value, limit)
-    return formats.one_line(value.text if value.text is not None else f"<{value.type}>", limit)
+    text = f"<{value.type}>" if value.text is None else formats.spoken(value.type, value.text)
+    return formats.one_line(text, limit)
 
 
 def _number(value: bool | int | float, unit: str | None) -> str:
@@ -110,7 +112,11 @@ def _range(samples: Sequence[Scalar], unit: str | None) -> str | None:
     numbers = [s for s in samples if isinstance(s, (int, float)) and not isinstance(s, bool)]
     if not numbers or len(numbers) < len(samples) or not all(math.isfinite(n) for n in numbers):
         return None
-    return f"{_number(min(numbers), unit)} … {_number(max(numbers), unit)}"
+    least, most = min(numbers), max(numbers)
+    digits = formats.digits_apart(least, most)
+    if unit is None:
+        return f"{formats.number(least, digits)} … {formats.number(most, digits)}"
+    return f"{formats.quantity(least, unit, digits)} … {formats.quantity(most, unit, digits)}"
 
 
 def tensor_summary(tensor: Tensor) -> str:
@@ -274,6 +280,7 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
     return formats.one_line(", ".join(named), limit)
 
 
+@lru_cache(maxsize=4096)  # each claim is written on a page, in Markdown, beside other machines
 def _comparison(source: str) -> list[str]:
     """Return the operators when the claim is one comparison, however long its chain."""
     try:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element, ParseError, SubElement, fromstring, tostring
 
 from trace_tools.rendering import formats
+from trace_tools.rendering.svg_slim import slim
 
 LARGEST = 2_000_000  # characters
 PALETTE = ("#2f6fdd", "#d9480f", "#1a8f58", "#9a5bd0", "#b8860b", "#0b8fa3")
@@ -70,6 +71,7 @@ def clean(source: str, prefix: str, title: str, description: str) -> str | None:
         out.insert(place, label)
     out.attrib = {"fill": "currentColor", "stroke-linejoin": "round"} | out.attrib
     out.attrib |= {"role": "img", "aria-labelledby": f"{prefix}-title {prefix}-desc"}
+    slim(out)
     return tostring(out, encoding="unicode")
 
 

@@ -3,6 +3,14 @@
 const reveal = (element) => {
   for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
 };
+// The columns that `packing.py` packed: numbers as differences between neighbours, texts as places in a table.
+const unpack = async (text) => {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+};
+const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
+const table = ({ of, at }) => sums(at).map((place) => of[place]);
 (() => {
   const follow = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -21,9 +29,47 @@ const reveal = (element) => {
     store(root.dataset.theme);
   });
 
+  // Copying code: a button for each listing, and a selection that begins in code takes no observations along.
+  const heard = document.createElement("p");
+  heard.className = "hidden";
+  heard.role = "status";
+  const write = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {  // no clipboard for this page, or not now
+      const field = document.createElement("textarea");
+      field.value = text;
+      document.body.append(field);
+      field.select();
+      document.execCommand("copy");
+      field.remove();
+    }
+  };
+  const copier = (listing) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.ariaLabel = "Copy this code";
+    button.addEventListener("click", async (event) => {
+      event.stopPropagation();  // the line under it is not meant
+      const lines = [...listing.querySelectorAll(":scope > .row > .code > .l > code")].map((line) => line.textContent);
+      await write(`${lines.join("\n")}\n`);
+      button.focus();
+      button.classList.add("done");
+      heard.textContent = `Copied ${lines.length} ${lines.length === 1 ? "line" : "lines"}.`;
+      setTimeout(() => { button.classList.remove("done"); heard.textContent = ""; }, 2000);
+    });
+    listing.querySelector(":scope > .row > .code")?.append(button);
+  };
+  requestAnimationFrame(() => setTimeout(() => {  // after the first paint
+    document.body.append(heard);
+    document.querySelectorAll(".listing").forEach(copier);
+  }));
+  addEventListener("mousedown", ({ target }) => document.body.classList.toggle("taking", Boolean(target.closest?.(".code"))));
+
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
-  addEventListener("beforeprint", () => document.querySelectorAll("details.called").forEach((box) => { box.open = true; }));
+  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed)").forEach((box) => { box.open = true; }));
   addEventListener("hashchange", follow);
   follow();
 })();

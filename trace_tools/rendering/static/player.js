@@ -21,13 +21,6 @@
 
   // --- the block ---
 
-  const unpack = async (text) => {
-    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return JSON.parse(await new Response(stream).text());
-  };
-  const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
-  const table = ({ of, at }) => sums(at).map((place) => of[place]);
   const grouped = (keys) => {
     const groups = new Map();
     keys.forEach((key, place) => (groups.get(key) ?? groups.set(key, []).get(key)).push(place));

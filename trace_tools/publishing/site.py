@@ -9,6 +9,7 @@ and this one does not is removed, as `.pages` in each folder lists what was made
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,16 +18,25 @@ from pathlib import Path
 
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import load
+from trace_tools.publishing.columns import Counterparts, column, counterparts
+from trace_tools.publishing.processes import in_processes
+from trace_tools.publishing.roofs import other_roofs
 from trace_tools.rendering import html, markdown, overview
+from trace_tools.rendering.columns import columns_block
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document, Notice, Section
+from trace_tools.rendering.headline import machine_row
 from trace_tools.rendering.html import MachineLink, Place
 from trace_tools.rendering.pictures import read_picture
+from trace_tools.rendering.search import SearchIndex
 from trace_tools.schema import Trace
 
 MANIFEST = ".pages"
 PARTIAL = "partial"
-_OURS = re.compile(r"(?:index|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)")
+REPORTS = (("What differs between the machines", "diff"), ("All machines side by side", "compare"))
+_OURS = re.compile(
+    r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)"
+)
 _FOLDER = re.compile(r"[\w][\w.-]*")
 
 
@@ -57,12 +67,13 @@ def render_site(traces: Sequence[Rendered], out: Path) -> list[Path]:
         if not _FOLDER.fullmatch(rendered.folder_slug):
             raise UsageError(f"{rendered.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
     site = [(rendered, make_document(rendered.trace, rendered.lecture_text)) for rendered in traces]
+    others = counterparts([(name, r.trace) for name, r in zip(_names(site), traces, strict=True)])
+    calls = [functools.partial(_machine_files, place, site, beside, out) for place, beside in enumerate(others)]
     changed: list[Path] = []
     try:
-        for rendered, document in site:
-            files = _machine_files(rendered, document, site, out)
+        for rendered, files in zip(traces, in_processes(calls), strict=True):
             changed += _update(out / rendered.folder, files)
-        changed += _update(out, _site_files(site))
+        changed += _update(out, _site_files(site, out))
     except OSError as error:
         raise UsageError(f"{error.filename or out}: can't be written: {error.strerror or error}") from error
     return changed
@@ -112,13 +123,17 @@ def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> Rendered:
 
 
 def _machine_files(
-    rendered: Rendered, document: Document, site: Sequence[tuple[Rendered, Document]], out: Path
+    at: int, site: Sequence[tuple[Rendered, Document]], beside: Sequence[Counterparts], out: Path
 ) -> dict[str, bytes]:
-    """Return the files of one machine's folder by their names in it."""
+    """Return the files of the site's n-th machine by their names in its folder; `beside` are the others' steps."""
+    rendered, document = site[at]
     up = "../" * (rendered.folder.count("/") + 1)
+    columns = {s.slug: columns_block([column(s, other) for other in beside]) for s in document.sections}
     place = Place(
         machines=lambda section: _switcher(rendered, site, up, section),
         picture=lambda address: read_picture(rendered.lecture_folder, address),
+        columns=lambda section: columns[section.slug],
+        roofs=lambda section: other_roofs([section] if section else document.sections, beside, index=section is None),
         home=f"{up}index.html",
         has_trace=(out / rendered.folder / "trace.yaml").exists(),
         notices=(
@@ -129,6 +144,9 @@ def _machine_files(
     pages = html.HtmlWriter(document, place)
     texts = markdown.MarkdownWriter(document, place)
     files = {"index.html": pages.index(), "index.md": texts.index()}
+    setup = pages.setup()
+    if setup is not None:
+        files["setup.html"] = setup
     for section in document.sections:
         files[f"{section.slug}.html"] = pages.section(section)
         files[f"{section.slug}.md"] = texts.section(section)
@@ -150,45 +168,55 @@ def _switcher(
 ) -> list[MachineLink]:
     """Link to the same section on every machine that has it, else to that machine's index."""
     links = []
-    for other, document in site:
+    for name, (other, document) in zip(_names(site), site, strict=True):
         has = section is not None and any(s.slug == section.slug for s in document.sections)
         page = f"{section.slug}.html" if has and section is not None else "index.html"
-        name = document.machine.name if document.machine.device != "cpu" else "CPU"
-        name = f"{name} (partial)" if other.partial else name
         links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is rendered))
     return links
 
 
-def _site_files(site: Sequence[tuple[Rendered, Document]]) -> dict[str, bytes]:
+def _names(site: Sequence[tuple[Rendered, Document]]) -> list[str]:
+    """Return a short name for each trace; its folder's, where several would read the same."""
+    short = [document.machine.name if document.machine.device != "cpu" else "CPU" for _, document in site]
+    folders = {name: {r.folder_slug for s, (r, _) in zip(short, site, strict=True) if s == name} for name in short}
+    named = [r.folder_slug if len(folders[name]) > 1 else name for name, (r, _) in zip(short, site, strict=True)]
+    return [f"{name} (partial)" if rendered.partial else name for name, (rendered, _) in zip(named, site, strict=True)]
+
+
+def _full_names(site: Sequence[tuple[Rendered, Document]]) -> list[str]:
+    """Return each machine's own name, with its folder's where another has the same."""
+    folders: dict[str, set[str]] = {}
+    for rendered, document in site:
+        folders.setdefault(document.machine.name, set()).add(rendered.folder_slug)
+    return [
+        f"{d.machine.name} ({r.folder_slug})" if len(folders[d.machine.name]) > 1 else d.machine.name for r, d in site
+    ]
+
+
+def _site_files(site: Sequence[tuple[Rendered, Document]], out: Path) -> dict[str, bytes]:
     title = site[0][1].title if site else "No traces"
-    machines = [_machine_row(rendered, document) for rendered, document in site]
+    machines = [machine_row(d, r.folder, name) for name, (r, d) in zip(_full_names(site), site, strict=True)]
     sections = _section_rows(site)
+    more = [(name, f"{folder}/index.html") for name, folder in REPORTS if (out / folder / "index.html").is_file()]
     return {
-        "index.html": html.site_index(title, machines, sections).encode("utf-8"),
+        "index.html": html.site_index(title, machines, sections, _searched(site), more).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
     }
 
 
-def _machine_row(rendered: Rendered, document: Document) -> overview.MachineRow:
-    notes = tuple(notice.kind for notice in document.notices if notice.kind in ("partial", "stale"))
-    return overview.MachineRow(
-        name=document.machine.name,
-        folder=rendered.folder,
-        torch=dict(document.versions).get("torch", "–"),
-        passes=document.run.passes,
-        held=document.held,
-        failed=document.failed,
-        duration=overview.run_time(document),
-        notes=notes,
-    )
+def _searched(site: Sequence[tuple[Rendered, Document]]) -> tuple[str, SearchIndex] | None:
+    """Return the machine whose pages the site's index searches: the first with a complete trace."""
+    for rendered, document in sorted(site, key=lambda one: one[0].partial):
+        return document.machine.name, SearchIndex(document, f"{rendered.folder}/")
+    return None
 
 
 def _section_rows(site: Sequence[tuple[Rendered, Document]]) -> list[overview.SectionRow]:
     """List every section once, in reading order, with its page on each machine."""
     pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}
     titles: dict[tuple[int, str], str] = {}
-    for rendered, document in site:
-        name = document.machine.name + (" (partial)" if rendered.partial else "")
+    for full, (rendered, document) in zip(_full_names(site), site, strict=True):
+        name = full + (" (partial)" if rendered.partial else "")
         for section in document.sections:
             key = (section.number, section.slug)
             titles.setdefault(key, section.title)

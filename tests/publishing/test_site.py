@@ -9,7 +9,7 @@ from tests.rendering.recording import Recording
 from tests.rendering.test_document import LECTURE, failing, lecture
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format import trace_file
-from trace_tools.rendering.site import Rendered, render_files, render_folder, render_site
+from trace_tools.publishing.site import Rendered, render_files, render_folder, render_site
 from trace_tools.schema import Machine, Narrative, Run
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -22,6 +22,7 @@ def names(folder: Path) -> set[str]:
 def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: Path) -> None:
     changed = render_site([Rendered(lecture().trace(), "cpu", LECTURE)], tmp_path)
     pages = {"index.html", "index.md", "cpu/index.html", "cpu/index.md", "cpu/00-first.html", "cpu/00-first.md"}
+    pages |= {"cpu/setup.html", "cpu/figures/index-time.svg", "cpu/figures/00-first-time.svg"}
     assert names(tmp_path) == pages | {".pages", "cpu/.pages"}
     assert {str(path.relative_to(tmp_path)) for path in changed} == pages
 

@@ -1,0 +1,149 @@
+"""The indexes of a machine and of the site: what they say first, what they fold, where their links lead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.rendering.recording import Recording
+from tests.rendering.test_document import LECTURE, failing, lecture
+from tests.rendering.test_html import Page, place
+from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.rendering.compose import make_document
+from trace_tools.rendering.contents import contents
+from trace_tools.rendering.headline import machine_row
+from trace_tools.rendering.html import HtmlWriter
+from trace_tools.rendering.overview import machine_overview
+from trace_tools.schema import Claim, Machine, Narrative, Peak, Process, Raised, Run, Trace, Value
+
+PEAKS = [
+    Peak("float32", 219e9, "measured: best of 3"),
+    Peak("bfloat16", 880e9, "a datasheet"),
+    Peak("int8", 9e15, "a datasheet"),
+    Peak("memory", 40e9, "measured: copies"),
+    Peak("float8", None, "not in the table"),
+]
+
+
+def traced(claims: int = 3, held: bool = True) -> Trace:
+    """Return a lecture of one section with so many claims."""
+    made = Recording(
+        "def main():\n    f()\n\ndef f():\n    g()\n" + "".join(f"    assert x{n} < {n}\n" for n in range(claims))
+    )
+    f = made.call(made.frame("main"), "f()", "f")
+    for n in range(claims):
+        sides = [(f"x{n}", Value("int", n - 1)), (str(n), Value("int", n))]
+        made.step(f, f"assert x{n} <", claim=Claim(f"x{n} < {n}", held or n > 0, sides))
+    run = Run("lecture.py", "2025-01-31T12:00:00Z", 0, 3, 100, complete=True)
+    run = replace(run, processes=[Process("pass 1", "complete", cold_ns=9_000_000_000, warm_ns=7_000_000_000)])
+    return made.trace(run=run, machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS))
+
+
+def index(trace: Trace) -> str:
+    return HtmlWriter(make_document(trace), place()).index()
+
+
+def test_the_index_says_first_what_a_reader_asks_first() -> None:
+    figures = machine_overview(make_document(traced())).figures
+    assert [(figure.value, figure.label, figure.note) for figure in figures] == [
+        ("3", "claims, all of them hold", ""),
+        ("7 s", "for the whole lecture", "9 s the first time"),
+        ("3", "steps in 1 section", ""),
+        ("880 GFLOP/s", "bfloat16, at most", "a datasheet"),
+        ("40 GB/s", "memory, at most", "measured: copies"),
+        ("22 FLOP/B", "where the roofs meet", "bfloat16 over memory"),  # 880 / 40
+    ]
+    failed = machine_overview(make_document(traced(held=False))).figures[0]
+    assert (failed.value, failed.label, failed.bad) == ("1", "of 3 claims failed", True)
+
+
+def test_what_nobody_knows_is_no_figure() -> None:
+    bare = replace(traced(0), machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS[-1:]))
+    assert [figure.label for figure in machine_overview(make_document(bare)).figures] == [
+        "for the whole lecture",
+        "steps in 1 section",
+    ]
+
+
+def test_claims_are_folded_by_section_and_link_to_their_lines() -> None:
+    text = index(traced())
+    page = Page(text)
+    assert '<details class="claimed" id="claims-00-f">' in text and 'href="#claims-00-f"' in text
+    assert '<a href="00-f.html#L6">6</a> <code>x0 &lt; 0</code> <span>-1 &lt; 0</span>' in text
+    assert page.text("claimed").startswith("0 F 3 ✓")
+    assert '<details class="claimed" id="claims-00-f" open>' in index(traced(held=False))
+
+
+def test_an_equation_that_held_is_not_said_twice() -> None:
+    [section] = machine_overview(make_document(lecture().trace())).claims
+    assert [(claim.source, claim.tells) for claim in section.claims] == [("x.sum() == 6", False)]
+
+
+def test_two_thousand_claims_fit_into_an_index() -> None:
+    assert len(index(traced(2_000)).encode()) < 400_000
+
+
+def test_the_code_around_the_sections_has_a_page_of_its_own() -> None:
+    writer = HtmlWriter(make_document(lecture().trace()), place())
+    setup = writer.setup() or ""
+    assert "WIDTH" in setup and 'aria-current="page"><span class="no"></span><span>The code around' in setup
+    assert "WIDTH" not in Page(writer.index()).text("main") and 'href="setup.html"' in writer.index()
+    spoken = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
+    main = spoken.frame("main")
+    spoken.step(spoken.call(main, "f()", "f"), "g()")
+    spoken.step(main, "f()", narrative=[Narrative("text", text="Welcome.")])
+    writer = HtmlWriter(make_document(spoken.trace()), place())
+    assert writer.setup() is None and "Welcome." in Page(writer.index()).text("main")
+    assert "setup.html" not in writer.index()
+
+
+def test_a_module_that_fails_is_announced_on_the_index() -> None:
+    made = Recording("import nothing\n\ndef main():\n    f()\n")
+    made.step(made.frame("<module>"), "import nothing", raised=Raised("ImportError", "no", origin_line=1))
+    run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ImportError at line 1")
+    assert 'Something failed around the sections. <a href="setup.html#L1">' in index(made.trace(run=run))
+
+
+def test_the_contents_count_claims_under_each_heading() -> None:
+    made = Recording(
+        "def main():\n    f()\n\ndef f():\n    a()\n    assert a\n    b()\n    assert b\n    assert c\n    d()\n"
+    )
+    f = made.call(made.frame("main"), "f()", "f")
+    made.step(f, "a()", narrative=[Narrative("text", text="## First")])
+    made.step(f, "assert a", claim=Claim("a", True, []))
+    made.step(f, "b()", narrative=[Narrative("text", text="## Second\n\nText.\n\n#### Deep")])
+    made.step(f, "assert b", claim=Claim("b", True, []))
+    made.step(f, "assert c", claim=Claim("c", False, []))
+    made.step(f, "d()", narrative=[Narrative("text", text="### Third")])
+    [section] = make_document(made.trace()).sections
+    found = [(line.text, line.level, line.held, line.failed) for line in contents(section)]
+    assert found == [("First", 2, 1, 0), ("Second", 2, 1, 1), ("Third", 3, 0, 0)]
+
+
+def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) -> None:
+    other = replace(failing().trace(), machine=Machine("NVIDIA H200", "nvidia-h200", "cuda"))
+    (tmp_path / "diff").mkdir()
+    (tmp_path / "diff" / "index.html").write_text("a report")
+    render_site([Rendered(traced(), "cpu"), Rendered(other, "h200", LECTURE)], tmp_path)
+    text = (tmp_path / "index.html").read_text()
+    page = Page(text)
+    assert "traced 2025-01-31 · torch 2.13.0 · 3 passes" in page.text("meta")
+    for said in ("3 claims, all hold", "7 s for the whole lecture", "880 GFLOP/s bfloat16", "40 GB/s memory"):
+        assert said in page.text("figures")
+    assert '<a href="diff/index.html">What differs between the machines</a>' in text and "compare/" not in text
+    assert '<a class="count" href="cpu/00-f.html"><span class="hidden">F on A processor: </span>' in text
+
+
+def test_two_machines_of_one_name_are_told_apart_on_the_site(tmp_path: Path) -> None:
+    render_site([Rendered(traced(), "cpu"), Rendered(traced(), "cpu-one-thread")], tmp_path)
+    page = Page((tmp_path / "index.html").read_text())
+    assert "A processor (cpu)" in page.text("th") and "A processor (cpu-one-thread)" in page.text("th")
+
+
+@pytest.mark.parametrize("trace", [lecture().trace(), failing().trace()], ids=["plain", "failing"])
+def test_a_row_of_the_site_says_what_the_trace_says(trace: Trace) -> None:
+    row = machine_row(make_document(trace), "here", "Mine")
+    assert row.name == "Mine"
+    assert (row.folder, row.traced, row.passes, row.torch, row.peaks) == ("here", "2025-01-31", 3, "2.13.0", ())

@@ -1,0 +1,97 @@
+"""A page on paper, from the keyboard alone, without motion, and within its weight."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rendering.browsing import ask, press, show
+from tests.rendering.hostile import hostile_trace
+from tests.rendering.test_document import LECTURE, failing, lecture
+from trace_tools.publishing.site import Rendered, render_site
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+REAL = sorted(p for p in (REPOSITORY / "rendered").glob("*/*.html") if p.parent.name not in ("diff", "compare"))
+SHEET = (720, 1000)  # about A4
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reading")
+    traces = {"plain": lecture().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
+    render_site([Rendered(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
+    return out
+
+
+def stepping(browser: Any, page: Path, **how: Any) -> None:
+    """Open a page and step into it."""
+    show(browser, page, **how)
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", "#player:not([hidden])")
+    browser.find_element("css selector", ".copy")
+    browser.implicitly_wait(0)
+    press(browser, "jj")
+
+
+def test_paper_has_the_text_and_its_notes_and_nothing_of_the_player(browser: Any, site: Path) -> None:
+    stepping(browser, site / "plain" / "00-first.html", size=SHEET, scheme="dark")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    chrome = ".bar, .panel, .player, .copy, #search-open, .permalink, nav, dialog, #step-done"
+    assert (
+        ask(browser, f"[...document.querySelectorAll('{chrome}')].filter(part => part.checkVisibility()).length") == 0
+    )
+    assert ask(browser, "getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert ask(browser, "getComputedStyle(document.querySelector('.row.current')).boxShadow") == "none"
+    parts = "[...document.querySelectorAll('.l code, .beside, .under pre')]"
+    cut = f"{parts}.filter(part => part.scrollWidth > part.clientWidth + 1)"
+    assert ask(browser, f"{cut}.length") == 0  # no line of code ends at the edge of the sheet
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_printing_makes_sheets(browser: Any, site: Path) -> None:
+    stepping(browser, site / "plain" / "00-first.html")
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    pdf = base64.b64decode(printed["data"])
+    assert pdf.startswith(b"%PDF") and re.findall(rb"/Type\s*/Page\b", pdf)
+    assert ask(browser, "[...document.querySelectorAll('details.called')].every(box => box.open)")
+
+
+@pytest.mark.parametrize("page", ["index", "plain/index", "plain/setup", "plain/00-first", "hostile/00-evil"])
+def test_everything_that_can_be_used_can_be_reached_with_the_tab_key(browser: Any, site: Path, page: str) -> None:
+    show(browser, site / f"{page}.html")
+    usable = "a[href], button, input, select, textarea, summary, [onclick], [role=button], audio, video"
+    script = f"""[...document.querySelectorAll('{usable}')].filter(part =>
+        part.checkVisibility({{visibilityProperty: true}}) && part.tabIndex < 0).map(part => part.outerHTML)"""
+    assert ask(browser, script) == []
+    scrolled = """[...document.querySelectorAll('main *')].filter(part => part.checkVisibility()
+        && /auto|scroll/.test(getComputedStyle(part).overflowX) && part.scrollWidth > part.clientWidth
+        && part.tabIndex < 0 && !part.querySelector('a, button, [tabindex]')).map(part => part.outerHTML)"""
+    assert ask(browser, scrolled) == []
+
+
+def test_the_first_tab_leads_to_the_text(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    press(browser, "\ue004")
+    assert ask(browser, "document.activeElement.textContent") == "Skip to the text"
+    assert ask(browser, "document.activeElement.getBoundingClientRect().left") >= 0
+
+
+def test_who_wants_no_motion_gets_none(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    scroll = "getComputedStyle(document.documentElement).scrollBehavior"
+    for wanted, behaviour in (("no-preference", "smooth"), ("reduce", "auto")):
+        features = [{"name": "prefers-reduced-motion", "value": wanted}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+        assert ask(browser, scroll) == behaviour
+    moving = "[...document.querySelectorAll('*')].filter(part => getComputedStyle(part).transitionDuration !== '0s')"
+    assert ask(browser, f"{moving}.length") == 0
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+@pytest.mark.parametrize("page", REAL, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_real_page_keeps_to_its_weight(page: Path) -> None:
+    assert page.stat().st_size <= 400_000

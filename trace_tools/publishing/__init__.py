@@ -1,0 +1,1 @@
+"""Several traces → one site: pages of each (`rendering`), with the others beside them (`comparing`)."""

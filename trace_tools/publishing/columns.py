@@ -1,0 +1,215 @@
+"""A section on one machine, and the same lecture on another → what stands in that machine's column.
+
+    other = Counterparts.of(difference, "NVIDIA H200", here_is_a=True)
+    column(section, other).cells["L216"].entries[0]
+    # Entry("time", "", "", "0.4 ms ± 1%", "28× faster")
+
+The diff (`comparing`) says which step is which and what differs; this module only puts its verdicts beside the
+lines of a page, in the words of the page. So what varies, was rounded or drawn from a device's generator is no
+difference here either, and times on two machines are a ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from trace_tools.comparing.between import difference_between
+from trace_tools.comparing.difference import Difference, Finding, Side, TimeFinding
+from trace_tools.errors import UsageError
+from trace_tools.rendering import formats
+from trace_tools.rendering.columns import Cell, Column, Entry, Kind
+from trace_tools.rendering.document import Call, Execution, Listing, Row, Section, visible
+from trace_tools.rendering.observe import execution
+from trace_tools.rendering.remarks import Remark, remarks, timed, worth_saying
+from trace_tools.schema import Frame, Machine, Step, Trace
+
+ALIKE = 1.05  # ratio of times below which no factor is worth a word
+WORTH_SHOWING_BYTES = 1024
+SAID: dict[str, Kind] = {"value": "value", "error": "failed", "held": "held", "failed": "failed", "caught": "failed"}
+NOISE = {"varies": "varies", "random": "device-random", "rounding": "rounding"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """What became of one step there; `step` is None where it did not run."""
+
+    step: Step | None
+    findings: tuple[Finding, ...] = ()
+    time: TimeFinding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counterparts:
+    """All steps of one trace with their counterparts in another; `here_is_a` says which side of the diff this is."""
+
+    name: str
+    machine: Machine
+    here_is_a: bool
+    steps: Mapping[int, Counterpart]
+    frames: Mapping[int, Frame]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, difference: Difference, name: str, *, here_is_a: bool) -> Counterparts:
+        """Read a diff from one of its sides."""
+        rows = [(r.a, r.b, r) if here_is_a else (r.b, r.a, r) for r in difference.rows]
+        steps = {here.id: Counterpart(there, row.findings, row.time) for here, there, row in rows if here is not None}
+        pairs = [(p.a, p.b) if here_is_a else (p.b, p.a) for p in difference.frames]
+        frames = {here.frame: there for here, there in pairs if here is not None and there is not None}
+        other = difference.b if here_is_a else difference.a
+        notes = tuple(_notes(difference, other, sum(c.step is None for c in steps.values())))
+        return cls(name, other.trace.machine, here_is_a, steps, frames, notes)
+
+    @classmethod
+    def none(cls, name: str, machine: Machine) -> Counterparts:
+        """Say that no step of one is in the other."""
+        return cls(name, machine, True, {}, {}, ("No line here has a counterpart there: it ran another lecture.",))
+
+
+def _notes(difference: Difference, other: Side, missing: int) -> Iterator[str]:
+    if not difference.same_source:
+        gone = f"; {formats.plural(missing, 'step')} of this lecture did not run there" if missing else ""
+        yield f"The lecture's source was not the same{gone}."
+    if not other.trace.run.complete:
+        yield f"That trace is partial: {other.trace.run.ended}."
+    if not difference.same_machine:
+        yield "Times on two machines are ratios, and no difference by themselves."
+
+
+def column(section: Section, other: Counterparts) -> Column:
+    """Return one machine's column beside a section; empty, with the reason, where nothing matches."""
+    rows = list(_rows(section))
+    found = [other.steps[e.step] for row, _ in rows for e in row.executions if e.step in other.steps]
+    if found and all(counterpart.step is None for counterpart in found):
+        return Column(other.name, {}, (*other.notes, "Nothing on this page has a counterpart there."))
+    cells = {row.anchor: Cell(entries) for row, call in rows if (entries := tuple(_entries(row, call, other)))}
+    return Column(other.name, cells, other.notes)
+
+
+def _rows(section: Section) -> Iterator[tuple[Row, int | None]]:
+    """Yield every row of a page; a `def` line with the call whose arguments stand on it."""
+    for block in visible(section.blocks):
+        if isinstance(block, Listing):
+            yield from ((row, None) for row in block.rows)
+        elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
+            yield block.header, block.frame
+
+
+def _entries(row: Row, call: int | None, other: Counterparts) -> Iterator[Entry]:
+    """Yield what one row was there: values and claims, time, memory, and whatever else differs."""
+    known = {e.step: other.steps[e.step] for e in row.executions if e.step in other.steps}
+    met = {step: c.step for step, c in known.items() if c.step is not None}
+    findings = [finding for c in known.values() for finding in c.findings]
+    if known and not met:
+        yield _absent(findings)
+        return
+    frame = other.frames.get(call) if call is not None else None
+    arguments = tuple(frame.arguments or ()) if frame is not None else ()
+    if arguments or any(step.values or step.claim for step in met.values()):
+        executions = tuple(execution(step, other.machine) for step in met.values())
+        yield from _said(row, replace(row, executions=executions, arguments=arguments, omitted=0), findings)
+    spoken = _spoken(row, known)
+    if spoken is not None and spoken.step in met:
+        counterpart = known[spoken.step]
+        time = list(_time(spoken, execution(met[spoken.step], other.machine), counterpart.time, other))
+        yield from (replace(entry, label=f"{spoken.number}") if len(row.executions) > 1 else entry for entry in time)
+        yield from _memory(spoken, met[spoken.step], counterpart.findings, asked=bool(time))
+    yield from _others(findings, other)
+
+
+def _absent(findings: Sequence[Finding]) -> Entry:
+    why = next((f.detail for f in findings if f.aspect == "steps" and f.detail), None)
+    return Entry("absent", "", "", why or "did not run there", differs=any(f.matters for f in findings))
+
+
+def _said(row: Row, there: Row, findings: Sequence[Finding]) -> Iterator[Entry]:
+    """Yield values and claims; what reads the same on both machines has no text."""
+    here = {(remark.kind, remark.name, remark.label): remark.text for remark in remarks(row)}
+    for remark in remarks(there):
+        if remark.kind in SAID:
+            same = here.get((remark.kind, remark.name, remark.label)) == remark.text
+            about = [f for f in findings if _is_about(f, remark)]
+            differs = any(f.matters for f in about)
+            text = None if same else remark.text
+            yield Entry(SAID[remark.kind], remark.name, remark.label, text, _note(about, text), differs)
+
+
+def _note(about: Sequence[Finding], text: str | None) -> str:
+    """Say what kind of noise tells two values apart, or that the line does not show where they differ."""
+    if any(f.matters for f in about):
+        return "differs inside" if text is None else ""
+    noise = next((NOISE[f.verdict] for f in about if f.verdict in NOISE), "")
+    return "" if text is None or noise in text else noise
+
+
+def _is_about(finding: Finding, remark: Remark) -> bool:
+    if remark.kind in ("held", "failed", "caught"):
+        return finding.aspect == "claims"
+    name = formats.one_line(finding.name, 60)
+    return finding.aspect == "values" and (name == remark.name or name.endswith(f"({remark.name})"))
+
+
+def _spoken(row: Row, known: Mapping[int, Counterpart]) -> Execution | None:
+    """Return the execution whose time speaks for a row: where some are called faster or slower, the farthest off."""
+    effects = [
+        (abs(math.log(c.time.ratio)), e.number, e)
+        for e in row.executions
+        if (c := known.get(e.step)) is not None and c.time is not None and c.time.matters and c.time.ratio
+    ]
+    return max(effects)[2] if effects else timed(row)
+
+
+def _time(here: Execution, there: Execution, found: TimeFinding | None, other: Counterparts) -> Iterator[Entry]:
+    """Yield how long it took there, and how that compares: judged on one machine, as a ratio on two."""
+    if there.timing is None or there.timing.clock == "launch" or here.timing is None:
+        return
+    if not (worth_saying(here) or worth_saying(there)):
+        return
+    verdict = found.verdict if found is not None else "not judged"
+    note = {"no difference detected": "≈"}.get(verdict, "")
+    if found is not None and found.ratio and verdict in ("faster", "slower", "ratio"):
+        note = _factor(found.ratio if other.here_is_a else 1 / found.ratio)
+    yield Entry("time", "", "", formats.spread(there.timing.samples_ns), note, verdict in ("faster", "slower"))
+
+
+def _factor(ratio: float) -> str:
+    """Say how much faster or slower it is there, of its time over the time here: "3.1× faster"."""
+    size, word = (ratio, "slower") if ratio >= 1 else (1 / ratio, "faster")
+    digits = 2 if size < 100 else 3
+    return "as fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
+
+
+def _memory(here: Execution, there: Step, findings: Sequence[Finding], *, asked: bool) -> Iterator[Entry]:
+    """Yield the most tensor bytes alive at once, where a reader asked about the line or where they differ."""
+    peaks = [meters.peak_bytes if meters is not None else None for meters in (here.meters, there.meters)]
+    differs = any(f.aspect == "memory" and f.matters for f in findings)
+    if peaks[1] is None or not (differs or (asked and max(p or 0 for p in peaks) >= WORTH_SHOWING_BYTES)):
+        return
+    note = f"here {formats.byte_size(peaks[0])}" if peaks[0] is not None and peaks[0] != peaks[1] else ""
+    yield Entry("memory", "", "", f"peak {formats.byte_size(peaks[1])}", note, differs)
+
+
+def _others(findings: Sequence[Finding], other: Counterparts) -> Iterator[Entry]:
+    """Yield what else matters: how often it ran, what it raised, FLOPs, operators."""
+    told = {f.name: f for f in reversed(findings) if f.matters and f.aspect in ("flops", "steps", "output")}
+    for finding in reversed(told.values()):
+        was = finding.b if other.here_is_a else finding.a
+        yield Entry("other", formats.one_line(finding.name, 60), "", was or finding.detail or "none", "", True)
+
+
+def counterparts(traces: Sequence[tuple[str, Trace]]) -> list[list[Counterparts]]:
+    """Return, for each of the named traces, its counterparts in all others; each pair is compared once."""
+    found: list[list[Counterparts]] = [[] for _ in traces]
+    for (here, (name, trace)), (there, (other_name, other)) in combinations(enumerate(traces), 2):
+        try:
+            difference = difference_between(Side(name, trace), Side(other_name, other))
+        except UsageError:
+            found[here].append(Counterparts.none(other_name, other.machine))
+            found[there].append(Counterparts.none(name, trace.machine))
+            continue
+        found[here].append(Counterparts.of(difference, other_name, here_is_a=True))
+        found[there].append(Counterparts.of(difference, name, here_is_a=False))
+    return found

@@ -1,0 +1,1 @@
+"""What a trace measured → figures as SVG: time, memory, rooflines, samples, storages."""

@@ -1,0 +1,105 @@
+"""Tensor bytes alive along a section's steps → one figure.
+
+    memory([MemoryPoint(1, 4096, 8192, "x = …", "#L12"), …], "memory")
+
+The area is what was alive after each statement, the line above it the most during the statement: counted in
+the metering process, a lower bound of what the machine held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trace_tools.rendering import formats
+from trace_tools.rendering.charts.axes import TICK, Scale, bytes_upwards
+from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, steps, width_of
+from trace_tools.rendering.document import Stop
+
+WIDTH, HEIGHT = 680.0, 220.0
+LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
+NAMED = 4  # peaks with their lines beside them
+APART = 110.0  # pixels between names
+LEAST_BYTES = 4096  # below this a section says nothing about memory
+MOST_POINTS = 1_200  # of a path; more are thinned out, the peaks kept
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPoint:
+    """One statement without calls: bytes alive after it, the most during it."""
+
+    number: int  # of the step
+    live_bytes: int
+    peak_bytes: int
+    name: str
+    link: str | None
+
+
+def memory_points(stops: Sequence[Stop]) -> list[MemoryPoint]:
+    """Return the metered steps of a section that called nothing, in order; calls are told by what is inside them."""
+    found = []
+    for stop in stops:
+        meters = stop.step.meters
+        if meters is not None and meters.live_bytes is not None and not stop.inside:
+            peak = max(meters.peak_bytes or 0, meters.live_bytes)
+            link = f"#{stop.anchor}" if stop.anchor else None
+            found.append(MemoryPoint(stop.number, meters.live_bytes, peak, f"line {stop.line}", link))
+    return found
+
+
+def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, step by step") -> str | None:
+    """Draw bytes over steps; None where nothing of any size was alive."""
+    most = max((point.peak_bytes for point in points), default=0)
+    if most < LEAST_BYTES or len(points) < 2:
+        return None
+    drawing = Drawing(WIDTH, HEIGHT)
+    across = Scale(points[0].number - 1, points[-1].number, LEFT, WIDTH - RIGHT)
+    up = Scale(0, most * 1.04, HEIGHT - BOTTOM, TOP)
+    bytes_upwards(drawing, up, LEFT, WIDTH - RIGHT)
+    shown = _thinned(points)
+    start = [(across(p.number - 1), p) for p in shown]
+    live = steps([(across.start, up.start), *((x, up(p.live_bytes)) for x, p in start)], across.end)
+    drawing.path(f"{live}V{up.start:g}Z", fill=colour(0), fill_opacity=0.25)
+    drawing.path(live, stroke=colour(0), width=1.4)
+    peaks = [(x, p) for x, p in start if p.peak_bytes > p.live_bytes]
+    spikes = "".join(f"M{x:.1f} {up(p.live_bytes):.1f}V{up(p.peak_bytes):.1f}" for x, p in peaks)
+    drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
+    _name_peaks(drawing, points, across, up)
+    _legend(drawing, points)
+    highest = max(points, key=lambda p: p.peak_bytes)
+    words = f"Across: {len(points)} steps. At most {formats.byte_size(highest.peak_bytes)}, at {highest.name}; "
+    return drawing.svg(prefix, title, f"{words}{formats.byte_size(points[-1].live_bytes)} alive at the end.")
+
+
+def _thinned(points: Sequence[MemoryPoint]) -> list[MemoryPoint]:
+    """Keep the highest of each group of neighbours where there are more than a figure can show."""
+    size = -(-len(points) // MOST_POINTS)
+    groups = (points[at : at + size] for at in range(0, len(points), size))
+    return [max(group, key=lambda p: p.peak_bytes) for group in groups]
+
+
+def _name_peaks(drawing: Drawing, points: Sequence[MemoryPoint], across: Scale, up: Scale) -> None:
+    taken: list[float] = []
+    for point in sorted(points, key=lambda p: -p.peak_bytes):
+        x, y = across(point.number - 1), up(point.peak_bytes)
+        if point.peak_bytes < up.high / 8 or len(taken) == NAMED:
+            return
+        if any(abs(x - other) < APART for other in taken):
+            continue
+        taken.append(x)
+        words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
+        room = x + 5 + width_of(words, TICK) < WIDTH
+        with drawing.linked(point.link, words):
+            drawing.circle((x, y), 3, fill=colour(1))
+            drawing.text((x + 5 if room else x - 5, max(y - 5, 10)), words, size=TICK, anchor="" if room else "end")
+
+
+def _legend(drawing: Drawing, points: Sequence[MemoryPoint]) -> None:
+    y = HEIGHT - 8
+    drawing.text((LEFT, y), f"step {points[0].number}", size=TICK, fill=SOFT)
+    drawing.text((WIDTH - RIGHT, y), f"step {points[-1].number}", size=TICK, anchor="end", fill=SOFT)
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
+    drawing.text((middle - 112, y), "alive after a step", size=TICK)
+    drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
+    drawing.text((middle + 35, y), "at most during it", size=TICK)

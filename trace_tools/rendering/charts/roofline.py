@@ -1,0 +1,199 @@
+"""Machines with their peaks, and steps that were counted and timed → one roofline figure.
+
+    roofline([Roof("CPU", (("float32", 2e11),), 4e10, (RoofPoint(85.3, 5e10, "x @ w", "#L216"),))], "roofs")
+
+A step's place is its intensity (FLOP/byte) and what it achieved (FLOP/s); the roof over it is what the machine's
+memory or its arithmetic allow there. Each machine has a colour, and a marker of its own: colour alone says
+nothing to some.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trace_tools.rendering import formats
+from trace_tools.rendering.charts.axes import TICK, Scale, decades
+from trace_tools.rendering.charts.drawing import INK, SOFT, Drawing, Point, colour, marker, polyline, width_of
+from trace_tools.rendering.document import Execution
+from trace_tools.rendering.observe import peak_of
+from trace_tools.schema import Machine
+
+WIDTH, HEIGHT = 680.0, 340.0
+LEFT, RIGHT, TOP, BOTTOM = 92.0, 14.0, 14.0, 46.0
+ROW = 17.0  # height of a line of the legend
+DASHES = ("", "7 4", "2 3", "9 3 2 3")
+NAMED = 16  # points that may have their names beside them
+SMALL = 10.5  # size of such a name
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclass(frozen=True, slots=True)
+class RoofPoint:
+    """A step under the roof: FLOP/byte, FLOP/s, what it is called and where it stands."""
+
+    intensity: float
+    flops_per_second: float
+    name: str
+    link: str | None = None
+    dtype: str | None = None  # whose peak it is measured against
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """One machine's roof (FLOP/s per dtype, bytes/s) and what was measured under it."""
+
+    label: str
+    peaks: tuple[tuple[str, float], ...]
+    bytes_per_second: float | None
+    points: tuple[RoofPoint, ...]
+
+
+def roof_point(execution: Execution, name: str, link: str | None) -> RoofPoint | None:
+    """Return the place of an execution; None when its author did not ask, or it was not both timed and counted."""
+    meters = execution.meters
+    rate = next((rate for rate in execution.rates if rate.name == "FLOP/s"), None)
+    if meters is None or rate is None or not execution.annotated or not meters.flops:
+        return None
+    moved = (meters.bytes_read or 0) + (meters.bytes_written or 0)
+    if not moved or not rate.per_second:
+        return None
+    dtype = (rate.roof or "").partition(" peak")[0] if rate.share is not None else None
+    return RoofPoint(meters.flops / moved, rate.per_second, name, link, dtype)
+
+
+def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
+    """Return a machine's roof over its points: float32's, and those they are measured against."""
+    points = tuple(points)
+    rates = [(p.name, p.per_second) for p in machine.peaks if p.per_second and p.name != "memory"]
+    floating = [(name, rate) for name, rate in rates if not name.startswith("int")]
+    used = {"float32", *(point.dtype for point in points)}
+    memory = peak_of(machine, "memory")
+    peaks = [peak for peak in floating if peak[0] in used] or floating[:1]
+    return Roof(label, tuple(peaks), memory.per_second if memory else None, points)
+
+
+def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str | None:
+    """Draw every machine's roofs on one pair of logarithmic axes, its steps under them; None without any."""
+    shown = [roof for roof in roofs if roof.points or (roof.peaks and roof.bytes_per_second)]
+    if not shown:
+        return None
+    legend = sum(len(roof.peaks) + bool(roof.points) for roof in shown)
+    drawing = Drawing(WIDTH, HEIGHT + ROW * math.ceil(legend / 2) + 6)
+    across, up = _scales(shown)
+    _grid(drawing, across, up)
+    for place, roof in enumerate(shown):
+        _draw_roof(drawing, roof, place, (across, up))
+    for place, roof in reversed(list(enumerate(shown))):  # the first machine's on top
+        _draw_points(drawing, roof, place, (across, up))
+    if len(shown[0].points) <= NAMED:
+        _name_points(drawing, shown[0], [_spots(roof, across, up) for roof in shown])
+    _legend(drawing, shown)
+    words = " ".join(_in_words(roof) for roof in shown)
+    return drawing.svg(prefix, title, f"Across: FLOP per byte. Up: FLOP/s. Both logarithmic. {words}")
+
+
+def _scales(roofs: Sequence[Roof]) -> tuple[Scale, Scale]:
+    """Return scales that hold every point and every ridge, and a little more."""
+    places = [point.intensity for roof in roofs for point in roof.points]
+    rates = [point.flops_per_second for roof in roofs for point in roof.points]
+    peaks = [rate for roof in roofs for _, rate in roof.peaks]
+    ridges = [rate / roof.bytes_per_second for roof in roofs if roof.bytes_per_second for _, rate in roof.peaks]
+    across = Scale(min([*places, *ridges]) / 4, max([*places, *ridges]) * 5, LEFT, WIDTH - RIGHT, log=True)
+    low = max(min([*rates, *peaks]) / 4, max([*peaks, *rates]) / 1e9)
+    return across, Scale(low, max([*peaks, *rates]) * 2.5, HEIGHT - BOTTOM, TOP, log=True)
+
+
+def _grid(drawing: Drawing, across: Scale, up: Scale) -> None:
+    grid = {"stroke": SOFT, "width": 0.8, "stroke_opacity": 0.25}
+    for tick in decades(across.low, across.high):
+        drawing.line((across(tick), up.start), (across(tick), up.end), **grid)  # type: ignore[arg-type]
+        label = formats.number(tick, 3).removesuffix(".0")
+        drawing.text((across(tick), up.start + 16), label, size=TICK, anchor="middle")
+    for tick in decades(up.low, up.high):
+        drawing.line((across.start, up(tick)), (across.end, up(tick)), **grid)  # type: ignore[arg-type]
+        drawing.text((LEFT - 7, up(tick) + 4), formats.quantity(tick, "FLOP/s", 3), size=TICK, anchor="end")
+    drawing.text(((across.start + across.end) / 2, up.start + 36), "FLOP per byte", size=12, anchor="middle")
+
+
+def _draw_roof(drawing: Drawing, roof: Roof, place: int, scales: tuple[Scale, Scale]) -> None:
+    across, up = scales
+    for number, (name, peak) in enumerate(roof.peaks):
+        points = [(across.low, _under(roof, peak, across.low)), (across.high, _under(roof, peak, across.high))]
+        ridge = peak / roof.bytes_per_second if roof.bytes_per_second else 0.0
+        if across.low < ridge < across.high:
+            points.insert(1, (ridge, peak))
+        path = polyline([(across(x), up(max(y, up.low))) for x, y in _clipped(points, roof, up.low)])
+        tip = f"{roof.label}: {name}, {formats.quantity(peak, 'FLOP/s', 3)}"
+        with drawing.linked(None, tip):
+            dashes = DASHES[number % len(DASHES)]
+            drawing.path(path, stroke=colour(place), width=1.8, stroke_dasharray=dashes)
+
+
+def _under(roof: Roof, peak: float, intensity: float) -> float:
+    return min(peak, intensity * roof.bytes_per_second) if roof.bytes_per_second else peak
+
+
+def _clipped(points: list[tuple[float, float]], roof: Roof, low: float) -> list[tuple[float, float]]:
+    """Begin a roof where it enters the figure from below."""
+    if points[0][1] < low and roof.bytes_per_second:
+        return [(low / roof.bytes_per_second, low), *points[1:]]
+    return points
+
+
+def _spots(roof: Roof, across: Scale, up: Scale) -> list[Point]:
+    return [(across(p.intensity), up(max(p.flops_per_second, up.low))) for p in roof.points]
+
+
+def _draw_points(drawing: Drawing, roof: Roof, place: int, scales: tuple[Scale, Scale]) -> None:
+    for spot, point in zip(_spots(roof, *scales), roof.points, strict=True):
+        rate = formats.quantity(point.flops_per_second, "FLOP/s", 3)
+        tip = f"{roof.label}: {point.name} · {formats.number(point.intensity, 3)} FLOP/byte, {rate}"
+        with drawing.linked(point.link, tip):
+            marker(drawing, spot, place)
+
+
+def _name_points(drawing: Drawing, roof: Roof, spots: Sequence[Sequence[Point]]) -> None:
+    """Write the first machine's names where they cover neither a point of any machine nor another name."""
+    taken = [(x - 6, y - 6, x + 6, y + 6) for every in spots for x, y in every]
+    for (x, y), point in zip(spots[0], roof.points, strict=True):
+        words = formats.one_line(point.name, 26)
+        wide = width_of(words, SMALL)
+        for left, base in ((x + 8, y + 4), (x - 8 - wide, y + 4), (x - wide / 2, y + 17), (x - wide / 2, y - 8)):
+            box = (left, base - 9, left + wide, base + 3)
+            if box[0] > LEFT and box[2] < WIDTH and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                drawing.text((left, base), words, size=SMALL)
+                break
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _legend(drawing: Drawing, roofs: Sequence[Roof]) -> None:
+    entries = []
+    for place, roof in enumerate(roofs):
+        for number, (name, peak) in enumerate(roof.peaks):
+            entries.append((place, number, f"{roof.label}: {name} {formats.quantity(peak, 'FLOP/s', 3)}"))
+        if roof.points:
+            entries.append((place, -1, f"{roof.label}: {formats.plural(len(roof.points), 'step')}"))
+    half = math.ceil(len(entries) / 2)
+    for index, (place, number, words) in enumerate(entries):
+        x, y = LEFT + (index // half) * (WIDTH - LEFT) / 2, HEIGHT + 4 + ROW * (index % half)
+        if number < 0:
+            marker(drawing, (x + 12, y), place)
+        else:
+            dashes = DASHES[number % len(DASHES)]
+            drawing.line((x, y), (x + 24, y), stroke=colour(place), width=1.8, stroke_dasharray=dashes)
+        drawing.text((x + 31, y + 4), formats.one_line(words, 44), size=TICK, fill=INK)
+
+
+def _in_words(roof: Roof) -> str:
+    rates = [point.flops_per_second for point in roof.points]
+    peaks = ", ".join(f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks) or "no known peak"
+    count = formats.plural(len(rates), "step")
+    reached = f"; {count}, at most {formats.quantity(max(rates), 'FLOP/s', 3)}" if rates else ""
+    return f"{formats.one_line(roof.label, 60)}: {peaks}{reached}."

@@ -1,0 +1,169 @@
+"""A document → the index that its pages carry, so that searching needs no server.
+
+    index = SearchIndex(document)
+    index.within(100_000)       "eNqtW…", at most so many characters, for `search.js`
+
+An entry is a place that a link can lead to (a title, a paragraph, a row of code) and the text that stands
+there. The index is made from what the pages show of the source and the prose, so it does not grow with steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Literal
+
+from trace_tools.rendering import formats, overview, prose
+from trace_tools.rendering.document import Block, Call, Document, Listing, Row, Said, visible
+from trace_tools.rendering.packing import deltas, packed, table
+
+LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
+ROWS = 500  # of a table
+DEFINITION = 160  # characters of one that nothing on the pages calls
+
+Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", "code", "claim", "failed"]
+ORDER: tuple[Kind, ...] = ("section", "heading", "failed", "text", "claim", "code", "table", "figure", "link", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One place that can be found; `also` names what was observed there and its text does not spell out."""
+
+    kind: Kind
+    page: int  # place in `pages`
+    anchor: str  # "" is the top of the page
+    text: str
+    also: str = ""
+
+
+class SearchIndex:
+    """The entries of a document whose pages lie in `folder`, packed to what a page has room for."""
+
+    def __init__(self, document: Document, folder: str = "") -> None:
+        self._pages = _pages(document, folder)
+        self._entries = sorted(entries(document), key=lambda entry: (entry.page, ORDER.index(entry.kind)))
+        self._packed: dict[int, str] = {}  # by the limit of an entry's length
+
+    def within(self, budget: int) -> str:
+        """Return the index in at most `budget` characters; what it had to leave out, it says to the reader."""
+        for limit in LIMITS:
+            text = self._limited(limit)
+            if len(text) <= budget:
+                return text
+        kept = sorted(self._entries, key=lambda entry: ORDER.index(entry.kind))
+        while kept and len(text) > budget:
+            kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
+            reach = f"Of {len(self._entries):,} places, only {len(kept):,} are searched: titles first."
+            text = self._pack([_cut(entry, LIMITS[-1]) for entry in kept], reach)
+        return text
+
+    def _limited(self, limit: int) -> str:
+        if limit not in self._packed:
+            shown = [_cut(entry, limit) for entry in self._entries]
+            reach = f"Of long passages, the first {limit:,} characters are searched." if shown != self._entries else ""
+            self._packed[limit] = self._pack(shown, reach)
+        return self._packed[limit]
+
+    def _pack(self, shown: Sequence[Entry], reach: str) -> str:
+        anchors, first, last = zip(*map(_split, shown), strict=True) if shown else ((), (), ())
+        return packed(
+            {
+                "pages": self._pages,
+                "reach": reach,
+                "page": deltas([entry.page for entry in shown]),
+                "kind": table(entry.kind for entry in shown),
+                "anchor": table(anchors),
+                "first": deltas(first),
+                "last": deltas(last),
+                "text": [entry.text for entry in shown],
+                "also": table(entry.also for entry in shown),
+            }
+        )
+
+
+def _cut(entry: Entry, limit: int) -> Entry:
+    return entry if len(entry.text) <= limit else replace(entry, text=formats.shorten(entry.text, limit))
+
+
+def _split(entry: Entry) -> tuple[str, int, int]:
+    """Split "call-7-L216" into "call-#-L#", 7 and 216: numbers that grow in order deflate to little."""
+    numbers = re.findall(r"\d+", entry.anchor, re.ASCII)
+    if not 1 <= len(numbers) <= 2 or "#" in entry.anchor or any(len(n) > 9 or n != str(int(n)) for n in numbers):
+        return entry.anchor, 0, 0
+    return re.sub(r"\d+", "#", entry.anchor, flags=re.ASCII), int(numbers[0]), int(numbers[-1])
+
+
+def _pages(document: Document, folder: str) -> list[tuple[str, str]]:
+    """Return the address and the title of each page: the sections, and the machine's index after them."""
+    named = [(s.slug, f"{s.number} {prose.plain_text(s.title)}") for s in document.sections]
+    return [
+        (folder + address, formats.one_line(title, 120))
+        for address, title in [*named, ("index", "Index"), (overview.SETUP, "Around the sections")]
+    ]
+
+
+def entries(document: Document) -> Iterator[Entry]:
+    """Yield every place of a document that can be found, page by page."""
+    lines: set[tuple[int, int]] = set()
+    for page, section in enumerate(document.sections):
+        yield Entry("section", page, "", _line(prose.plain_text(section.title)))
+        if section.summary:
+            yield Entry("text", page, "", _line(prose.passages(section.summary)))
+        yield from _entries(section.blocks, page, lines)
+    if overview.speaks(document):
+        yield from _entries(document.opening, len(document.sections), lines)
+    for entry in _entries(overview.around(document), len(document.sections) + 1, lines):
+        yield _cut(entry, DEFINITION)
+
+
+def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[Entry]:
+    """Yield the places of a page; code that stands on several pages is found once, where it stands first."""
+    for block in visible(blocks):
+        if isinstance(block, Said):
+            yield from _said(block, page)
+        elif isinstance(block, Call) and block.shown == "part":
+            yield Entry("heading", page, block.anchor, _line(prose.plain_text(block.title)))
+        for row in _rows(block):
+            place = (row.lines[0].source, row.lines[0].number)
+            if place not in lines:
+                lines.add(place)
+                yield _code(row, page)
+
+
+def _rows(block: Block) -> Sequence[Row]:
+    rows = block.rows if isinstance(block, Listing) else ()
+    if isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
+        rows = (block.header,)
+    return [row for row in rows if any(line.text.strip() for line in row.lines)]
+
+
+def _said(said: Said, page: int) -> Iterator[Entry]:
+    it = said.narrative
+    anchor = f"said-{said.number}"
+    if it.kind in ("text", "note"):
+        yield from (Entry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
+        text = prose.passages(it.text or "")
+    elif it.kind == "table":
+        cells = chain(it.columns or [], *(it.rows or [])[:ROWS])
+        text = " · ".join(prose.plain_text(cell) for cell in cells if isinstance(cell, str))
+    else:
+        text = " ".join(filter(None, (it.text, it.authors, it.date)))
+    kinds: dict[str, Kind] = {"plot": "figure", "image": "figure", "link": "link", "table": "table", "note": "note"}
+    told = _line(f"{prose.plain_text(it.title or '')} {text}")
+    if told:
+        yield Entry(kinds.get(it.kind, "text"), page, anchor, told)
+
+
+def _code(row: Row, page: int) -> Entry:
+    text = formats.visible("\n".join(line.text.rstrip() for line in row.lines))
+    claims = [e.claim for e in row.executions if e.claim is not None]
+    kind: Kind = "code" if not claims else "claim" if all(claim.held for claim in claims) else "failed"
+    observed = dict.fromkeys(name for e in row.executions for name, _ in e.values)
+    also = ", ".join(formats.one_line(name, 60) for name in observed if name not in text)
+    return Entry(kind, page, row.anchor, text.strip(), formats.shorten(also, 300))
+
+
+def _line(text: str) -> str:
+    return formats.one_line(text, LIMITS[0] * 40)
