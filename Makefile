@@ -1,7 +1,8 @@
 # make trace    run lecture.py on this machine, write rendered/<machine>/trace.yaml, render its pages
 # make test     run the tests
-# make diff     A=cpu B=nvidia-h200: what differs between two traces, and whether it matters
-# make compare  all traces side by side
+# make diff     A=cpu B=nvidia-h200, or paths: what differs between two traces, and whether it matters
+# make compare  all traces side by side; make pairs writes that and each against the first into rendered/diff
+# make serve    the lecture's pages in a browser, made again at each save
 # Each sets up .venv first, if it is missing or stale. With a Python that already has what is needed,
 # and no network: make trace PYTHON=python3 VENV=none
 
@@ -14,6 +15,8 @@ ARGS ?=
 A ?= cpu
 B ?= nvidia-h200
 TORCH := 2.13.0
+# By folder, so that cpu comes before cpu-one-thread and is what others are compared with.
+TRACES = $(addsuffix /trace.yaml,$(sort $(patsubst %/trace.yaml,%,$(wildcard rendered/*/trace.yaml))))
 
 ifeq ($(VENV),none)
 RUN := $(PYTHON)
@@ -25,28 +28,37 @@ READY := $(VENV)/.ready
 $(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY))
 endif
 
-.PHONY: trace test render diff compare check bench inert mutate clean
+.PHONY: trace test render diff compare pairs serve check bench inert mutate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
+	@$(MAKE) --no-print-directory pairs
 
 # One thread each: two workers whose threads wait for each other take many times as long.
-test: $(READY)
+test: $(READY) $(if $(READY),$(VENV)/.ready-serve)
 	OMP_NUM_THREADS=1 $(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && printf %s "-n 2") $(ARGS)
 
-render: $(READY)
-	$(RUN) -m trace_tools render rendered/*/trace.yaml
+render: pairs
+	$(RUN) -m trace_tools render $(TRACES)
 
 diff: $(READY)
-	$(RUN) -m trace_tools diff rendered/$(A) rendered/$(B) $(ARGS)
+	$(RUN) -m trace_tools diff $(foreach side,$(A) $(B),$(if $(findstring /,$(side)),,rendered/)$(side)) $(ARGS)
 
 compare: $(READY)
-	$(RUN) -m trace_tools compare rendered/*/trace.yaml $(ARGS)
+	$(RUN) -m trace_tools compare $(TRACES) $(ARGS)
 
-check: $(READY)
+pairs: $(READY)
+	$(if $(word 2,$(TRACES)),$(RUN) -m trace_tools compare $(TRACES) -o rendered/diff,@:)
+	@$(if $(word 2,$(TRACES)),grep -q diff/index rendered/index.html || $(RUN) -m trace_tools render $(TRACES),:)
+
+serve: $(READY) $(if $(READY),$(VENV)/.ready-serve)
+	$(RUN) -m trace_tools serve $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
+
+check: $(READY) $(if $(READY),$(VENV)/.ready-serve)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(if $(TRACES),$(RUN) -m trace_tools render --check $(TRACES),@:)
 
 bench: $(READY) $(if $(READY),$(VENV)/.ready-bench)
 	$(RUN) -m tests.bench $(ARGS)
@@ -58,7 +70,7 @@ mutate: $(READY)
 	$(RUN) -m tests.mutate $(ARGS)
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .serve .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # What a group of dependencies in pyproject.toml asks for, torch apart.
 requirements = $(RUN) -c 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
@@ -79,7 +91,7 @@ $(VENV)/.ready: pyproject.toml Makefile
 	$(RUN) -m pip install -q -r $(VENV)/requirements.txt
 	touch $@
 
-$(VENV)/.ready-bench: $(VENV)/.ready
-	$(requirements) bench > $(VENV)/requirements-bench.txt
-	$(RUN) -m pip install -q -r $(VENV)/requirements-bench.txt
+$(VENV)/.ready-%: $(VENV)/.ready
+	$(requirements) $* > $(VENV)/requirements-$*.txt
+	$(RUN) -m pip install -q -r $(VENV)/requirements-$*.txt
 	touch $@

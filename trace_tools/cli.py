@@ -4,6 +4,7 @@
     python -m trace_tools render TRACE.yaml…      make the pages again, with the lecture's prose as it is now
     python -m trace_tools diff A.yaml B.yaml      what changed, and whether it matters
     python -m trace_tools compare TRACE.yaml…     many machines side by side
+    python -m trace_tools serve lecture.py        its pages in a browser, made again at each save
     python -m trace_tools validate TRACE.yaml
     python -m trace_tools recover DIR             the journals of a killed run → DIR/<machine>/partial/
 
@@ -13,8 +14,10 @@ could not be evaluated, or a lecture that raised; 2 bad usage or bad input.
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from trace_tools.comparing.commands import diff_command
 from trace_tools.comparing.compare_command import compare
 from trace_tools.errors import TraceToolsError
 from trace_tools.schema import Step, Trace
+from trace_tools.serving.command import serve
 from trace_tools.summary import problems, where_time_went
 
 
@@ -45,6 +49,7 @@ def main() -> None:
 
 main.add_command(diff_command)
 main.add_command(compare)
+main.add_command(serve)
 
 
 @main.command()
@@ -61,7 +66,7 @@ main.add_command(compare)
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
 def trace(out: Path, **options: Any) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
-    from trace_tools.rendering.site import render_folder
+    from trace_tools.publishing.site import render_folder
     from trace_tools.tracing.tracer import Request, Tracer
 
     progress = Progress()
@@ -83,14 +88,33 @@ def trace(out: Path, **options: Any) -> None:
 @click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: where the traces lie.")
 @click.option("--lecture", type=click.Path(path_type=Path), help="The lecture as it is now, for its prose.")
-def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None) -> None:
+@click.option("--check", is_flag=True, help="Make none; fail where those that lie there are not of these traces.")
+def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool) -> None:
     """Make Markdown and HTML pages of TRACES."""
-    from trace_tools.rendering.site import render_files
+    from trace_tools.publishing.site import render_files
 
+    if check:
+        _check_pages([out] if out else dict.fromkeys(path.parent.parent for path in traces), lecture)
+        return
     for folder in {out} if out else {path.absolute().parent.parent for path in traces}:
         _recover(folder)
     for line in render_files(traces, out, lecture):
         click.echo(line)
+
+
+def _check_pages(folders: Iterable[Path], lecture: Path | None) -> None:
+    from trace_tools.publishing.check import stale_files
+
+    gc.disable()  # looking for cycles among so many objects would take a quarter of the time
+    try:
+        stale = [line for folder in folders for line in stale_files(folder, lecture)]
+    finally:
+        gc.enable()
+    for line in stale:
+        click.echo(line, err=True)
+    if stale:
+        click.echo("these pages are not of these traces: run `make render`, and commit what it writes", err=True)
+        sys.exit(1)
 
 
 @main.command()

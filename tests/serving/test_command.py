@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from trace_tools.cli import main
+
+
+def serve(*arguments: str) -> tuple[int, str]:
+    ran = CliRunner().invoke(main, ["serve", "--no-open", *arguments])
+    return ran.exit_code, ran.stderr
+
+
+def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "watchfiles" else found(name))
+    code, said = serve("lecture.py")
+    assert code == 2
+    assert said == "error: serve needs watchfiles; `pip install watchfiles`, or `make serve`\n"
+
+
+def test_a_missing_lecture_and_a_port_in_use_are_one_line(tmp_path: Path) -> None:
+    for needed in ("starlette", "uvicorn", "watchfiles"):
+        pytest.importorskip(needed)
+    from trace_tools.serving.server import listening
+
+    code, said = serve(str(tmp_path / "absent.py"))
+    assert (code, said.count("\n")) == (2, 1) and "absent.py: can't be read: no such file" in said
+    (tmp_path / "lecture.py").write_text("def main(): pass\n")
+    with listening(0) as taken:
+        port = taken.getsockname()[1]
+        code, said = serve(str(tmp_path / "lecture.py"), "--port", str(port))
+    assert (code, said.count("\n")) == (2, 1) and f"port {port} of 127.0.0.1: address already in use" in said

@@ -1,0 +1,99 @@
+"""The command `serve`, for the command line to add: `main.add_command(serve)`."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from trace_tools.errors import UsageError
+from trace_tools.serving.board import Board, Notice
+
+NEEDED = ("starlette", "uvicorn", "watchfiles")
+
+
+@click.command()
+@click.argument("lecture", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open a browser.")
+def serve(lecture: Path, out: Path, port: int, device: str, *, opens: bool) -> None:
+    """Show LECTURE's pages in a browser, and make them again at each save. Ctrl-C ends it."""
+    _check_what_is_installed()
+    from trace_tools.serving import server, watching
+    from trace_tools.serving.retracing import temporary_files
+    from trace_tools.serving.session import Session
+    from trace_tools.tracing.tracer import recover
+
+    if not lecture.is_file():
+        raise UsageError(f"{lecture}: can't be read: no such file; expected a Python file")
+    board = Board(_Log().show)
+    at = server.listening(port)
+    with temporary_files() as temporary, _interruptible():
+        session = Session(lecture, out, board, device, temporary)
+        serving = server.Server(server.application(board, lambda: session.site), board, at)
+        gc.set_threshold(100_000, 20, 100)  # among so many objects, looking for cycles takes half of a page's time
+        try:
+            serving.start()
+            click.echo(f"{serving.address}  (Ctrl-C ends it)")
+            if out.is_dir():
+                recover(out)
+            session.begin()
+            gc.freeze()  # the trace stays
+            if opens:
+                webbrowser.open(serving.address)
+            watching.watch(session)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending
+        finally:
+            serving.stop()
+            session.stop()
+    click.echo("", err=True)
+    sys.stdout.flush()
+    os._exit(0)  # Python would look through all of a trace's objects once more, for seconds
+
+
+def _check_what_is_installed() -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"serve needs {', '.join(missing)}; `pip install {' '.join(missing)}`, or `make serve`")
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Take the end of the terminal or of the session for Ctrl-C."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Log:
+    """Tells on the terminal what the pages are told; on a terminal, what is being done in one changing line."""
+
+    def __init__(self) -> None:
+        self._before = Notice()
+
+    def show(self, notice: Notice) -> None:
+        before, self._before = self._before, notice
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{notice.doing}", nl=False, err=True)
+        if notice.problems and notice.problems != before.problems:
+            click.echo(
+                "".join(f"\r\x1b[K{line}\n" if sys.stderr.isatty() else f"{line}\n" for line in notice.problems),
+                nl=False,
+                err=True,
+            )

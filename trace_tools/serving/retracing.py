@@ -1,0 +1,91 @@
+"""Traces in a thread of their own, one at a time: a new one ends the one before.
+
+    retracing = Retracing(ended)
+    retracing.start(Tracer(request, retracing.progress))     `ended(outcome)` is called when it is done
+    retracing.stop()
+
+The processes keep their temporary files in a folder of this object's, so that killing them leaves none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from trace_tools.errors import TraceToolsError
+from trace_tools.tracing.tracer import StoppedError, Traced, Tracer
+
+Outcome = Traced | TraceToolsError
+
+
+class Retracing:
+    """Runs tracers; `ended` is told what came of each that was not stopped."""
+
+    def __init__(self, ended: Callable[[Tracer, Outcome], None], temporary: Path) -> None:
+        self._ended = ended
+        self._temporary = temporary
+        self._tracer: Tracer | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """The tracer at work."""
+        return self._tracer
+
+    def start(self, tracer: Tracer) -> None:
+        """Run a tracer, once the one before has ended."""
+        self.stop()
+        before, self._thread = self._thread, threading.Thread(target=lambda: self._run(tracer, before), daemon=True)
+        with self._lock:
+            self._tracer = tracer
+        self._thread.start()
+
+    def stop(self, wait_s: float = 0) -> None:
+        """Stop the tracer at work, and wait so long for its processes to be gone."""
+        with self._lock:
+            tracer, self._tracer = self._tracer, None
+        if tracer is not None:
+            tracer.stop()
+        if wait_s and self._thread is not None:
+            self._thread.join(wait_s)
+
+    def _run(self, tracer: Tracer, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        outcome: Outcome
+        try:
+            outcome = tracer.run()
+        except StoppedError:
+            return
+        except TraceToolsError as error:
+            outcome = error
+        finally:
+            for left in self._temporary.iterdir():
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
+        with self._lock:
+            stopped = self._tracer is not tracer
+            if not stopped:
+                self._tracer = None
+        if not stopped:
+            self._ended(tracer, outcome)
+
+
+@contextlib.contextmanager
+def temporary_files() -> Iterator[Path]:
+    """Make a folder in which the processes started from here keep their temporary files, and remove it at the end."""
+    caches = "TORCHINDUCTOR_CACHE_DIR"  # else torch would put it there, and compile everything anew each time
+    before = {name: os.environ.get(name) for name in ("TMPDIR", caches)}
+    os.environ.setdefault(caches, str(Path(tempfile.gettempdir(), f"torchinductor_{os.getuid()}")))
+    with tempfile.TemporaryDirectory(prefix="serve-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = folder
+        try:
+            yield Path(folder)
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})

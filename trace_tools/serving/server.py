@@ -1,0 +1,164 @@
+"""The server: pages, and a stream of notices, to browsers on this machine only.
+
+    with listening(8000) as socket:
+        server = Server(Live(board, site), socket)
+        server.start(); …; server.stop()
+
+It answers GET and HEAD, on 127.0.0.1, and only to requests that are addressed to it: a page elsewhere whose name
+was made to lead here (DNS rebinding) names another host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import traceback
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+
+import jinja2
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from trace_tools.errors import TraceToolsError, UsageError
+from trace_tools.serving.board import Board
+from trace_tools.serving.live_page import EVENTS, LivePage, live_page, plain_page
+from trace_tools.serving.pages import PARTIAL, Site
+
+HOST = "127.0.0.1"
+HOSTS = [HOST, "localhost"]
+LOOK_S = 0.05  # how often a stream looks for a notice
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def listening(port: int) -> socket.socket:
+    """Return a socket that listens on a port of this machine, 0 for any. Raises UsageError when it is taken."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port))
+        made.listen()
+    except (OSError, OverflowError) as error:
+        made.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"port {port} of {HOST}: {reason.lower()}; give another one with --port") from None
+    return made
+
+
+class Server:
+    """Serves in a thread of its own, so that the main one has the signals."""
+
+    def __init__(self, app: Starlette, board: Board, at: socket.socket) -> None:
+        self._board = board
+        self._socket = at
+        config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [at]}, name="server", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """Where a browser finds it."""
+        return f"http://{HOST}:{self._socket.getsockname()[1]}/"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the streams, then the server."""
+        self._board.close()
+        self._server.should_exit = True
+        self._thread.join(3)
+        self._socket.close()
+
+
+def application(board: Board, site: Callable[[], Site]) -> Starlette:
+    """Return the application; `site` is asked at each request for the pages as they are now."""
+    live = _Live(board, site)
+    return Starlette(
+        routes=[
+            Route("/", live.first),
+            Route(EVENTS, live.notices),
+            Route("/{address:path}", live.page),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)],
+    )
+
+
+class _Live:
+    """What is answered to each request."""
+
+    def __init__(self, board: Board, site: Callable[[], Site]) -> None:
+        self._board = board
+        self._site = site
+
+    async def first(self, request: Request) -> Response:
+        first = next(iter(self._site().addresses), None)
+        if first is None:
+            return _html(plain_page("No pages yet", "They come as soon as the lecture was traced."), 404)
+        return RedirectResponse(f"/{first}", headers=HEADERS)
+
+    async def page(self, request: Request) -> Response:
+        address = request.path_params["address"]
+        site = self._site()
+        file, picture = site.file(address), site.picture(address)
+        if file is not None:
+            return FileResponse(file, media_type="text/plain; charset=utf-8", headers=HEADERS)
+        if picture is not None:
+            policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+            return Response(picture.content, media_type=picture.media, headers=HEADERS | policy)
+        try:
+            page = await run_in_threadpool(site.page, address)
+        except (TraceToolsError, jinja2.TemplateError, OSError) as error:
+            return self._unmade(address, _in_a_line(error))
+        except Exception as error:  # a template calls what it likes, so anything can be wrong with one
+            return self._unmade(address, _in_a_line(error))
+        if page is None and (instead := address.replace(f"/{PARTIAL}/", "/")) in site.addresses:
+            return RedirectResponse(f"/{instead}", headers=HEADERS)  # what failed has been mended
+        if page is None:
+            return _html(plain_page("No such page", "It may come with the next save of the lecture."), 404)
+        return _html(live_page(page))
+
+    def _unmade(self, address: str, problem: str) -> Response:
+        self._board.post(problems=(f"{address} can't be rendered: {problem}",), link="")
+        return _html(plain_page("This page can't be rendered", problem), 500)
+
+    async def notices(self, request: Request) -> Response:
+        return StreamingResponse(self._stream(), media_type="text/event-stream", headers=HEADERS)
+
+    async def _stream(self) -> AsyncIterator[str]:
+        told = None
+        while not self._board.closed:
+            notice = self._board.notice
+            if notice is not told:
+                yield f"data: {json.dumps(asdict(notice))}\n\n"
+                told = notice
+            await asyncio.sleep(LOOK_S)
+
+
+def _html(page: LivePage, status: int = 200) -> Response:
+    headers = HEADERS | {"Content-Security-Policy": page.policy, "ETag": f'"{page.digest}"'}
+    return Response(page.content, status, headers, media_type="text/html")
+
+
+def _in_a_line(error: Exception) -> str:
+    """Say what is wrong, and where: the line of a template, if it is in one."""
+    place = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f"{error.filename or error.name}:{error.lineno}: {error.message}"
+    inner = next(
+        (f"{entry.filename}:{entry.lineno}: " for entry in reversed(place) if entry.filename.endswith(".j2")), ""
+    )
+    return f"{inner}{type(error).__name__}: {error}" if not isinstance(error, TraceToolsError) else str(error)

@@ -1,0 +1,237 @@
+"""What happens at each save: the lecture is read, its pages are made again, and traced what has to be.
+
+    session = Session(Path("lecture.py"), Path(".serve"), board)
+    session.begin()                 an earlier trace serves as long as the lecture's code is that which it is of
+    session.saved({path, …})        files that were written
+    session.site                    the pages as they are now
+
+Changed prose only needs the pages again. Changed code of one section is traced alone first, then everything; any
+other change everything. Meanwhile, and when something is wrong, the last pages stay as they are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from trace_tools.errors import TraceToolsError
+from trace_tools.file_format.trace_file import load
+from trace_tools.rendering import html
+from trace_tools.rendering.staleness import edition_of, parsed_once
+from trace_tools.schema import SourceFile, Step, Trace
+from trace_tools.serving.board import Board
+from trace_tools.serving.edits import section_to_trace
+from trace_tools.serving.neighbours import Neighbours, neighbours
+from trace_tools.serving.pages import PARTIAL, Shown, Site, shown
+from trace_tools.serving.retracing import Outcome, Retracing
+from trace_tools.statements import ParsedSource, read_text
+from trace_tools.summary import problems
+from trace_tools.tracing.tracer import Request, Tracer
+
+LOOKS = (html.HERE / "templates", html.HERE / "static")
+
+
+class Session:
+    """Holds what is shown, and decides what a save means for it."""
+
+    def __init__(self, lecture: Path, out: Path, board: Board, device: str, temporary: Path) -> None:
+        self._lecture = lecture
+        self._folder = lecture.resolve().parent
+        self._out = out
+        self._board = board
+        self._device = device
+        self._retracing = Retracing(self._ended, temporary)
+        self._lock = threading.RLock()
+        self._text = ""
+        self._neighbours = Neighbours()
+        self._modules: Mapping[Path, bytes] = {}  # what those beside the lecture hold
+        self._running_with: Mapping[Path, bytes] = {}
+        self._whole: Shown | None = None
+        self._section: Shown | None = None
+        self._failed: Shown | None = None
+        self._measured: Trace | None = None  # the last one made here: of this machine, with these versions
+        self.site = Site(self._folder)
+
+    @property
+    def files(self) -> frozenset[Path]:
+        """The files beside the templates whose saves count."""
+        return frozenset([self._lecture.resolve(), *self._neighbours.modules, *self._neighbours.images])
+
+    def begin(self) -> None:
+        """Show the trace that there is of this lecture, if there is one, and begin."""
+        with self._lock:
+            self._look()
+            earlier = [*self._earlier()]
+            current = [one for one in earlier if self._is_of_this_code(one[0].sources[0])]
+            for trace, path in (*current, *earlier)[:1]:
+                modules = {} if self._is_older(path) else self._modules
+                self._whole = shown(trace, path, trace.sources[0].text, modules)
+                self._show()
+            self._read()
+
+    def saved(self, paths: Iterable[Path]) -> None:
+        """Do what is to be done after files were written."""
+        with self._lock:
+            written = {path.resolve() for path in paths}
+            if any(path.is_relative_to(folder) for path in written for folder in LOOKS):
+                html.assets.cache_clear()
+                self._show()
+            elif written & set(self._neighbours.images):
+                self._show()
+            if written & self.files:
+                self._read()
+
+    def stop(self) -> None:
+        """End what is being traced."""
+        self._retracing.stop(wait_s=2)
+
+    # ------------------------------------------------------------------ what a save means
+
+    def _look(self) -> ParsedSource | None:
+        """Read the lecture; None, and on the pages what is wrong, when it can't be run."""
+        try:
+            source = parsed_once(read_text(self._lecture), self._lecture.name)
+        except TraceToolsError as error:
+            self._retracing.stop()
+            self._board.post(problems=(str(error),), link="", doing="")
+            return None
+        self._text = source.text
+        self._neighbours = neighbours(source, self._folder)
+        self._modules = {path: path.read_bytes() for path in self._neighbours.modules}
+        return source
+
+    def _read(self) -> None:
+        source = self._look()
+        if source is None:
+            return
+        if self._is_fresh(self._whole):
+            self._retracing.stop()
+            self._section = self._failed = None
+            self._show()
+        elif self._is_under_way():
+            return
+        elif self._is_fresh(self._section):
+            self._show()
+            self._trace(None)
+        else:
+            self._board.post(problems=(), link="")
+            self._trace(self._alone(source))
+
+    def _is_fresh(self, one: Shown | None) -> bool:
+        """Whether what is shown was made by the code as it is now."""
+        return one is not None and self._is_of_this_code(one.trace.sources[0]) and self._modules == one.modules
+
+    def _is_of_this_code(self, source: SourceFile) -> bool:
+        return edition_of(source, self._text).stale is None
+
+    def _is_under_way(self) -> bool:
+        """Whether the code as it is now is being traced already: only prose was changed since."""
+        tracer = self._retracing.tracer
+        if tracer is None or self._modules != self._running_with:
+            return False
+        return self._is_of_this_code(SourceFile(tracer.source.path, tracer.source.text))
+
+    def _alone(self, source: ParsedSource) -> str | None:
+        """Return the section that can be traced alone."""
+        if self._whole is None or self._modules != self._whole.modules:
+            return None
+        return section_to_trace(self._whole.trace.sources[0], source)
+
+    def _is_older(self, path: Path) -> bool:
+        """Whether a trace is older than a module that the lecture imports."""
+        made = path.stat().st_mtime
+        return any(module.stat().st_mtime > made for module in self._modules)
+
+    # ------------------------------------------------------------------ tracing
+
+    def _trace(self, only: str | None) -> None:
+        what = f"section {only}" if only else "the whole lecture"
+        request = Request(
+            lecture=self._lecture,
+            out=self._out,
+            device=self._device,
+            passes=1,
+            only=only,
+            keep_going=True,
+            force=True,
+            like=self._measured,
+            together=self._device == "cpu",
+        )
+
+        def progress(process: str, place: str) -> None:
+            if self._retracing.tracer is tracer:
+                self._board.post(doing=f"Tracing {what}: {process}, {place}")
+
+        try:
+            tracer = Tracer(request, progress)
+        except TraceToolsError as error:  # saved once more, meanwhile
+            self._board.post(problems=(str(error),), link="", doing="")
+            return
+        self._running_with = self._modules
+        self._board.post(doing=f"Tracing {what}")
+        self._retracing.start(tracer)
+
+    def _ended(self, tracer: Tracer, outcome: Outcome) -> None:
+        """Show what a run recorded. Called in its thread."""
+        with self._lock:
+            ran = SourceFile(tracer.source.path, tracer.source.text)
+            if self._retracing.tracer is not None or not self._is_of_this_code(ran):  # a save came first
+                return
+            if isinstance(outcome, TraceToolsError):
+                self._board.post(problems=(str(outcome),), link="", doing="")
+                return
+            self._measured = outcome.trace
+            fresh = shown(outcome.trace, outcome.path, self._text, self._running_with)
+            self._failed = None if outcome.trace.run.complete else fresh
+            if tracer.request.only and outcome.trace.run.complete:
+                self._section = fresh
+                self._show()
+                self._trace(None)
+                return
+            if outcome.trace.run.complete:
+                self._whole, self._section = fresh, None
+            self._show()
+
+    def _earlier(self) -> Iterator[tuple[Trace, Path]]:
+        """Yield the complete traces of this lecture: the last one served, then the one that lies beside it."""
+        for folder in (self._out, self._folder / "rendered"):
+            for path in sorted(folder.glob("*/trace.yaml")):
+                try:
+                    trace = load(path).trace
+                except TraceToolsError:
+                    continue  # a trace of another version, say: it is made anew
+                if trace.run.lecture == self._lecture.name and trace.machine.device == self._device and trace.sources:
+                    yield trace, path
+
+    # ------------------------------------------------------------------ showing
+
+    def _show(self) -> None:
+        """Make the pages anew, with the prose as it is now where the code is still that of the trace."""
+        self._whole, self._section = self._with_prose(self._whole), self._with_prose(self._section)
+        self.site = Site(self._folder, self._whole, self._section, self._failed)
+        told = self._failed or self._section or self._whole
+        wrong = tuple(_wrong(told.trace)) if told is not None else ()
+        link = _where(told, partial=told is self._failed) if told is not None and wrong else ""
+        doing = self._board.notice.doing if self._retracing.tracer is not None else ""
+        self._board.new_edition(problems=wrong, link=link, doing=doing)
+
+    def _with_prose(self, one: Shown | None) -> Shown | None:
+        if one is None or one.text == self._text or not self._is_of_this_code(one.trace.sources[0]):
+            return one
+        return shown(one.trace, one.path, self._text, one.modules)
+
+
+def _wrong(trace: Trace) -> Iterator[str]:
+    """Yield a line for each thing that is wrong with a run; for the exception that ended it, what it said."""
+    raised = next((e.raised for e in reversed(trace.steps) if isinstance(e, Step) and e.raised is not None), None)
+    if not trace.run.complete and raised is not None and trace.run.ended.startswith(raised.type):
+        yield f"{trace.run.lecture}:{raised.origin_line}: {raised.type}: {raised.message}"
+    yield from problems(trace)
+
+
+def _where(one: Shown, *, partial: bool) -> str:
+    """Return the address of the first page that shows something wrong."""
+    folder = f"{one.trace.machine.slug}/{PARTIAL}" if partial else one.trace.machine.slug
+    wrong = (s.slug for s in one.document.sections if s.failure is not None or s.failed)
+    return f"{folder}/{next(wrong, 'index')}.html"
