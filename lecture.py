@@ -399,56 +399,43 @@ def device() -> str:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a thing must be to be measured on this machine."""
+    """How large a thing must be to be measured on this machine; here, for a CPU."""
 
-    streamed_bytes: int  # far more than the caches hold
-    matmul_side: int  # of a square matmul that compute limits by far
-    half_matmul_side: int  # the same in fp16, for which most CPUs have no instructions
-    model_width: int  # of the deep model whose step is timed
-    model_batch: int  # its rows
-    token_file_bytes: int  # of the tokens written to disk
-    optimizer_width: int  # of the 8 square layers whose step is timed
-    activation_rows: int  # of a batch whose activations outweigh a small model
-    loop_width: int  # of the model whose training loop is timed
-    loop_rows: int  # its batch
-    saved_parameters: int  # enough for a file whose writing can be timed
-    step_width: int  # of the layers whose training steps are compared
-    step_batch: int  # rows of such a step
+    streamed_bytes: int = 2**27  # far more than the caches hold
+    matmul_side: int = 1024  # of a square matmul that compute limits by far
+    half_matmul_side: int = 128  # the same in fp16, for which most CPUs have no instructions
+    model_width: int = 512  # of the deep model whose step is timed
+    model_batch: int = 256  # its rows
+    token_file_bytes: int = 2**26  # of the tokens written to disk
+    optimizer_width: int = 512  # of the 8 square layers whose step is timed
+    activation_rows: int = 512  # of a batch whose activations outweigh a small model
+    loop_width: int = 512  # of the model whose training loop is timed
+    loop_rows: int = 256  # its batch
+    saved_parameters: int = 2**18  # enough for a file whose writing can be timed
+    step_width: int = 512  # of the layers whose training steps are compared
+    step_batch: int = 256  # rows of such a step
 
 
 def sizes() -> Sizes:
     """Choose every size that depends on the machine, here and nowhere else."""
-    if device() == "cuda":
-        step_side = 8192 if torch.cuda.get_device_properties(0).total_memory > 40e9 else 4096
-        return Sizes(
-            streamed_bytes=2**30,
-            matmul_side=8192,
-            half_matmul_side=8192,
-            model_width=8192,
-            model_batch=8192,
-            token_file_bytes=2**28,
-            optimizer_width=4096,
-            activation_rows=2**19,
-            loop_width=8192,
-            loop_rows=16384,
-            saved_parameters=2**24,
-            step_width=step_side,
-            step_batch=step_side,
-        )
+    if device() == "cpu":
+        return Sizes()
+    gigabytes = torch.cuda.get_device_properties(0).total_memory / 1e9
+    side = 8192 if gigabytes > 30 else 4096 if gigabytes > 4 else 2048  # then the largest part takes 4, 1 or ¼ GB
     return Sizes(
-        streamed_bytes=2**27,
-        matmul_side=1024,
-        half_matmul_side=128,
-        model_width=512,
-        model_batch=256,
-        token_file_bytes=2**26,
-        optimizer_width=512,
-        activation_rows=512,
-        loop_width=512,
-        loop_rows=256,
-        saved_parameters=2**18,
-        step_width=512,
-        step_batch=256,
+        streamed_bytes=2**30 if gigabytes > 8 else 2**28,
+        matmul_side=side,
+        half_matmul_side=side,
+        model_width=side,
+        model_batch=side,
+        token_file_bytes=2**28,
+        optimizer_width=side // 2,
+        activation_rows=side**2 // 128,
+        loop_width=side,
+        loop_rows=2 * side,
+        saved_parameters=2**24,
+        step_width=side,
+        step_batch=side,
     )
 
 
@@ -604,10 +591,12 @@ def traps_of_the_training_time(total_flops: float) -> None:
         "weights, which training does not have. (It is also the *dense* figure of FP8.) Dividing by two takes the "
         "sparsity out; it does not make the figure realistic. It is a datasheet's promise either way; MFU is the "
         "realism.\n"
-        "- **142.5 days**, seen in published notes, comes from a rounded peak. With 1000 TFLOP/s, in days:"
+        "- **142.5 days**, seen in published notes, comes from a peak rounded to 1000 TFLOP/s, and a day's work "
+        "rounded after it:"
     )
-    rounded_days = total_flops / (1000e12 * 0.5 * 1024 * SECONDS_PER_DAY)  # @inspect rounded_days [d]
-    assert round(rounded_days, 1) == 142.4
+    rounded_day = float(f"{1000e12 * 0.5 * 1024 * SECONDS_PER_DAY:.2e}")  # @inspect rounded_day [FLOP]
+    rounded_days = total_flops / rounded_day  # @inspect rounded_days [d]
+    assert round(rounded_days, 1) == 142.5
     text("- **$4.4 \\times 10^{19}$ FLOPs a day** is in print for this cluster. Read it back, in years:")
     misprinted_years = total_flops / 4.4e19 / 365  # @inspect misprinted_years
     assert round(misprinted_years) == 392
@@ -740,13 +729,14 @@ def adam_by_hand_is_adam(x: Tensor) -> None:
     """It is Adam"""
     text("That the step by hand is the optimizer's, from the same start and up to rounding:")
     start = torch.randn(256, 128)
-    by_hand = start.clone().requires_grad_()
-    adam_step(x, by_hand, torch.float32, master=False)  # @stepover
     weight = start.clone().requires_grad_()
     (x @ weight).square().mean().backward()
     optim.AdamW([weight], lr=1e-3, weight_decay=0).step()
-    difference = (weight - by_hand).abs().max().item()  # @inspect difference
-    assert difference < 1e-6
+    for master in (False, True):
+        by_hand = start.clone().requires_grad_()
+        adam_step(x, by_hand, torch.float32, master=master)  # @stepover
+        difference = (weight - by_hand).abs().max().item()  # @inspect difference
+        assert difference < 1e-6
     text("And Adam's first step moves each weight by the learning rate, whatever its gradient:")
     moved = (weight - start).abs().max().item()  # @inspect moved
     assert round(moved, 5) == 1e-3
@@ -969,6 +959,7 @@ def best_model_for_the_compute() -> None:
     compute = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2 * 0.5  # @inspect compute [FLOP]
     parameters = math.sqrt(compute / 120)  # @inspect parameters
     tokens = 20 * parameters  # @inspect tokens
+    assert math.isclose(6 * parameters * tokens, compute)
     assert round(parameters / 1e9, 1) == 6.3
     assert round(tokens / 1e9) == 126
     text(
@@ -1024,7 +1015,7 @@ def creating_tensors() -> None:
         "with normal numbers of deviation 0.5 of which those beyond ±1 are drawn again:"
     )
     nn.init.trunc_normal_(unset, std=0.5, a=-1, b=1)
-    assert unset.abs().max() <= 1
+    assert 0 < unset.abs().max() <= 1
     assert literal.dtype == zeros.dtype == ones.dtype == normal.dtype == torch.float32
     assert torch.tensor([1, 2, 3]).dtype == torch.int64  # whole numbers make an integer tensor
     text("`device=` says where a tensor lives. `meta` is nowhere: the shape is real, the memory is not.")
@@ -1138,6 +1129,9 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
         "`torch.dtype` for it does not exist. In E2M1, 0.01 is 0: that format does not work without a scale, and gets "
         "one below."
     )
+    tf32, fp32 = limits(formats["tf32"]), limits(formats["fp32"])  # @inspect tf32 @stepover
+    assert (tf32["smallest normal"], tf32["eps"]) == (fp32["smallest normal"], fp16["eps"])
+    assert tf32["largest"] == (2 - 2**-10) * 2.0**127
     names = [name for name in formats if name != "fp64"]  # @hide
     ranges = {
         limit: [math.log10(limits(formats[name])[limit]) for name in names]
@@ -1289,11 +1283,12 @@ def range_and_precision() -> None:
     patterns = torch.arange(-(2**15), 2**15, dtype=torch.int16)
     as_fp32 = patterns.view(torch.bfloat16).float().view(torch.int32)
     assert torch.equal(as_fp32, patterns.int() << 16)
+    assert len(patterns.unique()) == 2**16
     text("A last trap: not every instability is underflow. Here is one in fp64, where nothing is too small to see:")
     w = torch.tensor(1.0, dtype=torch.float64)
     for _ in range(50):
         w = w - 2.1 * w  # gradient descent on w²/2 with a learning rate of 2.1
-    assert round(w.item(), 2) == round(1.1**50, 2)
+    assert math.isclose(w.item(), 1.1**50, rel_tol=1e-12)
     text(f"It should have gone to 0 and is at {w.item():.0f}. More bits don't help: the learning rate is too large.")
     link(**REFERENCES["mixed precision"])
 
@@ -1308,7 +1303,7 @@ def block_scaling(fp4: FloatFormat) -> None:
     text("One scale for the whole tensor must reach the outlier. Then the other blocks are lost, every number of them:")
     one_scale = round_to_grid(x, x.abs().max() / 6, grid)
     survivors = one_scale[1:].count_nonzero().item()  # @inspect survivors
-    assert survivors == 0
+    assert (one_scale[0, 0].item(), survivors) == (1000, 0)
     text(
         "**NVFP4** has a scale for each block of 16, itself a number in E4M3, and one fp32 scale for the tensor that "
         "brings the block scales into E4M3's range:"
@@ -1317,8 +1312,9 @@ def block_scaling(fp4: FloatFormat) -> None:
     block_scales = (x.abs().amax(dim=1, keepdim=True) / 6 / tensor_scale).to(torch.float8_e4m3fn)  # (64, 1)
     scaled = round_to_grid(x, block_scales.float() * tensor_scale, grid)
     errors = [((y - x)[1:].norm() / x[1:].norm()).item() for y in (one_scale, scaled)]  # @inspect errors
-    assert errors[1] < 0.15 < errors[0] == 1
-    total_bits = 4 * x.numel() + 8 * block_scales.numel() + 32
+    assert errors[1] < 0.1 < errors[0] == 1
+    assert math.isclose(scaled[0, 0].item(), 1000, rel_tol=1e-6)  # the outlier has a block, and a scale, of its own
+    total_bits = 4 * x.numel() + 8 * block_scales.nbytes + 32
     bits_per_value = total_bits / x.numel()  # @inspect bits_per_value
     assert bits_per_value == 4.5 + 32 / x.numel()
     text(
@@ -1529,7 +1525,7 @@ def storage_and_strides() -> None:
     plot(draw_storage(x, (row, column)), title="x[1, 2], and the jumps that lead to it")  # @hide
     text("A block inside it is a window with the same strides and another offset:")
     block = x[1:3, 1:]  # @inspect block, block.stride(), block.storage_offset()
-    assert (block.stride(), block.storage_offset()) == ((4, 1), 5)
+    assert (block.shape, block.stride(), block.storage_offset()) == ((2, 3), (4, 1), 5)
 
 
 def shares_storage(x: Tensor, y: Tensor) -> bool:
@@ -1552,7 +1548,7 @@ def views() -> None:
     text("Not one of these is a copy. They are windows onto the six cells of `x`:")
     windows = {"x[0]": row, "x[:, 1]": column, "x.view(3, 2)": reshaped, "x.t()": transposed, "right": right}
     shared = {name: shares_storage(x, window) for name, window in windows.items()}  # @inspect shared @stepover
-    assert set(shared.values()) == {True}
+    assert set(shared.values()) == {True} == {shares_storage(right, row)}  # and so with each other @stepover
     assert {window.untyped_storage().nbytes() for window in windows.values()} == {x.nbytes}
     plot(draw_views({"x": x} | windows), title="Which cells each window covers")  # @hide
     plot(draw_storage(transposed, (1, 1)), title="x.t()[1, 1]: the same cells, the strides swapped")  # @hide
@@ -1733,6 +1729,7 @@ def causal_mask() -> None:
     outputs, outputs_changed = weights @ values, weights @ changed
     assert torch.equal(outputs[:3], outputs_changed[:3])
     wrong = scores.masked_fill(~upper.bool(), -math.inf).softmax(dim=-1)
+    assert (wrong > 0).sum(dim=-1).tolist() == [4, 3, 2, 1]
     leaked = ((wrong @ changed)[:3] != (wrong @ values)[:3]).any(dim=-1)  # @inspect leaked
     assert leaked.tolist() == [True, True, True]
 
@@ -1805,6 +1802,8 @@ def dimensions_by_position() -> None:
     right = split.transpose(1, 2) @ split.transpose(1, 2).transpose(-2, -1)  # (batch, heads, sequence, sequence)
     assert wrong.shape == right.shape == (2, 4, 4, 4)
     assert not torch.allclose(wrong, right)
+    one_head = split[:, :, 3]  # (batch, sequence, width), of the last one
+    assert torch.allclose(right[:, 3], one_head @ one_head.transpose(1, 2), atol=1e-6)
     text(
         "There are as many heads as tokens here, so even the shape is right. Nothing has failed, no test of shapes "
         "would, and the model will train, badly. A number that counts from the end is a promise about all "
@@ -2105,7 +2104,7 @@ def multiplying_by_hand() -> None:
         "GPT-3's:"
     )
     share = 1 / (2 * 12288)  # @inspect share
-    assert share < 1e-4
+    assert f"{share:.3%}" == "0.004%"
 
 
 def counted_and_timed(rows: int, inner: int, columns: int, dtype: torch.dtype) -> tuple[Any, Any]:
@@ -2166,7 +2165,7 @@ def flops_of_the_rest() -> None:
     ]  # @hide
     table(rows, ["operation", "claimed, FLOPs", "counted", "torch's counter", "measured, GFLOP/s"])  # @hide
     matmul_share = claimed["x @ x"] / sum(claimed.values())  # @inspect matmul_share
-    assert matmul_share > 0.98
+    assert 0.98 < matmul_share < 1
     advantage = rates["x @ x"] / rates["x + x"]  # @inspect advantage
     assert advantage > 1
     text(
@@ -2241,19 +2240,22 @@ def timed_without_synchronizing() -> float | None:
     n = sizes().matmul_side  # @stepover
     x = torch.randn(n, n, device="cuda", dtype=torch.bfloat16)
     right = statistics.median(timed_by_hand(lambda: x @ x, 5))  # @inspect right [s] @stepover
-    wait_for_the_device()  # @stepover
-    started = time.perf_counter()
-    y = x @ x
-    wrong = time.perf_counter() - started  # @inspect wrong [s]
-    wait_for_the_device()  # @stepover
+    wrong = statistics.median(timed_too_early(lambda: x @ x) for _ in range(5))  # @inspect wrong [s] @stepover
     assert wrong < right / 2
     rate = 2 * n**3 / wrong  # @inspect rate [FLOP/s]
     text(
         f"Without synchronising, a matmul of {n}³ seems to take {wrong * 1e6:.0f} µs, {rate / 1e12:.0f} TFLOP/s. "
         f"That is the time to *ask* for it. It takes {right * 1e6:.0f} µs."
     )
-    del y
     return wrong
+
+
+def timed_too_early(f: Callable[[], Any]) -> float:
+    """Seconds until a call returns, which on a GPU is before its work is done"""
+    wait_for_the_device()
+    started = time.perf_counter()
+    f()
+    return time.perf_counter() - started
 
 
 def what_the_device_says() -> None:
@@ -2322,7 +2324,7 @@ def switching_tf32() -> None:
     exact = x.double() @ w.double()
     tf32_x, tf32_w = ((t.view(torch.int32) + 2**12 >> 13 << 13).view(torch.float32) for t in (x, w))
     errors = {"fp32": relative_error(x @ w, exact), "tf32": relative_error(tf32_x @ tf32_w, exact)}  # @stepover
-    assert errors["fp32"] < 1e-6 < 1e-4 < errors["tf32"] < 1e-3  # @inspect errors
+    assert errors["fp32"] < 1e-6 < 1e-4 < errors["tf32"] < 2**-11  # half a unit of the last bit @inspect errors
     text(
         f"Rounded by hand, the product is off by {errors['tf32']:.1g}, where fp32 is off by {errors['fp32']:.1g}: "
         f"three digits, given up for speed."
@@ -2331,7 +2333,9 @@ def switching_tf32() -> None:
         torch.set_float32_matmul_precision("high")
         by_tensor_cores = relative_error((x.cuda() @ w.cuda()).cpu(), exact)  # @inspect by_tensor_cores @stepover
         torch.set_float32_matmul_precision("highest")
-        assert 1e-4 < by_tensor_cores < 1e-3
+        assert errors["fp32"] / 2 < by_tensor_cores < 3 * errors["tf32"]
+        how = "in tf32" if by_tensor_cores > 100 * errors["fp32"] else "in fp32: the switch allows, it does not oblige"
+        text(f"This GPU, allowed to, is off by {by_tensor_cores:.1g}: it multiplied {how}.")
     else:
         text("By tensor cores: not run, there is no tf32 here.")
 
@@ -2350,7 +2354,7 @@ def model_flops_utilization() -> None:
     found = {}
     for form in ("float32", "tf32", "bfloat16", "float16"):
         found[form] = utilization(form)  # (side, FLOP/s, MFU) or None @stepover
-    tolerance = 0.1  # a clock may run faster than the datasheet's
+    tolerance = 0.2  # a clock may run faster than the datasheet's
     rows = [(form, "not run", "–", "–") if f is None else (form, f[0], f[1] / 1e12, f[2]) for form, f in found.items()]
     table(rows, ["format", "side of the matrices", "achieved, TFLOP/s", "MFU"])
     mfus = {form: f[2] for form, f in found.items() if f is not None}  # @inspect mfus
@@ -2411,7 +2415,7 @@ def traps_of_utilization() -> None:
     text("**The peak of another format.** An RTX 3090 was timed at 70.3 TFLOP/s in bf16 and 23.6 in fp32:")
     rtx3090 = known_machine("NVIDIA GeForce RTX 3090").flops_per_second  # @stepover
     impossible = 70.3e12 / rtx3090["float32"]  # @inspect impossible
-    assert impossible > 1.9
+    assert 1.9 < impossible < 2
     bf16_mfu, fp32_mfu = 70.3e12 / rtx3090["bfloat16"], 23.6e12 / rtx3090["float32"]  # @inspect bf16_mfu fp32_mfu
     assert (round(bf16_mfu, 2), round(fp32_mfu, 2)) == (0.99, 0.66)
     text(
@@ -2502,7 +2506,7 @@ def tiles_and_waves() -> None:
     sides = list(range(256, 8193, 256))
     used = [wave_efficiency(n, processors) for n in sides]  # @stepover
     plot({"H100": used}, x=sides, x_label="n", y_label="part of the tensor cores at work", style="steps")  # @hide
-    assert min(used[:4]) < 0.5 < 0.9 < used[-1]
+    assert min(used[:4]) < 0.5 < 0.9 < used[-1] <= 1
     text(
         "Sizes should be large, and multiples of a power of two. Alignment matters beside tiles: rows that don't start "
         "at multiples of 16 bytes can't be loaded in the widest pieces. Here, measured, with the better of two tries:"
@@ -2855,17 +2859,19 @@ def utilization_is_bounded(operations: dict[str, Measured], roof: tuple[float, f
     assert round(best_relu, 5) == 0.00085
     accelerator_intensity = roof[0] / roof[1]
     bounds = {name: min(1.0, o.intensity / accelerator_intensity) for name, o in operations.items()}
+    assert max(bounds.values()) == 1 > bounds["ReLU"]
     mfus = {name: o.rate / roof[0] for name, o in operations.items()}
-    tolerance = 0.1 if device() == "cuda" else 1.0  # @inspect tolerance @stepover
+    published = device() == "cuda" and intensity_here() is not None  # @stepover
+    tolerance = 0.2 if published else 1.0  # @inspect tolerance
     for name, mfu in mfus.items():
         assert mfu <= bounds[name] * (1 + tolerance)
     rows = [(name, bounds[name], mfus[name], mfus[name] / bounds[name]) for name in mfus]  # @hide
     table(rows, ["operation", "bound", "MFU", "MFU / bound"])  # @hide
-    if device() == "cpu":
+    if not published:
         text(
-            "The claim's tolerance is wide on a CPU. A copy, which made the roof, first *reads* the lines it will "
-            "overwrite, so an operation that only reads may be up to half as fast again; and the roof is no "
-            "datasheet's."
+            "The claim's tolerance is wide here, because the roof is no datasheet's. It was made by a copy, which on a "
+            "CPU first *reads* the lines it will overwrite, so an operation that only reads may be up to half as fast "
+            "again."
         )
 
 
@@ -2922,7 +2928,7 @@ def key_value_cache() -> None:
     sequence_bytes = context * token_bytes  # @inspect sequence_bytes [B]
     bandwidth, memory_bytes = 8 * 3.35e12, 8 * H100_MEMORY  # of 8 H100s
     floors = {b: (weight_bytes + b * sequence_bytes) / bandwidth for b in (1, 8, 64, 512)}  # @inspect floors [s]
-    assert 0.005 < floors[1] < 0.006
+    assert [round(1e3 * floors[b], 1) for b in (1, 64)] == [5.4, 11.7]  # ms
     even = weight_bytes / sequence_bytes  # sequences whose caches weigh as much as the model @inspect even
     assert 52 < even < 53
     fits = {b: weight_bytes + b * sequence_bytes < memory_bytes for b in floors}  # @inspect fits
@@ -3036,16 +3042,16 @@ def which_gradients_exist() -> None:
     x = torch.tensor([1.0, 2, 3])
     w = torch.ones(3, requires_grad=True)
     thrown_away = x @ w  # @inspect thrown_away.is_leaf thrown_away.requires_grad
-    kept = thrown_away - 5
+    kept = thrown_away - 4
     kept.retain_grad()
     (0.5 * kept**2).backward()
     with warnings.catch_warnings(record=True) as caught:  # torch warns about the question
         warnings.simplefilter("always")
         nothing = thrown_away.grad  # @inspect nothing
-    grads = {"x": x.grad, "w": w.grad, "x @ w": nothing, "x @ w - 5": kept.grad}
+    grads = {"x": x.grad, "w": w.grad, "x @ w": nothing, "x @ w - 4": kept.grad}
     exists = {name: grad is not None for name, grad in grads.items()}  # @inspect exists
-    assert exists == {"x": False, "w": True, "x @ w": False, "x @ w - 5": True}
-    assert kept.grad.item() == kept.item() == 1
+    assert exists == {"x": False, "w": True, "x @ w": False, "x @ w - 4": True}
+    assert kept.grad.item() == kept.item() == 2
     assert any("not a leaf" in str(warning.message) for warning in caught)
     text("Each gradient has its tensor's shape and dtype, so it takes its tensor's bytes:")
     assert (w.grad.shape, w.grad.nbytes) == (w.shape, w.nbytes)
@@ -3055,14 +3061,14 @@ def walking_back_twice() -> None:
     """Walking back twice"""
     x = torch.tensor([1.0, 2, 3])
     w = torch.ones(3, requires_grad=True)
-    (0.5 * (x @ w - 5) ** 2).backward()
-    y = 0.5 * (x @ w - 5) ** 2
+    (0.5 * (x @ w - 4) ** 2).backward()  # @inspect w.grad
+    y = 0.5 * (x @ w - 4) ** 2
     y.backward()  # @inspect w.grad
     text(
         "`backward` *adds* to `.grad`. That is what makes gradient accumulation possible, and what makes a loop "
         "without `zero_grad` go wrong quietly."
     )
-    assert w.grad.tolist() == [2, 4, 6]
+    assert w.grad.tolist() == [4, 8, 12]
     text("And what a walk needs, the saved activations, is freed as it goes. A second walk finds nothing:")
     refusal = ""
     try:
@@ -3070,7 +3076,7 @@ def walking_back_twice() -> None:
     except RuntimeError as error:
         refusal = str(error)  # @inspect refusal
     assert "backward through the graph a second time" in refusal
-    assert w.grad.tolist() == [2, 4, 6]
+    assert w.grad.tolist() == [4, 8, 12]
 
 
 def two_layers_forward() -> None:
@@ -3161,13 +3167,11 @@ def backward_term_by_term() -> None:
 
 def what_the_ratio_says(measured: float, counted: float) -> None:
     """Backward over forward"""
-    assert counted < 2  # twice as many, but for x.grad
+    assert math.isclose(counted, 4 / 3)  # two products of three, where K is half of D; with x.grad it would be 2
     if abs(measured / counted - 1) < 0.25:
         verdict = "Time follows the FLOPs: the products are alike, whichever side is transposed."
     elif measured > counted:
-        verdict = (
-            "The backward products take longer than their FLOPs say: shapes matter too, and so does who else works."
-        )
+        verdict = "The backward products take longer than their FLOPs say: shapes matter too, and so do other programs."
     else:
         verdict = "The backward products are faster than their FLOPs say: at this size shapes matter as much as work."
     text(f"Backward over forward is {counted:.2f} in FLOPs and {measured:.2f} in time. {verdict}")
@@ -3318,6 +3322,7 @@ def parameters_are_tensors() -> None:
     module.noticed = w
     module.overlooked = torch.randn(3, 2, requires_grad=True)
     names = [name for name, _ in module.named_parameters()]  # @inspect names
+    assert module.overlooked.requires_grad
     assert names == list(module.state_dict()) == ["noticed"]
 
 
@@ -3414,7 +3419,7 @@ def scale_against_depth() -> None:
         f"fp16 number after {beyond} layers. Real models put a normalisation layer between the blocks; it repairs "
         f"the scale in each, whatever the weights do."
     )
-    assert beyond < depth
+    assert beyond == math.ceil(math.log(65504, math.sqrt(width / 2)))
     link(**REFERENCES["he"])
 
 
@@ -3706,13 +3711,13 @@ def numbers_depend_on_how_many() -> None:
     link(**REFERENCES["reproducibility"])
 
 
-def trained_weights(seed: int) -> Tensor:
+def trained_weights(seed: int, steps: int = 10) -> Tensor:
     """A short training run; returns all of its weights"""
     generator = torch.Generator().manual_seed(seed)
     torch.default_generator.manual_seed(seed)
     model = DeepLinear(32, 2).to(device())
     optimizer = optim.Adam(model.parameters(), lr=0.01)
-    for _ in range(10):
+    for _ in range(steps):
         x = torch.randn(64, 32, generator=generator).to(device())
         optimizer.zero_grad()
         (model(x) - x.sum(dim=-1)).square().mean().backward()
@@ -3727,6 +3732,7 @@ def the_same_run_twice() -> None:
     )
     once, again, other = trained_weights(seed=0), trained_weights(seed=0), trained_weights(seed=1)  # @stepover
     assert torch.equal(once, again)
+    assert not torch.equal(once, trained_weights(seed=0, steps=0))  # they were trained @stepover
     assert not torch.equal(once, other)
     difference = (once - other).abs().max().item()  # with another seed @inspect difference
     assert difference > 0.01
@@ -3780,6 +3786,7 @@ def runs_that_agree(operations: dict[str, Callable[[], Tensor]]) -> None:
     assert all(torch.equal(sums, repeated[0]) for sums in repeated)
     assert unset.isnan().all()
     assert torch.allclose(usual[0], repeated[0], atol=1e-4)
+    assert repeated[0].count_nonzero() > 0
     luck = "agreed too: on this device the order is always the same" if agreed_by_luck else "did not agree"
     text(f"Five deterministic runs agree to the bit. Five by default {luck}.")
 
@@ -4043,18 +4050,15 @@ def calls_that_return_at_once() -> None:
     pinned, target = source.pin_memory(), torch.zeros(len(source), dtype=torch.uint8, device="cuda")
     whole = measure(lambda: target.copy_(pinned, non_blocking=True), repeats=5, max_seconds=0.3)
     target.zero_()
-    torch.cuda.synchronize()
-    started = time.perf_counter()
-    target.copy_(pinned, non_blocking=True)
-    returned_s = time.perf_counter() - started  # @inspect returned_s [s], whole.seconds [s]
-    torch.cuda.synchronize()
-    assert returned_s < whole.seconds
+    early = [timed_too_early(lambda: target.copy_(pinned, non_blocking=True)) for _ in range(5)]  # @stepover
+    returned_s = statistics.median(early)  # @inspect returned_s [s], whole.seconds [s]
+    assert returned_s < whole.seconds / 2
     assert target.min() == 1
     text(
         f"The call came back after {1e6 * returned_s:.0f} µs, the copy took {1e6 * whole.seconds:.0f}. In between, "
         f"the source must not be changed, and nothing but the GPU's own work may rely on the target: what reads it on "
-        f"the same stream waits; `.cpu()` the other way round, with `non_blocking=True`, does not, and reads what is "
-        f"there."
+        f"the same stream waits. Nothing waits the other way round: after `y = x.to('cpu', non_blocking=True)`, `y` "
+        f"holds whatever was there before until the device is synchronised."
     )
 
 
@@ -4388,8 +4392,8 @@ def steps_under_a_constant_gradient() -> None:
         "Adam": torch.ones(50),
         "uncorrected": (1 - 0.9**t) / (1 - 0.999**t).sqrt(),
     }
-    ratios = {name: torch.tensor(paths[name], dtype=t.dtype) / expected[name] for name in paths}
-    worst = max((ratio - 1).abs().max().item() for ratio in ratios.values())  # @inspect worst
+    ratios = torch.stack([torch.tensor(paths[name], dtype=t.dtype) / expected[name] for name in paths])
+    worst = (ratios - 1).abs().max().item()  # @inspect worst
     assert worst < 1e-6
     first = {name: lengths[0] for name, lengths in paths.items()}  # @inspect first
     text(
@@ -4410,7 +4414,7 @@ def step_lengths(optimizer_class: type[optim.Optimizer], steps: int) -> list[flo
     for _ in range(steps):
         before = w.item()
         optimizer.step()
-        lengths.append(abs(w.item() - before) / 0.01)
+        lengths.append((before - w.item()) / 0.01)
     return lengths
 
 
@@ -4427,6 +4431,11 @@ def ten_steps(make: Callable[[list[Tensor]], optim.Optimizer], dtype: torch.dtyp
     return w.detach()
 
 
+def apart(make: Callable[[list[Tensor]], optim.Optimizer], other: Callable[[list[Tensor]], optim.Optimizer]) -> float:
+    """How far apart two optimizers end ten steps, where they are farthest"""
+    return (ten_steps(make) - ten_steps(other)).abs().max().item()
+
+
 def the_six_against_torch() -> None:
     """The six against torch's own"""
     text("The same ten steps from the same start, by the code above and by `torch.optim`. In fp32, and in fp64:")
@@ -4440,8 +4449,8 @@ def the_six_against_torch() -> None:
     }
     rows = []
     for name, (ours, theirs) in pairs.items():
-        single = (ten_steps(ours) - ten_steps(theirs)).abs().max().item()  # @stepover
-        moved = (ten_steps(ours) - ten_steps(lambda p: SGD(p, 0.0))).abs().max().item()  # @stepover
+        single = apart(ours, theirs)  # @stepover
+        moved = apart(ours, lambda p: SGD(p, 0.0))  # from the start @stepover
         double = ten_steps(ours, torch.float64) - ten_steps(theirs, torch.float64)  # @stepover
         rows.append((name, moved, single, double.abs().max().item()))
         assert single < 1e-6 < moved
@@ -4459,15 +4468,17 @@ def what_is_often_copied_wrong() -> None:
         "Three differences that are easy to miss in a formula. How far off ten steps end, each as the distance of the "
         "farthest weight from torch's:"
     )
-    rmsprop, adam = ten_steps(lambda p: optim.RMSprop(p, 0.01)), ten_steps(lambda p: optim.Adam(p, 0.01))  # @stepover
-    decayed = ten_steps(lambda p: optim.AdamW(p, 0.01, weight_decay=0.1))  # @stepover
-    coupled = ten_steps(lambda p: optim.Adam(p, 0.01, weight_decay=0.1))  # @stepover
+    lr, decay = 0.01, 0.1
     distances = {
-        "ε inside the root": (ten_steps(lambda p: EpsilonInside(p, 0.01)) - rmsprop).abs().max().item(),
-        "no bias correction": (ten_steps(lambda p: Uncorrected(p, 0.01)) - adam).abs().max().item(),
-        "decay added to the gradient": (coupled - decayed).abs().max().item(),
+        "ε inside the root": apart(partial(EpsilonInside, lr=lr), partial(optim.RMSprop, lr=lr)),
+        "no bias correction": apart(partial(Uncorrected, lr=lr), partial(optim.Adam, lr=lr)),
+        "decay added to the gradient": apart(
+            partial(optim.Adam, lr=lr, weight_decay=decay), partial(optim.AdamW, lr=lr, weight_decay=decay)
+        ),
     }  # @inspect distances @stepover
     assert min(distances.values()) > 1e-3
+    without = apart(partial(EpsilonInside, lr=lr, eps=0), partial(optim.RMSprop, lr=lr, eps=0))  # ε = 0 @stepover
+    assert without < 1e-6  # @inspect without
     assert math.isclose(math.sqrt(1e-8), 1e-4)
     text(
         "- torch adds ε *outside* the root, $\\sqrt v + \\varepsilon$. Inside, it acts as its own square root: "
@@ -4615,7 +4626,7 @@ def extra_according_to_the_gpu(weights: list[nn.Parameter], counted: float) -> N
     optimizer.step()
     peak_bytes = torch.cuda.max_memory_allocated() - before  # @inspect peak_bytes [B]
     measured = peak_bytes / sum(w.numel() for w in weights)  # bytes per parameter @inspect measured
-    assert abs(measured / counted - 1) < 0.1
+    assert 0.7 < measured / counted < 1.3  # its kernels may need some room of their own
     text(f"The GPU's allocator saw {measured:.2f} bytes per parameter come and go; {counted:.2f} were counted.")
 
 
@@ -4803,7 +4814,7 @@ def activations_against_the_peak() -> None:
         over = round(trained[layers] / saved_bytes, 3)
         cells.append((layers, layers * one_layer, saved_bytes, trained[layers], over))
     table(cells, ["L", "claimed: BDL, bytes", "counted: saved", "measured: peak", "measured / counted"])
-    assert inferred[4] == inferred[16]
+    assert abs(inferred[4] - inferred[16]) < one_layer / 50  # an allocator may round up
     added = {"training": trained, "no_grad": inferred}  # @hide
     curves = {name: [n / 2**20 for n in by_depth.values()] for name, by_depth in added.items()}  # @hide
     plot(curves, x=list(trained), x_label="layers", y_label="MiB at the peak, over what is held")  # @hide
@@ -5222,7 +5233,7 @@ def what_accumulation_saves_and_costs() -> None:
         f"the gradients of the weights, made anew for each micro-batch before they are added."
     )
     traffic, slower = price_of_small_pieces(model, x, y)  # @inspect traffic slower @stepover
-    assert traffic > 1
+    assert 1 < traffic < 16
     text(
         f"The price is not FLOPs but bytes: weights and gradients are read again for each micro-batch, {traffic:.1f} "
         f"times the traffic in all. {verdict_on_time(slower)}"
@@ -5351,6 +5362,9 @@ def memory_against_recomputation() -> None:
         "on, its $\\sqrt L$ blocks: $O(\\sqrt L)$, for the same single extra forward pass. Keep nothing, and compute "
         "each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
     )
+    blocks, x = gelu_blocks(16, 9), torch.randn(32, 16)  # @stepover
+    gradients = [gradients_of(blocks, run) for run in backward_passes(blocks, x).values()]  # @stepover
+    assert max(relative_difference(other, gradients[0]) for other in gradients) < 1e-6  # whichever way @stepover
     names = ("all", "each block", "every √L-th", "nothing")
     peaks: dict[str, list[float]] = {name: [] for name in names}  # in outputs of a layer
     flops: dict[str, list[int]] = {name: [] for name in names}  # in forward passes of a layer
@@ -5413,12 +5427,13 @@ def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -
     for name, (peak, passes) in found.items():
         peak_claimed, passes_claimed = claimed[name]
         assert 0.8 < peak / peak_claimed < 1.25
+        assert 0.98 < passes / passes_claimed < 1.2
         slower = seconds[name] / seconds["all"]
         rows.append((name, peak_claimed, round(peak, 2), passes_claimed, passes, round(slower, 2)))
     columns = ["keep", "peak: claimed", "measured", "FLOPs: claimed", "counted", "time, of keep all"]  # @hide
     table(rows, columns, title=f"{layers} blocks: peaks in outputs of a layer, FLOPs in its forward passes")  # @hide
     fewer, more = found["all"][0] / found["every √L-th"][0], found["every √L-th"][1] / found["all"][1]
-    assert fewer > 3 > 1.4 > more > 1.3  # @inspect fewer more
+    assert 5 > fewer > 3 > 1.4 > more > 1.3  # @inspect fewer more
     text(
         f"A layer of this kind saves two tensors, so keeping all takes $2L$. Every $\\sqrt L$-th: $\\sqrt L$ inputs, "
         f"and two tensors for each block of the segment that is worked on, $3\\sqrt L$; {fewer:.1f} times less at this "
@@ -5455,7 +5470,7 @@ def traps_of_checkpointing() -> None:
     )
     plain, whole = (count(f) for f in both_ways(gelu_blocks(width, layers), x, layers))  # @stepover
     ratio = whole.peak_bytes / plain.peak_bytes  # @inspect ratio
-    assert ratio > 0.99
+    assert 0.99 < ratio < 1.1
     assert whole.flops_by_operator["aten.mm"] > plain.flops_by_operator["aten.mm"]
     text("The peak has only moved, from the end of the forward pass to the middle of the backward pass.")
     dropout_in_a_checkpoint()
@@ -5506,12 +5521,13 @@ def selective_recomputation() -> None:
     saved = alive_after_gpt_layer(x, weights, heads, attention_in_steps)  # @inspect saved @stepover
     recomputed = alive_after_gpt_layer(x, weights, heads, recomputed_attention)  # @inspect recomputed @stepover
     with_scores = 34 + 5 * heads * length / width  # @inspect with_scores
-    assert abs(saved / with_scores - 1) < 0.1
-    assert abs(recomputed / 34 - 1) < 0.1
+    output = 2  # bytes: it is alive as well
+    assert abs(saved - (with_scores + output)) < 0.2
+    assert abs(recomputed - (34 + output)) < 0.2
     scores = 5 * 96 * 2048 / 12288  # in GPT-3's shape @inspect scores
     memory_share = scores / (34 + scores)  # @inspect memory_share
     flops_share = attention_share_of_gpt_3()  # @inspect flops_share
-    assert flops_share < 0.01 < 0.7 < memory_share
+    assert 0.001 < flops_share < 0.01 < 0.7 < memory_share < 0.71
     text(
         f"In GPT-3's shape that is {memory_share:.0%} of the activations, for {flops_share:.1%} more FLOPs. "
         f"**FlashAttention** goes one better: it computes the scores in pieces that never leave the chip, and again in "
@@ -5562,7 +5578,7 @@ def low_rank_adaptation() -> None:
     assert trained_bytes == 16 * rank * 2 * width
     ratio = (frozen.nbytes + trained_bytes) / (16 * width**2)  # of all that full training holds @inspect ratio
     flops_ratio = step.flops_by_operator["aten.mm"] / (6 * 64 * width**2)  # @inspect flops_ratio
-    assert ratio < 1 / 3
+    assert ratio == 1 / 4 + 2 * rank / width
     assert 2 / 3 < flops_ratio < 0.8
     text(
         f"Rank {rank} beside width {width} takes {ratio:.0%} of the bytes of full training: the frozen parameters, and "
@@ -5680,6 +5696,7 @@ def the_task() -> None:
     )
     x, y = linear_batch(4096, 16)  # @inspect x.shape y.shape
     model = DeepLinear(16, 0)  # a head only @stepover
+    assert [w.shape for w in model.parameters()] == [(16, 1)]
     loss = nn.functional.mse_loss(model(x), y).item()  # @inspect loss @stepover
     difference = torch.arange(16.0) - model.head.weight.detach().squeeze(-1)
     expected = difference.square().sum().item()  # of the loss, over all x there are @inspect expected
@@ -5695,8 +5712,7 @@ def linear_batch(rows: int, width: int) -> tuple[Tensor, Tensor]:
 
 
 def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list[float]]:
-    """Train on a new batch each step; returns the model and its loss on one fixed batch before each step and at the "
-    "end"""
+    """Train on a new batch each step; returns the model, and its loss on one fixed batch before each step and after"""
     torch.default_generator.manual_seed(0)
     model = DeepLinear(16, num_layers)
     optimizer = SGD(model.parameters(), lr=lr)
@@ -5812,13 +5828,15 @@ def cost_of_looking() -> None:
     x = torch.randn(64, 64, device="cuda")
     model = DeepLinear(64, 4).to("cuda")  # @stepover
 
-    def steps(*, looking: bool) -> list[Any]:
-        losses = [model(x).square().mean() for _ in range(20)]
-        return [loss.item() for loss in losses] if looking else losses
+    def steps(*, looking: bool) -> None:
+        for _ in range(20):
+            loss = model(x).square().mean()
+            if looking:
+                loss.item()
 
     silent = measure(lambda: steps(looking=False), min_seconds=0.05).seconds  # @inspect silent [s]
     looking = measure(lambda: steps(looking=True), min_seconds=0.05).seconds  # @inspect looking [s]
-    assert looking > 0.9 * silent
+    assert looking > silent / 2
     verdict = f"{looking / silent:.1f} times as long" if looking > 1.1 * silent else "no longer, here"
     text(f"Twenty small forward passes take {1e6 * silent:.0f} µs; with an `item()` for each, {verdict}.")
 
@@ -6156,11 +6174,11 @@ def killed_and_resumed(where: str, folder: Path) -> None:
     """One run undisturbed, one killed"""
     data = torch.randn(64, 16)
     undisturbed, generators = new_training(where), generator_states()  # @stepover
-    start = [p.detach().clone() for p in undisturbed.model.parameters()]  # @stepover
+    start = {name: p.clone() for name, p in undisturbed.model.state_dict().items()}  # @stepover
     train_until(undisturbed, 12, data)  # @stepover
     expected = checkpoint_of(undisturbed)  # @stepover
     run = new_training(where)  # @stepover
-    torch.nn.utils.vector_to_parameters(torch.cat([p.flatten() for p in start]), run.model.parameters())
+    run.model.load_state_dict(start)
     set_generator_states(generators)  # @stepover
     train_until(run, 6, data)  # @stepover
     save_atomically(checkpoint_of(run), folder / "run.pt")  # @stepover
@@ -6168,14 +6186,14 @@ def killed_and_resumed(where: str, folder: Path) -> None:
     del run
     scramble_generators()  # @stepover
     resumed = new_training(where)  # other weights @stepover
-    assert not same_bits(list(resumed.model.parameters()), start)  # @stepover
+    assert not same_bits(resumed.model.state_dict(), start)  # @stepover
     restore(resumed, torch.load(folder / "run.pt", map_location="cpu"))
     assert (finished, resumed.step) == (8, 6)
     train_until(resumed, 12, data)  # @stepover
     found = checkpoint_of(resumed)  # @stepover
     equal = {part: same_bits(found[part], expected[part]) for part in expected}  # @inspect equal @stepover
     assert all(equal.values())
-    assert not same_bits(list(resumed.model.parameters()), start)  # it did learn something @stepover
+    assert not same_bits(resumed.model.state_dict(), start)  # it did learn something @stepover
 
 
 def steps_until_killed(run: Training, data: Tensor) -> int:
@@ -6411,11 +6429,13 @@ def the_window_of_loss_scales() -> None:
     overflowed = [s.isinf().float().mean().item() for s in scaled]  # @stepover
     x_label = "loss scale, power of two"  # @hide
     plot({"zero": vanished, "infinite": overflowed}, x=exponents, x_label=x_label, y_label="share")  # @hide
-    assert vanished == sorted(vanished, reverse=True)
+    drawn_from = statistics.NormalDist(-6, 5 / 3)  # powers of ten
+    expected = [drawn_from.cdf(math.log10(2.0 ** (-25 - k))) for k in exponents]  # half of the smallest subnormal
+    assert max(abs(share - e) for share, e in zip(vanished, expected, strict=True)) < 0.015
     assert overflowed == sorted(overflowed)
     harmless = [k for k, n, o in zip(exponents, vanished, overflowed, strict=True) if n < 0.01 and o == 0]
     assert min(vanished[0], overflowed[-1]) > 0.1
-    assert harmless == list(range(harmless[0], harmless[-1] + 1, 2))  # @inspect harmless
+    assert 6 < harmless[0] < harmless[-1] < 18  # @inspect harmless
     text(
         f"Unscaled, {vanished[0]:.0%} of them are lost. Between $2^{{{harmless[0]}}}$ and $2^{{{harmless[-1]}}}$ "
         f"fewer than one in a hundred is, and none overflows. A single infinity spoils the whole step, a zero only "
@@ -6707,9 +6727,14 @@ def speed_of_fp8() -> float | None:
     x, w = torch.randn(2, width, width, device="cuda")
     (x8, x_scale), (w8, w_scale) = to_fp8(x, torch.float8_e4m3fn), to_fp8(w, torch.float8_e4m3fn)  # @stepover
     scaled_mm = partial(torch._scaled_mm, scale_a=x_scale, scale_b=w_scale, out_dtype=torch.bfloat16)
-    product = scaled_mm(x8, w8.t())  # the right matrix has to be stored by columns
+    try:
+        product = scaled_mm(x8, w8.t())  # the right matrix has to be stored by columns
+    except RuntimeError as error:
+        text(f"fp8: not run. torch {torch.__version__} says: {str(error).partition(chr(10))[0]}")
+        return None
     expected = (x8.float() @ w8.float().t()) * (x_scale * w_scale)
-    assert relative_error(product, expected) < 2**-7  # a result in bf16 @stepover
+    off = relative_error(product, expected)  # @inspect off @stepover
+    assert off < 2**-5  # a result in bf16, and sums in a little less than fp32
     x16, w16 = x.bfloat16(), w.bfloat16()
     fp8 = measure(lambda: scaled_mm(x8, w8.t()), repeats=10).seconds
     bf16 = measure(lambda: x16 @ w16.t(), repeats=10).seconds
@@ -6903,6 +6928,7 @@ def when_memory_when_compute() -> None:
     ]  # @hide
     intensities.insert(0, relu)
     h100 = H100_SPARSE_BF16 / 2 / 3.35e12  # bytes/s, datasheet @inspect h100
+    assert round(h100, 1) == 295.4
     assert [intensity < h100 for intensity in intensities] == [True, True, True, False, False]
     here = intensity_here()  # @inspect here @stepover
     ridges = {"H100": h100} | ({} if here is None else {f"here, {roofline_format()}": here})  # @stepover

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator
 Change = tuple[str, ast.AST, Callable[[ast.AST], ast.AST]]
 
 KEYWORDS = frozenset({"device", "strict", "check", "map_location"})  # make no difference, or none without a GPU
+SYMMETRIC = frozenset({"allclose", "equal", "isclose", "max", "min", "mse_loss", "transpose", "zip"})
+SYMMETRIC |= {"apart", "same_bits", "shares_storage"}  # the lecture's own
+LARGE = 1000  # a number that one more would hardly change
 
 _OTHER_OPERATOR: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -44,14 +47,16 @@ def changes_of(node: ast.AST) -> Iterator[Change]:
             yield "constant", node, _other_constant
         case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in _OTHER_OPERATOR:
             yield "operator", node, _other_operator
-        case ast.Compare(ops=[op]) if type(op) in _OTHER_COMPARISON:
+        case ast.Compare(ops=[op, *_]) if type(op) in _OTHER_COMPARISON:
             yield "operator", node, _other_comparison
         case ast.BoolOp():
             yield "operator", node, _other_junction
         case ast.UnaryOp(op=ast.USub() | ast.Not()):
             yield "operator", node, lambda unary: unary.operand  # type: ignore[attr-defined]
         case ast.Call():
-            if len(node.args) >= 2 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", None)
+            starred = any(isinstance(argument, ast.Starred) for argument in node.args[:2])
+            if len(node.args) >= 2 and not starred and name not in SYMMETRIC:
                 yield "argument", node, _swapped
             for keyword in node.keywords:
                 if keyword.arg not in KEYWORDS:
@@ -64,7 +69,7 @@ def _other_constant(node: ast.AST) -> ast.AST:
     if isinstance(value, bool):
         other: object = not value
     elif isinstance(value, int):
-        other = value + 1
+        other = value + 1 if abs(value) < LARGE else value * 3 // 2
     else:
         other = float(value) * 1.5 or 1.0
     return ast.copy_location(ast.Constant(other), node)
@@ -78,7 +83,7 @@ def _other_operator(node: ast.AST) -> ast.AST:
 
 def _other_comparison(node: ast.AST) -> ast.AST:
     assert isinstance(node, ast.Compare)
-    node.ops = [_OTHER_COMPARISON[type(node.ops[0])]()]
+    node.ops[0] = _OTHER_COMPARISON[type(node.ops[0])]()
     return node
 
 

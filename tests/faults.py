@@ -99,11 +99,18 @@ class Section:
             body = [replaced.get(node, copy.deepcopy(node)) for node in self.tree.body]  # type: ignore[call-overload]
         return ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
 
+    def without(self, earlier: Iterable[Section]) -> list[Fault]:
+        """Return the faults in what no earlier section came across: the others were planted there."""
+        met = {name for section in earlier for name in section.relevant}
+        return [fault for fault in self.faults() if fault.definition not in met]
+
     def callers(self, fault: Fault) -> frozenset[str] | None:
         """Return which functions the section must call for the fault to be met; None for all of them."""
-        if fault.definition == self.name:
-            return None
         called = {name for name in self.definitions if self._calls_alone(name)}
+        body = ast.Module([_OnlyThese(frozenset(), called).visit(copy.deepcopy(self.definitions[self.name]))], [])
+        used = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}  # its results go to those called
+        if fault.definition == self.name or any(fault.definition in self._reach(name) for name in used):
+            return None
         return frozenset(name for name in called if fault.definition in self._reach(name))
 
     def _calls_alone(self, name: str) -> bool:
@@ -203,8 +210,18 @@ class Section:
                 return True
         if hasattr(statement, "body"):
             return False
+        if self._only_tells(_called_alone(statement)):
+            return True
         last = statement.end_lineno or statement.lineno
         return any("@hide" in line for line in self.lines[statement.lineno - 1 : last])
+
+    def _only_tells(self, name: str | None) -> bool:
+        """Whether a function says something to the reader, and claims nothing."""
+        if name not in self.definitions:
+            return False
+        calls = (_called(node) for node in ast.walk(self.definitions[name]))
+        parts = [node for part in self._reach(name) for node in ast.walk(self.definitions[part])]
+        return any(call in PROSE for call in calls) and not any(isinstance(node, ast.Assert) for node in parts)
 
     def _changes(self, statement: ast.stmt, *, may_drop: bool) -> Iterator[Change]:
         """Yield what can be changed in one statement, as (kind, node, what it becomes)."""
@@ -254,9 +271,14 @@ def _has_numbers(node: ast.AST) -> bool:
 def _names_of_literals(statements: Iterable[ast.stmt]) -> set[str]:
     """Return the names given to a new list, dict or set, which nothing else refers to."""
     literals = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
-    assigned = [s for s in statements if isinstance(s, (ast.Assign, ast.AnnAssign)) and isinstance(s.value, literals)]
-    targets = [s.targets[0] if isinstance(s, ast.Assign) else s.target for s in assigned]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+    pairs: list[tuple[ast.expr, ast.expr | None]] = []
+    for statement in statements:
+        match statement:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs += zip(names, values, strict=False)
+            case ast.Assign(targets=[name], value=value) | ast.AnnAssign(target=name, value=value):
+                pairs.append((name, value))
+    return {name.id for name, value in pairs if isinstance(name, ast.Name) and isinstance(value, literals)}
 
 
 def _own(statement: ast.stmt) -> Iterator[ast.AST]:

@@ -23,6 +23,7 @@ import multiprocessing
 import os
 import random
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -137,15 +138,16 @@ class Run:
     callers: frozenset[str] | None = None  # which of the functions that the section calls; None: all
     watched: bool = False
 
-    def start(self) -> tuple[Any, Connection]:
+    def start(self, folder: str) -> tuple[Any, Connection]:
+        """Start it in a process group of its own, with `folder` for its files."""
         mine, theirs = FORK.Pipe(duplex=False)
-        process = FORK.Process(target=self._run, args=(theirs,))
+        process = FORK.Process(target=self._run, args=(theirs, folder))
         process.start()
         theirs.close()
         return process, mine
 
-    def _run(self, connection: Connection) -> None:
-        _confine()
+    def _run(self, connection: Connection, folder: str) -> None:
+        _confine(folder)
         import torch
 
         torch.set_num_threads(1)
@@ -158,12 +160,14 @@ class Run:
         os._exit(0)  # no exit handlers: a fault may have left threads, or worse
 
 
-def _confine() -> None:
-    """Let a fault neither print nor fill the memory, nor leave files behind."""
+def _confine(folder: str) -> None:
+    """Let a fault neither print nor fill the memory, nor leave processes or files behind."""
+    os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
-    os.chdir(tempfile.gettempdir())
+    os.chdir(folder)
+    tempfile.tempdir = folder
     if not Path("/dev/nvidiactl").exists():
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))
@@ -171,12 +175,17 @@ def _confine() -> None:
 
 def outcomes(runs: Iterable[Run], jobs: int, limit_s: float, budget_s: float) -> Iterator[tuple[Run, Outcome]]:
     """Run in `jobs` processes at a time, each for at most `limit_s`; begin none after `budget_s`."""
-    waiting = iter(runs)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        yield from _outcomes(iter(runs), jobs, limit_s, time.monotonic() + budget_s, folder)
+
+
+def _outcomes(
+    waiting: Iterator[Run], jobs: int, limit_s: float, deadline: float, folder: str
+) -> Iterator[tuple[Run, Outcome]]:
     running: dict[Any, tuple[Run, Any, float]] = {}
-    deadline = time.monotonic() + budget_s
     while True:
         while len(running) < jobs and time.monotonic() < deadline and (run := next(waiting, None)) is not None:
-            process, connection = run.start()
+            process, connection = run.start(folder)
             running[connection] = (run, process, time.monotonic() + limit_s)
         if not running:
             return
@@ -196,12 +205,14 @@ def _finished(connection: Connection, process: Any, *, late: bool) -> Outcome:
         return Outcome(error="the process died")
     finally:
         connection.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it started may still be there
         process.kill()
         process.join()
 
 
-def judge(section: Section, module: ModuleType, *, jobs: int, seconds: float, seed: int) -> Judged:
-    """Plant a section's faults in random order until the time is up. Raises ValueError if it fails without one."""
+def judge(section: Section, module: ModuleType, faults: list[Fault], jobs: int, seconds: float) -> Judged:
+    """Plant faults in a section, in order, until the time is up. Raises ValueError if it fails without one."""
     whole = Run(section, module, watched=True)
     watched, plain = [outcome for _, outcome in outcomes([whole, replace(whole, watched=False)], 1, 300, 600)]
     if watched.error or plain.error:
@@ -210,8 +221,7 @@ def judge(section: Section, module: ModuleType, *, jobs: int, seconds: float, se
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     ran = set(watched.lines)
-    possible = [fault for fault in section.faults() if fault.line in ran]
-    random.Random(seed).shuffle(possible)
+    possible = [fault for fault in faults if fault.line in ran]
     judged = Judged(
         section.name,
         possible=sum(not fault.in_claim for fault in possible),
@@ -290,9 +300,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module = lecture_module(tree, path)
     judged = []
     with known_machine():
-        for name in options.sections or every:
-            section = Section(tree, source, name)
-            judged.append(judge(section, module, jobs=options.jobs, seconds=options.seconds, seed=options.seed))
+        sections = [Section(tree, source, name) for name in every]
+        for number, section in enumerate(sections):
+            if options.sections and section.name not in options.sections:
+                continue
+            faults = section.without(sections[:number])
+            random.Random(options.seed).shuffle(faults)
+            judged.append(judge(section, module, faults, options.jobs, options.seconds))
             print(judged[-1].one_line(), flush=True)
     text, unexplained = report(judged, read_reasons(options.report), options.report)
     options.report.write_text(text, encoding="utf-8")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -138,6 +140,55 @@ def test_weak_and_idle_claims_are_found_and_reasons_are_kept(lecture: Path) -> N
     assert f"{survivor} weights are \\| as they are |" in both
 
 
+PARTS = """
+def main():
+    first()
+    second()
+
+def first():
+    area = side() * 3
+    show(area * 7)
+    judge(area)
+
+def second():
+    assert side() == 2
+    near = max(abs(math.dist(p, q)) for p, q in zip([(11.0,)], [(12.0,)]))
+    assert near < 2000
+
+def side():
+    return 2
+
+def judge(area):
+    assert area == 6
+
+def show(area):
+    text(f"{area * 5}")
+"""
+
+
+def test_what_a_section_hands_on_is_judged_by_those_it_calls() -> None:
+    first = Section(ast.parse(PARTS), PARTS, "first")
+    by_definition = {fault.definition: first.callers(fault) for fault in first.faults()}
+    assert by_definition == {"first": None, "side": None, "judge": frozenset({"judge"})}
+
+
+def test_what_only_tells_is_left_alone() -> None:
+    first = Section(ast.parse(PARTS), PARTS, "first")
+    assert not any("7" in fault.text or fault.definition == "show" for fault in first.faults())
+
+
+def test_what_two_sections_use_is_changed_in_the_first() -> None:
+    first, second = (Section(ast.parse(PARTS), PARTS, name) for name in ("first", "second"))
+    assert "side" in {fault.definition for fault in second.faults()}
+    assert {fault.definition for fault in second.without([first])} == {"second"}
+
+
+def test_a_fault_is_one_that_could_be_noticed() -> None:
+    changes = {(f.before, f.after) for f in Section(ast.parse(PARTS), PARTS, "second").faults()}
+    assert ("2000", "3000") in changes  # not 2001
+    assert not any(before.startswith("zip(") and before != after for before, after in changes)  # p and q are alike
+
+
 def test_an_endless_fault_is_ended(lecture: Path) -> None:
     _, report = judged(lecture, "weak")
     assert "n += 2` | left out" not in report  # it would never end: caught
@@ -147,6 +198,34 @@ def test_a_lecture_that_fails_by_itself_is_refused(lecture: Path) -> None:
     lecture.write_text(LECTURE.replace("area = 3 * 7", "area = 1 / 0"), encoding="utf-8")
     with pytest.raises(ValueError, match="strong fails without any fault: ZeroDivisionError"):
         judged(lecture, "strong")
+
+
+def test_a_fault_leaves_no_files_and_no_processes(
+    lecture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = str(10**6 + os.getpid())  # seconds, and a name
+    left = f"""def weak():
+    '''Weak'''
+    folder = tempfile.mkdtemp()
+    sleeper = subprocess.Popen(["sleep", "{long}"], cwd=folder)
+    while 1 + 1 == 3:  # for ever, with a fault in it
+        pass
+"""
+    source = LECTURE.replace("import math", "import math, subprocess, tempfile").partition("def weak()")[0] + left
+    lecture.write_text(source, encoding="utf-8")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert "| weak | 0 |" in judged(lecture, "weak")[1]
+    assert list(folder.iterdir()) == []
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if long.encode() in _content(path)]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
 
 
 def test_an_unknown_section_is_named(lecture: Path, capsys: pytest.CaptureFixture[str]) -> None:
