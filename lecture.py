@@ -644,7 +644,7 @@ def largest_model() -> None:
     }
     held = [sum(parts) for parts in recipes.values()]  # bytes per parameter @inspect held
     assert held == [16, 12, 14, 16, 8, 18]
-    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes
+    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes [B]
     largest = [round(memory_bytes / total / 1e9, 1) for total in held]  # 10⁹ parameters @inspect largest
     assert largest == [40.0, 53.3, 45.7, 40.0, 80.0, 35.6]
     rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
@@ -656,7 +656,7 @@ def largest_model() -> None:
     )
     assert H100_MEMORY / 16 == 5e9
     text("From the other end: what a 70B model with AdamW needs, before a single activation.")
-    needed_bytes = 70e9 * 16  # @inspect needed_bytes
+    needed_bytes = 70e9 * 16  # @inspect needed_bytes [B]
     gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
     assert (needed_bytes, gpus) == (1.12e12, 14)
 
@@ -2595,7 +2595,8 @@ def two_times() -> None:
     )
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
     h200, a100 = known_machine("NVIDIA H200"), known_machine("NVIDIA A100-SXM4-80GB")  # @stepover
-    peak, bandwidth = h100.flops_per_second["bfloat16"], h100.bytes_per_second  # @inspect peak bandwidth
+    peak = h100.flops_per_second["bfloat16"]  # @inspect peak [FLOP/s]
+    bandwidth = h100.bytes_per_second  # @inspect bandwidth [B/s]
     flops, moved_bytes = 1e9, 4e9  # an addition each; two bytes read, two written
     compute_s, memory_s = flops / peak, moved_bytes / bandwidth  # @inspect compute_s [s], memory_s [s]
     assert napkin_seconds(flops, moved_bytes, peak, bandwidth) == memory_s  # @stepover
@@ -3749,8 +3750,8 @@ def determinism_and_its_cost() -> None:
     rows = torch.randint(1000, (2**12,), generator=torch.Generator().manual_seed(0)).to(device())  # @stepover
     values = torch.randn(2**12, 16, generator=torch.Generator().manual_seed(1)).to(device())  # @stepover
     operations: dict[str, Callable[[], Tensor]] = {
-        "`index_add_`": lambda: torch.zeros(1000, 16, device=device()).index_add_(0, rows, values),
-        "`empty`": lambda: torch.empty(2**20, device=device()),
+        "index_add_": lambda: torch.zeros(1000, 16, device=device()).index_add_(0, rows, values),
+        "empty": lambda: torch.empty(2**20, device=device()),
     }
     by_default = time_operations(operations, deterministic=False)  # @inspect by_default @stepover
     promised = time_operations(operations, deterministic=True)  # @inspect promised @stepover
@@ -3758,10 +3759,10 @@ def determinism_and_its_cost() -> None:
     cost_rows = [(name, 1e3 * by_default[name], 1e3 * promised[name], factors[name]) for name in operations]  # @hide
     table(cost_rows, ["operation", "default, ms", "deterministic, ms", "factor"])  # @hide
     runs_that_agree(operations)
-    if factors["`index_add_`"] > 1.1:
-        cost = f"Here a deterministic `index_add_` takes {factors['`index_add_`']:.1f} times as long."
+    if factors["index_add_"] > 1.1:
+        cost = f"Here a deterministic `index_add_` takes {factors['index_add_']:.1f} times as long."
     else:
-        cost = f"Here `index_add_` is no slower for it; `empty` pays, {factors['`empty`']:.0f} times as long."
+        cost = f"Here `index_add_` is no slower for it; `empty` pays, {factors['empty']:.0f} times as long."
     text(f"{cost} The promise is worth its price while a bug is hunted, and seldom throughout a long run.")
 
 
@@ -3777,11 +3778,11 @@ def time_operations(operations: dict[str, Callable[[], Tensor]], *, deterministi
 
 def runs_that_agree(operations: dict[str, Callable[[], Tensor]]) -> None:
     """What it buys"""
-    usual = [operations["`index_add_`"]() for _ in range(5)]  # @stepover
+    usual = [operations["index_add_"]() for _ in range(5)]  # @stepover
     agreed_by_luck = all(torch.equal(sums, usual[0]) for sums in usual)  # @inspect agreed_by_luck
     torch.use_deterministic_algorithms(True)
-    repeated = [operations["`index_add_`"]() for _ in range(5)]  # @stepover
-    unset = operations["`empty`"]()  # @stepover
+    repeated = [operations["index_add_"]() for _ in range(5)]  # @stepover
+    unset = operations["empty"]()  # @stepover
     torch.use_deterministic_algorithms(False)
     assert all(torch.equal(sums, repeated[0]) for sums in repeated)
     assert unset.isnan().all()
@@ -5258,7 +5259,7 @@ def verdict_on_time(slower: float) -> str:
 
 
 def traps_of_accumulation() -> None:
-    """Traps"""
+    """Traps of accumulation"""
     model = DeepLinear(64, 2)  # @stepover
     x, y = torch.randn(64, 64), torch.randn(64)
     at_once = gradients_of(model, lambda: nn.functional.mse_loss(model(x), y).backward())  # @stepover
@@ -5448,7 +5449,7 @@ def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -
 
 
 def traps_of_checkpointing() -> None:
-    """Traps"""
+    """Traps of checkpointing"""
     text(
         "**ReLU stacks, a checkpoint around each block.** The block's input, which is kept, is all it would have saved:"
     )
@@ -6283,7 +6284,7 @@ def cost_of_a_checkpoint(folder: Path) -> None:
     counted_bytes = tensor_bytes(checkpoint)  # @stepover
     file_bytes = path.stat().st_size  # @inspect napkin_bytes [B], counted_bytes [B], file_bytes [B]
     rows = [("checkpoint, bytes", napkin_bytes, counted_bytes, file_bytes, file_bytes / napkin_bytes)]  # @hide
-    table(rows, ["", "claimed", "counted", "measured", "measured / claimed"])  # @hide
+    table(rows, ["size", "claimed", "counted", "measured", "measured / claimed"])  # @hide
     assert counted_bytes == napkin_bytes + 4
     assert 0 < file_bytes - counted_bytes < 20_000
     bytes_per_second = file_bytes / saving.seconds  # @inspect bytes_per_second [B/s], saving.seconds [s]
@@ -6658,7 +6659,7 @@ def three_steps_side_by_side() -> None:
     rates = {name: matmul_flops[name] / s for name, s in seconds.items()}  # @inspect seconds [s], rates [FLOP/s]
     rows = [(n, s * 1e3, rates[n] / 1e12, seconds["fp32"] / s) for n, s in seconds.items()]  # @hide
     table(rows, ["step", "ms", "TFLOP/s", "times fp32's speed"], title=f"{batch} × {width}, two layers")  # @hide
-    text(f"Every variant multiplies the same {matmul_flops['fp32']:.3g} FLOPs; only their format differs.")
+    text(f"Every variant multiplies the same {matmul_flops['fp32'] / 1e9:,.2f} GFLOP; only their format differs.")
     say_how_fast(seconds["fp32"] / seconds["bf16 autocast"])
     if "tf32" not in seconds:
         text("tf32: not run, no CUDA device. It is a way in which tensor cores multiply fp32 numbers.")
