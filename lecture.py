@@ -2862,18 +2862,18 @@ def utilization_is_bounded(operations: dict[str, Measured], roof: tuple[float, f
     bounds = {name: min(1.0, o.intensity / accelerator_intensity) for name, o in operations.items()}
     assert max(bounds.values()) == 1 > bounds["ReLU"]
     mfus = {name: o.rate / roof[0] for name, o in operations.items()}
-    published = device() == "cuda" and intensity_here() is not None  # @stepover
-    tolerance = 0.2 if published else 1.0  # @inspect tolerance
-    for name, mfu in mfus.items():
-        assert mfu <= bounds[name] * (1 + tolerance)
+    published = device() == "cuda" and intensity_here() is not None  # @inspect published @stepover
     rows = [(name, bounds[name], mfus[name], mfus[name] / bounds[name]) for name in mfus]  # @hide
     table(rows, ["operation", "bound", "MFU", "MFU / bound"])  # @hide
-    if not published:
-        text(
-            "The claim's tolerance is wide here, because the roof is no datasheet's. It was made by a copy, which on a "
-            "CPU first *reads* the lines it will overwrite, so an operation that only reads may be up to half as fast "
-            "again."
-        )
+    if published:
+        for name, mfu in mfus.items():
+            assert mfu <= bounds[name] * 1.2  # a datasheet rounds, and caches help
+        return
+    text(
+        "Nothing is claimed about these, because the roof is no datasheet's. It was made by a copy, which on a CPU "
+        "first *reads* the lines it will overwrite, so an operation that only reads may be up to half as fast again; "
+        "and it was made at another moment."
+    )
 
 
 def training_and_decoding(roof: tuple[float, float]) -> None:

@@ -14,7 +14,6 @@ could not be evaluated, or a lecture that raised; 2 bad usage or bad input.
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Iterable
@@ -105,11 +104,7 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
 def _check_pages(folders: Iterable[Path], lecture: Path | None) -> None:
     from trace_tools.publishing.check import stale_files
 
-    gc.disable()  # looking for cycles among so many objects would take a quarter of the time
-    try:
-        stale = [line for folder in folders for line in stale_files(folder, lecture)]
-    finally:
-        gc.enable()
+    stale = [line for folder in folders for line in stale_files(folder, lecture)]
     for line in stale:
         click.echo(line, err=True)
     if stale:

@@ -414,6 +414,20 @@ def test_a_warm_run_that_cannot_start(lecture: Callable[[str], Path], tool: Call
     assert all(step.host_ns is None for step in trace.steps if isinstance(step, Step))
 
 
+def test_a_claim_that_fails_in_a_warm_run_has_failed(
+    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    source = "import os\nimport sys\ndef main():\n    runs = sys.__dict__.setdefault('runs', [])\n"
+    source += "    runs.append(1)\n    assert len(runs) < 2\n"
+    ran = tool("trace", lecture(source), "--passes", 2)
+    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    (claim,) = [step.claim for step in trace.steps if isinstance(step, Step) and step.claim is not None]
+    assert ran.code == 1
+    assert "claim failed: len(runs) < 2 (pass 1, warm, pass 2, warm)" in ran.err
+    assert (claim.held, claim.failed_runs) == (False, ["pass 1, warm", "pass 2, warm"])
+    assert [process.why_no_warm for process in trace.run.processes][:2] == ["AssertionError at line 6"] * 2
+
+
 def test_only_one_section(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
     source = "def main():\n    n = 2\n    one()\n    two(n)\ndef one(): raise ValueError\n"
     source += "def two(n):\n    m = n  # @inspect m\n"

@@ -18,7 +18,7 @@ from pathlib import Path
 from trace_tools.comparing.compare import compare, labelled
 from trace_tools.comparing.compare_command import report_files, write_files
 from trace_tools.errors import UsageError
-from trace_tools.file_format.trace_file import load
+from trace_tools.file_format.trace_file import collector_paused, load
 from trace_tools.publishing.site import render_folder
 
 TRACE = "trace.yaml"
@@ -42,6 +42,7 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
         yield from _differences(folder, fresh)
 
 
+@collector_paused()
 def _make(fresh: Path, folder: Path, traces: Sequence[Path], lecture: Path) -> None:
     """Render copies of the traces; the reports between them, too, where there are some."""
     for path in [*traces, *folder.glob(f"*/partial/{TRACE}")]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trace_tools.errors import UsageError
-from trace_tools.file_format.trace_file import load
+from trace_tools.file_format.trace_file import collector_paused, load
 from trace_tools.publishing.columns import Counterparts, column, counterparts
 from trace_tools.publishing.processes import in_processes
 from trace_tools.publishing.roofs import other_roofs
@@ -57,6 +57,7 @@ class Rendered:
         return f"{self.folder_slug}/{PARTIAL}" if self.partial else self.folder_slug
 
 
+@collector_paused()
 def render_site(traces: Sequence[Rendered], out: Path) -> list[Path]:
     """Write the pages of all traces and the index of the site; return the files that changed.
 
@@ -79,6 +80,7 @@ def render_site(traces: Sequence[Rendered], out: Path) -> list[Path]:
     return changed
 
 
+@collector_paused()
 def render_folder(out: Path, lecture: Path | None = None) -> Path:
     """Render every trace that lies in `out`, and return the site's index.
 

@@ -36,13 +36,15 @@ METERING = "metering"
 def assemble(folder: Path, source: ParsedSource, notes: RunNotes) -> Trace:
     """Return the trace of the run in `folder`. Raises NothingRecordedError when there is no step."""
     processes = [_read(path, source) for path in _journals(folder)]
-    timed = [run for process in processes if process.name != METERING for run in _usable(process)]
+    ran = [run for process in processes if process.name != METERING for run in process.runs]
+    timed = [run for run in ran if _is_usable(run)]
     if not timed or not timed[0].steps:
         raise NothingRecordedError(f"{notes.lecture}: nothing was recorded; {_last_words(folder)}")
     metered = next((run for p in processes if p.name == METERING for run in p.runs), None)
     machine = from_json((folder / "machine.json").read_text(encoding="utf-8"))
     directives = parse_directives(source)
-    runs = Runs.of(timed, metered, other_device_seed=machine.device != "cpu")
+    abandoned = [run for run in ran if not _is_usable(run)]
+    runs = Runs.of(timed, metered, abandoned, other_device_seed=machine.device != "cpu")
     annotated = frozenset(d.statement for d in directives if d.name == "inspect")
     program = instrument(source, directives)
     made = [_process(process, folder, source) for process in processes]
@@ -88,11 +90,9 @@ def _read(path: Path, source: ParsedSource) -> ProcessRecord:
     return read_process(path.stem.replace("-", " "), path, source)
 
 
-def _usable(process: ProcessRecord) -> Iterable[RunRecord]:
-    """Yield the runs whose samples count: a warm run that failed after a complete cold one does not."""
-    for run in process.runs:
-        if run.status == COMPLETE or run.name.endswith("cold"):
-            yield run
+def _is_usable(run: RunRecord) -> bool:
+    """Whether a run's samples count: those of a warm run that failed after a complete cold one don't."""
+    return run.status == COMPLETE or run.name.endswith("cold")
 
 
 def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:

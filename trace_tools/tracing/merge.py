@@ -36,6 +36,7 @@ class Runs:
     cold: list[tuple[str, Steps]]  # the timed passes' first runs, the base included
     warm: list[tuple[str, Steps]]
     metered: Steps | None = None
+    abandoned: Sequence[tuple[str, Steps]] = ()  # warm runs that failed: they timed nothing, but judged claims
     other_device_seed: bool = False  # the metering process drew other numbers on its device
 
     @property
@@ -44,7 +45,14 @@ class Runs:
         return sorted([*self.cold, *self.warm], key=lambda run: run[0])
 
     @classmethod
-    def of(cls, timed: Sequence[RunRecord], metered: RunRecord | None, *, other_device_seed: bool) -> Runs:
+    def of(
+        cls,
+        timed: Sequence[RunRecord],
+        metered: RunRecord | None,
+        abandoned: Sequence[RunRecord] = (),
+        *,
+        other_device_seed: bool,
+    ) -> Runs:
         """Match every run with the first."""
         matcher = Matcher(timed[0])
         matched = [(run.name, matcher.match(run)) for run in timed]
@@ -53,6 +61,7 @@ class Runs:
             cold=[run for run in matched if run[0].endswith("cold")],
             warm=[run for run in matched if run[0].endswith("warm")],
             metered=matcher.match(metered) if metered else None,
+            abandoned=[(run.name, matcher.match(run)) for run in abandoned],
             other_device_seed=other_device_seed,
         )
 
@@ -188,7 +197,8 @@ class _Builder:
             return None
         statement, held, sides = step.claim
         test, sources = self.program.claims[statement]
-        failed = [name for name, steps in self.runs.timed if step.seq in steps and _failed(steps[step.seq])]
+        judging = sorted([*self.runs.timed, *self.runs.abandoned], key=lambda run: run[0])
+        failed = [name for name, steps in judging if step.seq in steps and _failed(steps[step.seq])]
         values = [
             (source, self._judged(_value(side, None), step.seq, partial(_side_of, place)))
             for place, (source, side) in enumerate(zip(sources, sides, strict=True))
