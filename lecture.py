@@ -200,7 +200,7 @@ REFERENCES = {
     },
     "gpt-4 compute": {
         "url": "https://epoch.ai/data-insights/models-over-1e25-flop",
-        "title": "Over 20 AI models have been trained at the scale of GPT-4",
+        "title": "Over 30 AI models have been trained at the scale of GPT-4",
         "authors": "Epoch AI",
         "date": "2025",
     },
@@ -406,7 +406,7 @@ class Sizes:
     half_matmul_side: int = 128  # the same in fp16, for which most CPUs have no instructions
     model_width: int = 512  # of the deep model whose step is timed
     model_batch: int = 256  # its rows
-    token_file_bytes: int = 2**26  # of the tokens written to disk
+    token_file_bytes: int = 2**27  # of the tokens written to disk
     optimizer_width: int = 512  # of the 8 square layers whose step is timed
     activation_rows: int = 512  # of a batch whose activations outweigh a small model
     loop_width: int = 512  # of the model whose training loop is timed
@@ -533,7 +533,7 @@ def napkin_math() -> None:
     """Napkin math"""
     text(
         "Two questions that sound as if they needed a cluster to answer, and need a napkin: how long a model takes "
-        "to train, and how large a model fits. Each answer is three multiplications. The rest of the lecture is "
+        "to train, and how large a model fits. Each answer is a few multiplications. The rest of the lecture is "
         "where the factors come from."
     )
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
@@ -682,8 +682,8 @@ def states_of_a_real_step() -> None:
     assert held[torch.bfloat16] == 8 * n + 4
     text(
         "The 4 bytes over are a `step` counter, one per tensor. And this is the first trap: AdamW on bf16 "
-        "parameters keeps **bf16 states**. It takes half the memory of fp32 because it keeps half the digits. "
-        "What papers call mixed precision keeps the states in fp32."
+        "parameters keeps **bf16 states**. It takes half the memory of fp32 because each number is kept with half the "
+        "bits, and a third of the digits. What papers call mixed precision keeps the states in fp32."
     )
     steps_by_hand(x)
     adam_by_hand_is_adam(x)
@@ -819,9 +819,10 @@ def zero_stages() -> None:
     rows = [(s, bytes_per_gpu[s], largest[s], t) for s, t in zip(largest, traffic, strict=True)]  # @hide
     table(rows, ["sharded", "bytes per parameter and GPU", "largest, 10⁹", "numbers sent per parameter"])  # @hide
     text(
-        "The first two stages cost no extra traffic: an all-reduce is a reduce-scatter and an all-gather, and they "
-        "only place work between the two. The third gathers the parameters once more, for the backward pass: "
-        "half as much traffic again."
+        "The first two stages cost no extra traffic. An *all-reduce*, after which every GPU has the sum of all "
+        "gradients, is a *reduce-scatter*, after which each has its part of the sum, and an *all-gather*, which hands "
+        "the parts to everyone; these stages only place work between the two. The third gathers the parameters once "
+        "more, for the backward pass: half as much traffic again."
     )
     link(**REFERENCES["zero"])
 
@@ -891,9 +892,9 @@ def mixture_of_experts() -> None:
 def where_the_six_bends() -> None:
     """Where the 6 bends"""
     text(
-        "$6N$ per token leaves out the one multiplication that has no parameters: attention's, of queries with keys "
-        "and of weights with values, which grows with the sequence. And it counts one table of parameters that is "
-        "never multiplied: the input embedding, which is looked up. With $N'$ for the rest,\n\n"
+        "$6N$ per token leaves out the two multiplications that have no parameters: attention's, of queries with keys "
+        "and of the weights that come of it with values. They grow with the sequence. And it counts one table of "
+        "parameters that is never multiplied: the input embedding, which is looked up. With $N'$ for the rest,\n\n"
         "$$ C \\text{ per token} = 6N' + 12 \\cdot L \\cdot D \\cdot S. $$\n\n"
         "To check it, a model of the shape of Llama 3 70B, on the `meta` device: tensors with a shape and no memory, "
         "whose operations cost nothing and can be counted all the same."
@@ -1113,7 +1114,11 @@ def limits(form: FloatFormat) -> dict[str, float]:
 
 def layouts_of(formats: dict[str, FloatFormat]) -> None:
     """The layouts, and what follows from them"""
-    text("Patterns of adjacent values are adjacent whole numbers, so a format's limits are four of its patterns.")
+    text(
+        "Read as whole numbers, the bit patterns of positive values count upwards with the values. So a format's "
+        "limits are four of its patterns: the last that is finite, the first with an exponent field of 1, the first of "
+        "all after zero, and for eps the one that follows 1."
+    )
     fp16 = limits(formats["fp16"])  # @inspect fp16
     assert fp16["largest"] == (2 - 2**-10) * 2**15 == 65504
     assert fp16["smallest normal"] == 2**-14
@@ -1124,10 +1129,9 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
     bits = {name: bits_of(0.01, form) for name, form in formats.items()}  # @stepover @hide
     plot(draw_bits(bits), title="0.01 in every format")  # @hide
     text(
-        "bf16 is the first half of fp32: the same range, and barely three digits. tf32 is fp32's range with fp16's "
-        "precision; it exists only inside a tensor core, so a tf32 tensor takes 4 bytes and a "
-        "`torch.dtype` for it does not exist. In E2M1, 0.01 is 0: that format does not work without a scale, and gets "
-        "one below."
+        "bf16 is the first half of fp32: the same range, and two to three decimal digits. tf32 is fp32's range with "
+        "fp16's precision; it exists only inside a tensor core, so a tf32 tensor takes 4 bytes and a `torch.dtype` for "
+        "it does not exist. In E2M1, 0.01 is 0: that format does not work without a scale, and gets one below."
     )
     tf32, fp32 = limits(formats["tf32"]), limits(formats["fp32"])  # @inspect tf32 @stepover
     assert (tf32["smallest normal"], tf32["eps"]) == (fp32["smallest normal"], fp16["eps"])
@@ -1248,7 +1252,7 @@ def traps_of_encoding(fp16: FloatFormat) -> None:
 def overflow(formats: dict[str, FloatFormat]) -> None:
     """Too large"""
     text(
-        "The largest fp16 is 65504; the next step would be to 65536. What lies beyond halfway between them rounds to "
+        "The largest fp16 is 65504; the next step would be to 65536. From halfway between them on, numbers round to "
         "infinity."
     )
     below, halfway = torch.tensor([65519.0, 65520.0]).half().tolist()  # @inspect below halfway
@@ -1651,7 +1655,9 @@ def what_copies() -> None:
     }
     copies = {name: not shares_storage(x, result) for name, result in results.items()}  # @inspect copies @stepover
     assert list(copies.values()) == [False] * 4 + [True] * 5
-    table([(name, "copy" if copied else "view") for name, copied in copies.items()], ["expression", "memory"])  # @hide
+    whose = {name: "itself" if result is x else "copy" if copies[name] else "view" for name, result in results.items()}
+    assert [name for name, which in whose.items() if which == "itself"] == ["x.float() (already fp32)"]
+    table(list(whose.items()), ["expression", "memory"])  # @hide
     text(
         "Slices give views; indexing with a tensor or a mask copies, even where a slice would say the same; arithmetic "
         "writes its result somewhere new. And a copy need not be contiguous: `clone` and arithmetic keep the order of "
@@ -1714,8 +1720,9 @@ def causal_mask() -> None:
     assert upper.equal(lower.t())
     text(
         "Attention scores are laid out (query, key): row $i$ is what token $i$ looks at. A language model may look at "
-        "itself and at what came before, keys $0 \\ldots i$: the **lower** triangle. Notes that reach for `triu` here "
-        "have either transposed the scores or allowed the future and hidden the past."
+        "itself and at what came before, keys $0 \\ldots i$: the **lower** triangle. Notes that allow what `triu` "
+        "keeps have either transposed the scores or shown the future and hidden the past. (To name what is *hidden*, "
+        "`triu(diagonal=1)` is right.)"
     )
     scores = torch.randn(4, 4)  # (query, key)
     allowed = lower.bool()
@@ -1922,14 +1929,19 @@ def einsum_by_name() -> None:
     by_name = einsum(x, y, "batch query hidden, batch key hidden -> batch query key")  # @inspect by_name.shape
     assert torch.equal(by_name, by_position) and torch.equal(by_name, by_letter)
     text(
-        "`...` stands for any leading dimensions. So the same line serves with heads and without, and the "
-        "mistake of the beginning can't be written:"
+        "`...` stands for any leading dimensions, so the same line serves with heads and without, if they come before "
+        "the sequence:"
     )
     anywhere = einsum(x, y, "... query hidden, ... key hidden -> ... query key")
     assert torch.equal(anywhere, by_position)
     with_heads = einsum(x[:, None], y[:, None], "... query hidden, ... key hidden -> ... query key")
     assert with_heads.shape == (2, 1, 3, 5)
-    text("The pattern also states the cost: 2 FLOPs for each combination of all its names.")
+    text(
+        "A name means what its place in the shape means, and nobody checks that `query` stands where the queries are. "
+        "So where dimensions may move, name all of them. Then `batch query heads width, batch key heads width -> batch "
+        "heads query key` takes the split of the beginning as it is, and leaves nothing to transpose.\n\n"
+        "The pattern also states the cost: 2 FLOPs for each combination of all its names."
+    )
     product = count(lambda: einsum(x, y, "... query hidden, ... key hidden -> ... query key"))
     assert product.flops == 2 * (2 * 3 * 5 * 8)  # batch, query, key, hidden @inspect product.flops [FLOP]
     text("Nothing on the right: everything is summed. The inner product of two tensors is a pattern too:")
@@ -1978,7 +1990,10 @@ def rearrange_by_name() -> None:
     except EinopsError as error:
         refusal = str(error).strip()  # @inspect refusal
     assert "can't divide axis of length 8 in chunks of 3" in refusal
-    text("Names cost nothing at run time: what could be a view is a view, and only what has to be copied is copied.")
+    text(
+        "Names move no bytes: what could be a view is a view, and only what has to be copied is copied. (Python takes "
+        "a moment to look up the pattern in each call, the same for large tensors as for small.)"
+    )
     assert shares_storage(x, split) and shares_storage(x, permuted)  # @stepover
     flattened = rearrange(x, "batch sequence hidden -> batch (hidden sequence)")
     assert not shares_storage(x, flattened)  # @stepover
@@ -2051,7 +2066,7 @@ def counts_and_rates() -> None:
     gpt3_flops = 6 * 175e9 * 300e9  # @inspect gpt3_flops [FLOP]
     stated_flops = 3.14e23
     assert abs(gpt3_flops / stated_flops - 1) < 0.01
-    text("What 8 H100s do in two weeks, if they did all that the datasheet promises for dense bf16:")
+    text("What 8 H100s would do in two weeks, if they did all that the datasheet promises for dense bf16:")
     two_weeks_flops = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2  # @inspect two_weeks_flops [FLOP]
     assert f"{two_weeks_flops:.3e}" == "9.575e+21"
     text("A week gives half of that, and has been printed under the name of two:")
@@ -2615,7 +2630,7 @@ def two_times() -> None:
         text("No peaks are known for this machine.")
     else:
         text(f"This machine's, in {roofline_format()}, is {here:.1f}. An operation with less waits for memory.")
-    text("The H200 is an H100 with faster memory: the same peak, reached by more operations.")
+    text("The H200 is an H100 with larger and faster memory: the same peak, within reach of more operations.")
     for name in ("h100", "h200", "a100"):
         link(**REFERENCES[name])
 
@@ -2816,7 +2831,8 @@ def the_roofline(operations: dict[str, Measured], bandwidth: float) -> tuple[flo
     """The roofline"""
     text(
         "All of it in one figure: intensity across, speed upwards, both logarithmic. The slope is bandwidth × "
-        "intensity, the flat part the peak; no operation can be above, and how far it is below is what is left to gain."
+        "intensity, the flat part the peak. No operation that fetches its bytes from memory can be above (from a "
+        "cache, it can), and how far it is below is what is left to gain."
     )
     best_matmul = max(o.rate for name, o in operations.items() if "matmul" in name)  # @inspect best_matmul [FLOP/s]
     roofs = {"measured in this section": (best_matmul, bandwidth)}
@@ -2988,9 +3004,9 @@ def fusing() -> None:
 def gradients() -> None:
     """Gradients"""
     text(
-        "So far only tensors were computed. Training asks for one thing more: how the loss would change if a parameter "
-        "did. PyTorch writes down what is computed and then walks back through it. What that walk costs is the "
-        "larger part of training."
+        "So far computation went one way, from inputs to outputs. Training asks for one thing more: how the loss would "
+        "change if a parameter did. PyTorch writes down what is computed and then walks back through it. What that "
+        "walk costs is the larger part of training."
     )
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
     one_gradient()
@@ -3695,8 +3711,8 @@ def numbers_depend_on_how_many() -> None:
     text(
         "On a GPU many threads draw at once, each from its own part of the sequence. How many there are depends on "
         "the model of the GPU, so as soon as a tensor has more elements than there are threads, **the same seed gives "
-        "different numbers on different GPUs**. What must compare across machines is drawn on the CPU, as in this "
-        "lecture."
+        "different numbers on different GPUs**. What must compare across machines is drawn on the CPU, as in most "
+        "of this lecture."
     )
     on_cpu = device() == "cpu"  # @stepover
     if on_cpu:
@@ -3842,10 +3858,10 @@ def memory_of_a_mapped_file(path: Path) -> None:
     gained = {"mapped": (mapped - before) / tokens.nbytes, "loaded": (after - mapped) / tokens.nbytes}
     assert gained["mapped"] < 0.1  # of the file's size @inspect gained
     assert loaded.nbytes == tokens.nbytes
-    whole = "it is new memory" if gained["loaded"] > 0.5 else "the rest was memory that the process had and reused"
+    whole = "it is new memory" if gained["loaded"] > 0.5 else "the rest went into memory that it had"
     text(
-        f"Loading took {gained['loaded']:.0%} of the file's size: {whole}. The map took {gained['mapped']:.0%}: its "
-        f"pages belong to the file, and the system's cache holds them for all processes at once."
+        f"Loading added {gained['loaded']:.0%} of the file's size to the process: {whole}. The map added "
+        f"{gained['mapped']:.0%}: its pages belong to the file, and the system's cache holds them for all processes."
     )
 
 
@@ -3874,7 +3890,7 @@ def raw_numbers_are_no_npy(folder: Path) -> None:
     """Trap: raw numbers are not .npy"""
     text(
         "`tofile` writes the numbers and nothing else: no shape, no dtype. `np.save` writes a header first. Neither "
-        "reader accepts the other's file, but only one of them says so:"
+        "file can be read as the other, but only one of the two readers says so:"
     )
     tokens = np.arange(1000, dtype=np.uint16)
     raw, npy = folder / "raw.bin", folder / "tokens.npy"
@@ -3950,10 +3966,11 @@ def three_ways_to_gather() -> None:
     tokens = np.arange(2**16, dtype=np.uint16)
     starts = torch.randint(2**16 - 512, (64, 1), generator=torch.Generator().manual_seed(0))
     places = (starts + torch.arange(513)).numpy()  # (B, S + 1)
-    slices = [tokens[s : s + 513].astype(np.int64) for s in starts.flatten().tolist()]  # @stepover
+    firsts = starts.flatten().tolist()
+    slices = [tokens[first : first + 513].astype(np.int64) for first in firsts]  # @stepover
     ways: dict[str, Callable[[], Tensor]] = {
         "one indexing": lambda: torch.from_numpy(tokens[places].astype(np.int64)),
-        "stacked slices": lambda: torch.from_numpy(np.stack(slices)),
+        "stacked slices": lambda: torch.from_numpy(np.stack([tokens[f : f + 513] for f in firsts]).astype(np.int64)),
         "torch.tensor(list of arrays)": lambda: torch.tensor(slices),
     }
     assert torch.equal(ways["one indexing"](), ways["stacked slices"]())
@@ -4338,8 +4355,9 @@ def adapting_to_each_parameter() -> None:
     optimizer.step()  # @inspect w
     assert torch.allclose(w, torch.tensor([-0.01, 0.01, -0.01]))
     text(
-        "Notes that call AdaGrad's memory an average of $g^2$ describe the next one. A sum can only grow, so AdaGrad's "
-        "steps can only shrink. RMSProp forgets: an average follows the gradients of the last $1/(1 - \\alpha)$ steps."
+        "Notes that call AdaGrad's memory an average of $g^2$ describe the next one. A sum can only grow, so the step "
+        "that AdaGrad takes for one and the same gradient can only shrink. RMSProp forgets: an average follows the "
+        "gradients of the last $1/(1 - \\alpha)$ steps."
     )
     average = RMSProp([w], lr=0.01)
     average.step()
@@ -4559,9 +4577,9 @@ def state_numbers(optimizer: optim.Optimizer) -> int:
 def three_ways_to_take_a_step() -> None:
     """Three ways to take the same step"""
     text(
-        "torch has each optimizer three times. One by one, as above: a few operations for each tensor. **foreach**: "
-        "each operation once, for all tensors together. **fused**: everything in one kernel. They do the same "
-        "arithmetic, and differ in what they move and in what they hold meanwhile:"
+        "torch has AdamW three times, and most others two or three. One by one, as above: a few operations for each "
+        "tensor. **foreach**: each operation once, for all tensors together. **fused**: everything in one kernel. They "
+        "do the same arithmetic, and differ in what they move and in what they hold meanwhile:"
     )
     width = sizes().optimizer_width  # @inspect width @stepover
     weights = [nn.Parameter(torch.randn(width, width, device=device())) for _ in range(8)]  # @stepover
@@ -4886,8 +4904,9 @@ def saved_by_layer(layer: nn.Module) -> str:
 def batch_size_decides() -> None:
     """The one term that the batch decides"""
     text(
-        "A larger model by the recipe of mixed precision: bf16 parameters and gradients, and AdamW with fp32 states. "
-        "The napkin, for $P$ parameters and $B$ rows, in bytes:\n\n$$ 2P + 2P + 8P + 2BDL. $$\n\n"
+        "A larger model by the second recipe of section 1: bf16 parameters and gradients, AdamW with fp32 states, and "
+        "no master copy. The napkin, for $P$ parameters and $B$ rows, in bytes:\n\n"
+        "$$ 2P + 2P + 8P + 2BDL. $$\n\n"
         "On the `meta` device the tensors have shapes and no memory, and autograd saves them like any other."
     )
     width, layers = 1024, 16
@@ -5124,7 +5143,7 @@ def why_large_batches() -> None:
     text(
         "For the machine: the weights are read once for all rows of a batch, so the intensity of $x \\cdot w$ in bf16 "
         "is $2BD^2$ FLOPs over $2(D^2 + 2BD)$ bytes, about $B$ while $B$ is small. For the mathematics: the gradient "
-        "of a batch is an average, and its noise falls with $\\sqrt B$."
+        "of a batch is an average, and its noise falls as $1/\\sqrt B$."
     )
     width = 512
     w = torch.randn(width, width).bfloat16()
@@ -5439,7 +5458,7 @@ def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -
         f"A layer of this kind saves two tensors, so keeping all takes $2L$. Every $\\sqrt L$-th: $\\sqrt L$ inputs, "
         f"and two tensors for each block of the segment that is worked on, $3\\sqrt L$; {fewer:.1f} times less at this "
         f"depth for {more - 1:.0%} more FLOPs. Keeping nothing takes five, at any depth: a block's input, inner result "
-        f"and output, and two gradients. Its FLOPs are $L^2/2$ and $4L$ more; nobody pays that. The napkin counts a "
+        f"and output, and two gradients. Its FLOPs are $L^2/2$ and $3.5L$ more; nobody pays that. The napkin counts a "
         f"tensor or two too many: `x`, for one, is held anyway."
     )
     longer = seconds["every √L-th"] / seconds["all"]  # @inspect longer
@@ -5607,7 +5626,7 @@ def all_reduce_in_a_ring() -> None:
     """What data parallelism sends"""
     text(
         "Data parallelism gives each GPU a part of the batch, which divides the activations, and then adds the "
-        "gradients up over all of them: an **all-reduce**. How many numbers does each GPU send? Not $N$ times the "
+        "gradients up over all of them: an **all-reduce**. How many numbers does each GPU send? Not $n$ times the "
         "gradient. In a ring:"
     )
     workers, parameters = 4, 1024
@@ -5618,8 +5637,8 @@ def all_reduce_in_a_ring() -> None:
     assert torch.equal(results, gradients.sum(dim=0).expand_as(results))
     assert sent == 2 * (workers - 1) / workers * parameters == 1536
     text(
-        f"$2(N - 1)/N$ per parameter, {sent / parameters} for {workers} workers, and less than 2 for any number of "
-        f"them. Half of it is the reduce-scatter, half the all-gather: section 1's ZeRO puts the optimizer's step "
+        f"With $n$ GPUs, $2(n - 1)/n$ per parameter, {sent / parameters} for {workers} of them, less than 2 for any "
+        f"number. Half of it is the reduce-scatter, half the all-gather: section 1's ZeRO puts the optimizer's step "
         "between the two."
     )
 
@@ -6151,8 +6170,9 @@ def kill_and_resume(folder: Path) -> None:
     """Kill it, resume it, compare"""
     text(
         "Run A trains twelve steps undisturbed. Run B starts from the same bits, saves after six, is killed in the "
-        "middle of its ninth, and everything it had is dropped. Then a new model, optimizer, scheduler and scaler "
-        "read the checkpoint, and train to the twelfth step. Steps seven and eight are computed a second time."
+        "middle of its ninth (by an exception, this time), and everything it had is dropped. Then a new model, "
+        "optimizer, scheduler and scaler read the checkpoint, and train to the twelfth step. Steps seven and eight are "
+        "computed a second time."
     )
     killed_and_resumed("cpu", folder)
     text(
@@ -6306,8 +6326,9 @@ def share_lost(interval: float, save_time: float, between_failures: float) -> fl
 def how_often_to_save() -> None:
     """How often to save"""
     text(
-        "Saving every $\\tau$ seconds costs $s/\\tau$ of the time when a save takes $s$. A failure every $M$ seconds "
-        "costs half an interval each, $\\tau/2M$. The sum is least where both are equal:\n\n"
+        "Saving every $\\tau$ seconds costs $s/\\tau$ of the time when a save takes $s$. Failures come every $M$ "
+        "seconds, and each throws away half an interval on average: $\\tau/2M$ of the time. The sum is least where "
+        "both are equal:\n\n"
         "$$ \\tau = \\sqrt{2 M s}. $$"
     )
     text(
@@ -6388,11 +6409,12 @@ def updates_that_vanish() -> None:
     one = torch.tensor(1.0, dtype=torch.bfloat16)
     assert one + 0.99 * half_a_step == 1
     assert one + 1.01 * half_a_step > 1
+    assert 1.25 * one + 1.25 * half_a_step > 1.25  # the share that is lost is largest just above a power of two
     text(
-        f"An update below {half_a_step:.4f} of its weight is rounded away in bf16, each time anew: a hundred of them "
-        f"are still nothing. In the master they add up, and once they have, the copy moves. "
-        f"fp16 has three more digits in binary and would have seen these; it loses those below a "
-        f"{round(2 / torch.finfo(torch.float16).eps)}th."
+        f"Beside a weight of 1 an update below {half_a_step:.4f} is rounded away in bf16 (beside any weight, one below "
+        f"half that share of it), each time anew: a hundred of them are still nothing. In the master they add up, and "
+        f"once they have, the copy moves. fp16 has three more digits in binary and would have seen these; it loses "
+        f"those below a {round(2 / torch.finfo(torch.float16).eps)}th."
     )
 
 
@@ -6718,7 +6740,7 @@ def eight_bits_and_fewer() -> None:
 def speed_of_fp8() -> float | None:
     """Multiplying fp8 on this machine"""
     if device() != "cuda":
-        text("fp8 on tensor cores: not run, no CUDA device. On a GPU, `torch._scaled_mm` multiplies it in hardware.")
+        text("fp8 on tensor cores: not run, no CUDA device. On a GPU that has such, `torch._scaled_mm` uses them.")
         return None
     capability = torch.cuda.get_device_capability()  # @inspect capability
     if capability < (8, 9):
@@ -6749,15 +6771,14 @@ def where_fp8_stands() -> None:
     """Where they stand"""
     text(
         "- **Training in fp8.** The multiplications of linear layers are in fp8; attention, norms, the head and the "
-        "master weights are not. NVIDIA's Transformer Engine supplies the layers, and a recipe of scales: by default "
-        "E4M3 forward and E5M2 backward. FP8-LM also kept gradients and one of Adam's states in 8 bits. DeepSeek-V3 "
-        "was trained in fp8 with one scale per 128 numbers of activations, and E4M3 for everything: with scales that "
-        "fine, range stops being the problem.\n"
-        "- **Training in four bits.** For NVFP4 (section 2) NVIDIA reports a 12B model trained "
-        "on 10T tokens, with some layers left in bf16, gradients rounded at random, and outliers "
-        "spread out by a rotation.\n"
-        "- **Inference** comes first every time: weights are cast once, there are no updates to lose, and decoding "
-        "waits for bytes (section 6), so that half the bytes take about half the time."
+        "master weights are not. NVIDIA's Transformer Engine supplies the layers, and recipes of scales: with one for "
+        "each tensor, E4M3 forward and E5M2 backward by default; with one for each block of 32 (MXFP8, on Blackwell), "
+        "E4M3 for both. FP8-LM also kept gradients and one of Adam's states in 8 bits. DeepSeek-V3 was trained in fp8 "
+        "with one scale per 128 numbers of activations, and E4M3 for everything: with scales that fine, range stops "
+        "being the problem.\n- **Training in four bits.** For NVFP4 (section 2) NVIDIA reports a 12B model trained on "
+        "10T tokens, with some layers left in bf16, gradients rounded at random, and outliers spread out by a "
+        "rotation.\n- **Inference** comes first every time: weights are cast once, there are no updates to lose, and "
+        "decoding waits for bytes (section 6), so that half the bytes take about half the time."
     )
     if hasattr(nn.functional, "scaled_mm"):
         text(f"In torch {torch.__version__}, `torch.nn.functional.scaled_mm` is the public name, with block scales.")
@@ -6888,10 +6909,10 @@ def rules_about_numbers_and_runs() -> None:
     deviation = (torch.randn(64, 1024) @ (torch.randn(1024, 64) / math.sqrt(1024))).std().item()  # @inspect deviation
     assert abs(deviation - 1) < 0.1
     rows = [
-        ("multiply in bf16, keep weights and states in fp32", f"an update below {bf16.eps / 2:.4f} is lost"),
+        ("multiply in bf16, keep weights and states in fp32", f"beside 1, an update below {bf16.eps / 2:.4f} is lost"),
         ("fp16 overflows early and underflows early: scale its loss", f"largest {fp16.max:.0f}"),
         ("initialise with $1/\\sqrt{D}$, and $\\sqrt{2/D}$ before a ReLU", f"outputs of deviation {deviation:.2f}"),
-        ("save every $\\sqrt{2Ms}$, everything, atomically", "resumed to the bit"),
+        ("save every √(2 × time between failures × save time), everything, atomically", "resumed to the bit"),
         ("save the generators too; a seed says which numbers, a state says where in them", "resumed to the bit"),
     ]  # @hide
     where = [
@@ -6921,7 +6942,7 @@ def when_memory_when_compute() -> None:
     relu = count(x.relu).flops / (2 * x.nbytes)  # @inspect relu intensities
     assert relu == 1 / 4
     names = [
-        "ReLU, dropout, a residual, a norm",
+        "ReLU (and alike: dropout, a residual, a norm)",
         "decoding one sequence",
         "decoding 64 sequences",
         "decoding 512 sequences",
@@ -6937,10 +6958,10 @@ def when_memory_when_compute() -> None:
     lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
     table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, ridge in ridges.items())])  # @hide
     text(
-        "**Waiting for memory**: move fewer bytes. Fuse operations, store smaller formats, make the batch larger, "
-        "keep what is needed again. Fewer FLOPs gain nothing.\n\n"
-        "**Waiting for arithmetic**: use the tensor cores (bf16, fp8, sizes that are multiples of 64), or do "
-        "fewer FLOPs. Fewer bytes gain nothing.\n\n"
+        "**Waiting for memory**: move fewer bytes for the same result. Fuse operations, store smaller formats, share "
+        "the weights among a larger batch, keep near what is needed again. Fewer FLOPs gain nothing.\n\n"
+        "**Waiting for arithmetic**: use the tensor cores (bf16, fp8, sizes that are multiples of 64), or do fewer "
+        "FLOPs. Fewer bytes gain nothing.\n\n"
         "**Waiting for neither**, with a low MFU: launches, data, communication. Make operations larger, overlap."
     )
 
@@ -6953,8 +6974,8 @@ def what_to_do_with_it() -> None:
         "2. **On the first steps**: count. Are the FLOPs $6ND$, the bytes 16 a parameter? A difference has a reason.\n"
         "3. **While it runs**: measure. Is the MFU what you planned with? If not: memory, arithmetic or neither?\n"
         "4. **Always**: save everything, and resume once on purpose before you have to.\n\n"
-        "Every number on these pages was derived, counted, or measured, and most of them all three. Change "
-        "one and run it again: that is what it is for."
+        "The numbers on these pages were derived, counted or measured, many of them all three; those taken from "
+        "elsewhere, or assumed, say so. Change one and run it again: that is what it is for."
     )
     text("Where to go on:")
     for name in ("scaling book", "ultra-scale", "brrr", "transformer math"):
