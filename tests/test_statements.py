@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import py_compile
 import textwrap
 from pathlib import Path
@@ -260,3 +261,6 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         read_source(tmp_path / "gone.py")
     with pytest.raises(LectureError, match=r": can't be read: Is a directory; expected a Python file"):
         read_source(str(tmp_path))
+    os.mkfifo(tmp_path / "pipe.py")  # reading it would wait for a writer
+    with pytest.raises(LectureError, match=r"pipe\.py: is no regular file; expected a Python file"):
+        read_source(tmp_path / "pipe.py")

@@ -90,12 +90,13 @@ def trace(out: Path, **options: Any) -> None:
 @click.option("--check", is_flag=True, help="Make none; fail where those that lie there are not of these traces.")
 def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool) -> None:
     """Make Markdown and HTML pages of TRACES."""
-    from trace_tools.publishing.site import render_files
+    from trace_tools.publishing.site import render_files, site_of
 
+    folders = [out] if out else dict.fromkeys(map(site_of, traces))
     if check:
-        _check_pages([out] if out else dict.fromkeys(path.parent.parent for path in traces), lecture)
+        _check_pages(folders, lecture)
         return
-    for folder in {out} if out else {path.absolute().parent.parent for path in traces}:
+    for folder in folders:
         _recover(folder)
     for line in render_files(traces, out, lecture):
         click.echo(line)

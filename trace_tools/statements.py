@@ -74,6 +74,8 @@ def read_text(path: str | Path) -> str:
     Raises LectureError when it is missing, can't be read or can't be decoded.
     """
     try:
+        if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):  # a pipe waits for a writer
+            raise LectureError(path, None, "is no regular file; expected a Python file")
         content = Path(path).read_bytes()
     except OSError as error:
         raise LectureError(path, None, f"can't be read: {error.strerror}; expected a Python file") from None

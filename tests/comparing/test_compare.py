@@ -23,11 +23,12 @@ from trace_tools.comparing.compare_command import compare as command
 from trace_tools.comparing.compare_html import comparison_page
 from trace_tools.comparing.compare_markdown import comparison_markdown
 from trace_tools.comparing.compare_terminal import print_comparison
-from trace_tools.comparing.compare_text import csv_text, factor
+from trace_tools.comparing.compare_text import MACHINE_COLUMNS, csv_text, factor, machine_facts
 from trace_tools.comparing.pairs import Beside
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
-from trace_tools.schema import Machine, Meters, Peak, Trace, Value
+from trace_tools.rendering.compose import make_document
+from trace_tools.schema import Claim, Machine, Meters, Peak, Trace, Value
 
 LECTURE = """\
 def main():
@@ -54,6 +55,18 @@ def machine_trace(name: str, ns: list[int], text: str = LECTURE, **more: Any) ->
     made.step(first, "seconds", values=[("seconds", Value("float", ns[0] / 1e9, unit="s"))])
     machine = more.pop("machine", Machine(name, name, "cpu", peaks=PEAKS))
     return made.trace(machine=machine, **more)
+
+
+def test_claims_are_counted_once_each_as_on_the_pages_however_often_they_were_judged() -> None:
+    made = Recording(LECTURE)
+    first = made.frame("first", made.step(made.frame("main"), "first()"))
+    made.step(first, "y = ", annotated=True, host_ns=[10], values=[("y", matrix(2, 2))])
+    for held in (True, False, True):
+        made.step(first, "assert", claim=Claim("seconds < 1", held, []))
+    traces = [made.trace(machine=Machine(name, name, "cpu")) for name in "ab"]
+    found = [facts[MACHINE_COLUMNS.index("claims")] for _, facts in machine_facts(side_by_side(*traces))]
+    assert found == ["1 of 1 failed"] * 2
+    assert make_document(traces[0]).failed == 1
 
 
 def side_by_side(*traces: Trace, base: str | None = None) -> Comparison:

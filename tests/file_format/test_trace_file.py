@@ -251,6 +251,8 @@ def test_refused_before_it_is_read(tmp_path: Path) -> None:
     with open(tmp_path / "huge.yaml", "wb") as file:
         file.truncate(2**40)
     assert message_of(tmp_path / "huge.yaml") == "is larger than 1 GiB; no trace is"
+    os.mkfifo(tmp_path / "pipe.yaml")  # reading it would wait for a writer
+    assert message_of(tmp_path / "pipe.yaml") == "is no regular file; expected a trace file"
 
 
 def test_values_nested_without_end(tmp_path: Path) -> None:

@@ -135,3 +135,26 @@ def test_files_are_rendered_where_they_lie_or_elsewhere(tmp_path: Path) -> None:
     bad.write_text("- [")
     with pytest.raises(TraceFileError):
         list(render_files([bad], None))
+
+
+def test_a_trace_is_found_from_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("rendered/cpu", "rendered/cpu/partial"):
+        (tmp_path / folder).mkdir(parents=True)
+        trace_file.write(lecture().trace(), tmp_path / folder / "trace.yaml")
+    (tmp_path / "lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
+    for folder, index in (("cpu", "../index.html"), ("cpu/partial", "../../index.html"), (".", "index.html")):
+        monkeypatch.chdir(tmp_path / "rendered" / folder)
+        trace = Path("cpu/trace.yaml") if folder == "." else Path("trace.yaml")
+        assert list(render_files([trace], None)) == [index]
+        assert "Good day." in (tmp_path / "rendered" / "cpu" / "00-first.html").read_text()
+        assert "cpu/index.html" in (tmp_path / "rendered" / "index.html").read_text()
+
+
+def test_a_trace_of_another_name_needs_a_place_for_its_pages(tmp_path: Path) -> None:
+    lone = tmp_path / "here" / "mine.yaml"
+    lone.parent.mkdir()
+    trace_file.write(lecture().trace(), lone)
+    with pytest.raises(UsageError, match=r"mine\.yaml: expected <machine>/trace\.yaml; say with -o where"):
+        list(render_files([lone], None))
+    assert names(tmp_path) == {"here/mine.yaml"}
+    assert list(render_files([lone], tmp_path / "out")) == [str(tmp_path / "out" / "index.html")]

@@ -13,7 +13,7 @@ from tests.rendering.test_document import LECTURE, failing, lecture
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Notice
 from trace_tools.rendering.html import HtmlWriter, MachineLink, Place
-from trace_tools.schema import Claim, Meters, Narrative, Run, Series, Statistics, Tensor, Trace, Value
+from trace_tools.schema import Claim, Meters, Narrative, Run, Scalar, Series, Statistics, Tensor, Trace, Value
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -200,6 +200,15 @@ def test_narrative_of_every_kind_is_shown() -> None:
     assert "Image not shown: missing.png" in page.text("figure")
     assert '<th scope="col" class="right">' in text and "100,000" in page.text("table")
     assert 'role="img"' in text and "a: 2 values from 3.0 to 4.0" in text
+
+
+@pytest.mark.parametrize(
+    ("cells", "right"),
+    [([1.5, "–", 2], True), (["9.58e+21", "2e25", "1,024", "12%"], True), ([None, "–"], False), ([1, "1 of 2"], False)],
+)
+def test_columns_of_numbers_stand_to_the_right_those_with_dashes_too(cells: list[Scalar], right: bool) -> None:
+    text = one_line("g()", narrative=[Narrative("table", columns=["n"], rows=[[cell] for cell in cells])])
+    assert ('<th scope="col" class="right">n</th>' in text) == right
 
 
 def test_pages_link_to_their_neighbours_and_to_other_machines() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,19 @@ def test_the_panel_stands_beside_the_text_and_never_over_it(browser: Any, site: 
     assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
 
 
+def test_the_line_stays_in_sight_when_the_window_becomes_narrow(browser: Any, site: Path) -> None:
+    play(browser, site / "played" / "00-f.html", size=(1280, 500))
+    press(browser, "l" + END)
+    narrow = {"width": 390, "height": 500, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    box = "document.querySelector('{}').getBoundingClientRect()"
+    current, text = box.format(".current"), box.format("main")
+    seen = f"{current}.top >= {text}.top && {current}.bottom <= {text}.bottom + 1"
+    until = time.monotonic() + 5
+    while not ask(browser, seen):
+        assert time.monotonic() < until, "the current line is out of sight"
+
+
 def test_predict_first_covers_observations_until_they_are_asked_for(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     press(browser, "Plll")
@@ -219,7 +233,7 @@ def test_predict_first_covers_observations_until_they_are_asked_for(browser: Any
     browser.find_element("css selector", "#panel button.cover").click()
     assert "0." in variables(browser)["x"][1]
     browser.find_element("css selector", "main button.cover").send_keys("\n")
-    press(browser, "P")
+    press(browser, "p")  # with Shift or without
     assert ask(browser, "document.querySelectorAll('.cover, .covered').length") == 0
 
 

@@ -101,6 +101,27 @@ def test_new_prose_is_said_where_its_neighbours_ran() -> None:
     assert beside == {"First.": 6, "Yes.": 9, "Not so.": 11, "Slowly.": 15, "End.": 16}
 
 
+@pytest.mark.parametrize(
+    ("new", "reworded"),
+    [
+        ('text("Reworded.")', {"Reworded.": "First."}),
+        ('text("First.")\n    text("Second.")', {"First.": "First."}),
+        ('text("Zeroth.")\n    text("First.")', {"First.": "First."}),
+    ],
+)
+def test_prose_keeps_the_steps_of_what_stood_in_its_place(new: str, reworded: dict[str, str]) -> None:
+    found = edition(LECTURE.replace('text("First.")', new))
+    old = edition_of(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
+    said = {
+        p.narrative.text or "": ast.unparse(old[p.beside].node) for p in found.prose.values() if p.reworded and p.beside
+    }
+    others = {"Yes.", "No.", "Slowly."}
+    assert {text: source for text, source in said.items() if text not in others} == {
+        text: f"text({was!r})" for text, was in reworded.items()
+    }
+    assert others <= said.keys()
+
+
 def test_lines_are_remapped() -> None:
     found = edition(LECTURE.replace('    text("First.")\n', '    text(\n        "Longer."\n    )\n'))
     assert found.lines[7] == 9 and found.lines[16] == 18 and found.lines[2] == 2

@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_document import LECTURE, lecture, number
 from tests.rendering.test_html import Page, place
@@ -181,7 +183,18 @@ def test_only_animated_lines_reveal_their_outputs_one_at_a_time() -> None:
 def test_lines_follow_the_text_that_is_shown() -> None:
     changed = LECTURE.replace('    text("Hello.")\n', '    text("Hello.")\n    text("More.")\n')
     stops = make_document(lecture().trace(), changed).sections[0].stepping.stops
-    assert lines(stops, changed)[:2] == ["x = torch.ones(2, 3)", "y = x.t()"]
+    assert lines(stops, changed)[:3] == ['text("Hello.")', "x = torch.ones(2, 3)", "y = x.t()"]
+
+
+@pytest.mark.parametrize("new", ['text("Hello again.")', 'note("Hello.")', 'text("New.")\n    text("Hello.")'])
+def test_reworded_prose_leaves_the_steps_numbers_as_they_are(new: str) -> None:
+    before = make_document(lecture().trace()).sections[0].stepping
+    after = make_document(lecture().trace(), LECTURE.replace('text("Hello.")', new)).sections[0].stepping
+    assert [(stop.number, stop.statement, stop.step.id) for stop in after.stops] == [
+        (stop.number, stop.statement, stop.step.id) for stop in before.stops
+    ]
+    assert [step for _, step in after.said] == [step for _, step in before.said]
+    assert after.stops[0].anchor.startswith("said-")
 
 
 def test_an_exception_is_told_at_its_stop() -> None:

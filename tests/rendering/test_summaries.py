@@ -65,6 +65,8 @@ def test_a_claim_shows_both_sides() -> None:
     assert claim_summary(Claim("check(a, b)", True, sides[:2])) == "a = 1, b = 2"
     assert claim_summary(Claim("a is not None", True, [("a", number(1)), ("None", Value("none"))])) == "1 is not None"
     assert claim_summary(Claim("not python at all", True, [])) == ""
+    varying = Value("float", 9.5, varies=True, samples=[9.1, 10.1])
+    assert claim_summary(Claim("a > 1", True, [("a", varying), ("1", number(1))])) == "9.1 … 10.1 > 1 · varies"
 
 
 def test_grids_are_the_elements() -> None:

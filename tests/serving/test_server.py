@@ -14,10 +14,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from jinja2 import FileSystemLoader
 
 from tests.serving.lectures import LECTURE, traced
 from trace_tools.errors import UsageError
-from trace_tools.rendering import html
+from trace_tools.rendering import html, page_base
 from trace_tools.schema import Narrative
 from trace_tools.serving.board import Board
 from trace_tools.serving.pages import Site, shown
@@ -156,7 +157,7 @@ def test_a_page_that_can_not_be_made_says_why_and_is_no_page(
 ) -> None:
     (tmp_path / "section.html.j2").write_text("{% if %}")
     environment = html._environment().overlay(cache_size=0)
-    environment.loader = html.FileSystemLoader([tmp_path, html.HERE / "templates"])
+    environment.loader = FileSystemLoader([tmp_path, page_base.HERE / "templates"])
     monkeypatch.setattr(html, "_environment", lambda: environment)
     site = Site(tmp_path, shown(traced(), tmp_path, LECTURE, {}))
     monkeypatch.setattr(client.site, "page", site.page)

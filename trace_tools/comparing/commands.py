@@ -35,7 +35,7 @@ WIDTH = 120  # of a terminal report that goes to a file
 @click.option("--ignore", multiple=True, metavar="WHAT,…", help="Leave out aspects, expressions, functions (*).")
 @click.option("--tolerance", multiple=True, metavar="[DTYPE=]REL", help="Wider than torch.testing's.")
 @click.option("--fail-on", multiple=True, metavar="ASPECT,…", help="Exit with 1 for these only; 'none' for nothing.")
-@click.option("--all", "everything", is_flag=True, help="Everything that differs, not only what matters.")
+@click.option("--all", "everything", is_flag=True, help="On the terminal, also what does not matter.")
 @click.option("--force", is_flag=True, help="Compare lectures that have nothing to do with each other.")
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file.")
 @click.option("--textconv", type=click.Path(path_type=Path), metavar="TRACE", help="Print one trace as text, for git.")
@@ -129,14 +129,14 @@ def _write(difference: Difference, style: str, out: Path | None, *, everything: 
 
         print_report(difference, Console(highlight=False), everything=everything)
         return
-    report = _REPORTS[style](difference, everything)
+    report = _terminal(difference, everything=everything) if style == "terminal" else _REPORTS[style](difference)
     if out is None:
         click.echo(report, nl=False)
     else:
         _replace(out, report)
 
 
-def _terminal(difference: Difference, everything: bool) -> str:
+def _terminal(difference: Difference, *, everything: bool) -> str:
     from trace_tools.comparing.terminal import print_report
 
     text = StringIO()
@@ -144,30 +144,25 @@ def _terminal(difference: Difference, everything: bool) -> str:
     return text.getvalue()
 
 
-def _markdown(difference: Difference, everything: bool) -> str:
+def _markdown(difference: Difference) -> str:
     from trace_tools.comparing.report_markdown import difference_markdown
 
     return difference_markdown(difference)
 
 
-def _html(difference: Difference, everything: bool) -> str:
+def _html(difference: Difference) -> str:
     from trace_tools.comparing.report_html import difference_html
 
     return difference_html(difference)
 
 
-def _json(difference: Difference, everything: bool) -> str:
+def _json(difference: Difference) -> str:
     from trace_tools.comparing.report_json import difference_json
 
     return difference_json(difference)
 
 
-_REPORTS: dict[str, Callable[[Difference, bool], str]] = {
-    "terminal": _terminal,
-    "md": _markdown,
-    "html": _html,
-    "json": _json,
-}
+_REPORTS: dict[str, Callable[[Difference], str]] = {"md": _markdown, "html": _html, "json": _json}
 
 
 def _replace(out: Path, text: str) -> None:

@@ -18,9 +18,9 @@ from trace_tools.comparing.compare_text import (
     ratio_text,
     roofline_figure,
 )
-from trace_tools.comparing.markdown_table import table
 from trace_tools.comparing.pairs import ALONE, Beside, Pair
 from trace_tools.rendering import formats, svg
+from trace_tools.rendering.markdown_table import table
 from trace_tools.rendering.markdown_text import code_span, escape, inline_markdown
 
 CODE = 70  # characters of a statement

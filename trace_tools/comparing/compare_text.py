@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator
 
 from trace_tools.comparing.charts import bars
@@ -17,7 +18,8 @@ from trace_tools.comparing.compare import Cell, Comparison, Line
 from trace_tools.comparing.roofs import roof_of
 from trace_tools.rendering import formats
 from trace_tools.rendering.charts.roofline import roofline
-from trace_tools.schema import Machine, Step, Trace
+from trace_tools.rendering.events import Tree
+from trace_tools.schema import Machine, Trace
 
 NAME = 60  # characters of a machine's name
 
@@ -68,8 +70,8 @@ MACHINE_COLUMNS = ("machine", "torch", "passes", "claims", "main()", "first run"
 
 
 def _facts(trace: Trace) -> list[str]:
-    claims = [event.claim for event in trace.steps if isinstance(event, Step) and event.claim is not None]
-    failed = sum(not claim.held for claim in claims)
+    claims = _claims(trace)
+    failed = sum(not held for held in claims)
     passes = [p for p in trace.run.processes if p.name.startswith("pass")]
     times = [[ns for ns in found if ns] for found in ([p.warm_ns for p in passes], [p.cold_ns for p in passes])]
     return [
@@ -79,6 +81,15 @@ def _facts(trace: Trace) -> list[str]:
         f"{failed:,} of {len(claims):,} failed" if failed else f"all {len(claims):,} hold" if claims else "none",
         *(formats.duration(statistics.median(found)) if found else "not timed" for found in times),
     ]
+
+
+def _claims(trace: Trace) -> list[bool]:
+    """Return for each claim whether all its executions held; counted as pages count them: per section, once."""
+    tree, held = Tree(trace), defaultdict[tuple[str | None, int, int], list[bool]](list)
+    for step in tree.by_id.values():
+        if step.claim is not None:
+            held[tree.section_of[step.frame], tree.frames[step.frame].source, step.statement].append(step.claim.held)
+    return [all(executions) for executions in held.values()]
 
 
 def machine_name(machine: Machine) -> str:

@@ -42,7 +42,6 @@ Verdict = Literal[
     "only in A",
     "only in B",
 ]
-VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +130,6 @@ class FunctionMatch:
 
     a: str | None  # qualified names; "<module>" for the module itself
     b: str | None
-    a_source: int = 0  # numbers of the traces' sources
-    b_source: int = 0
     how: Literal["same", "edited", "renamed", "moved", "only in A", "only in B"] = "same"
     similarity: float = 1.0  # share of their statements that are alike
     variables: tuple[tuple[str, str], ...] = ()  # renamed: (in A, in B)

@@ -175,7 +175,7 @@ _NOUNS: dict[Aspect, str] = {
     "values": "value",
     "memory": "memory figure",
     "flops": "count",
-    "time": "time",
+    "time": "timing",
     "steps": "step",
     "output": "output",
 }

@@ -60,9 +60,9 @@ def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
             if x.exact != y.exact:
                 edited.add((f[0], x.number))
         matches.append(_described(f, g, (of_a[f], of_b[g]), names[f]))
-    matches += [FunctionMatch(f[1], None, f[0], 0, "only in A", 0.0) for f in of_a if f not in pairs]
+    matches += [FunctionMatch(f[1], None, "only in A", 0.0) for f in of_a if f not in pairs]
     taken = set(pairs.values())
-    matches += [FunctionMatch(None, g[1], 0, g[0], "only in B", 0.0) for g in of_b if g not in taken]
+    matches += [FunctionMatch(None, g[1], "only in B", 0.0) for g in of_b if g not in taken]
     changed = tuple(match for match in matches if match.how != "same")
     new = _new(of_a, of_b, pairs, places) | {places[place] for place in edited}
     return Matching(changed, places, frozenset(edited), new, pairs, names, all(s.parsed for s in (*a, *b)))
@@ -146,7 +146,7 @@ def _described(
         how = "moved" if _last(f) == _last(g) else "renamed"
     else:
         how = "same" if [c.exact for c in codes[0]] == [c.exact for c in codes[1]] else "edited"
-    return FunctionMatch(f[1], g[1], f[0], g[0], how, _similarity(*codes), tuple(sorted(variables.items())))
+    return FunctionMatch(f[1], g[1], how, _similarity(*codes), tuple(sorted(variables.items())))
 
 
 # --- statements within a function -----------------------------------------------------------------

@@ -72,7 +72,7 @@ def measured(keyed: KeyedStep, machine: Machine) -> Measured:
     flops = rates.get("FLOP/s") if moved else None
     bandwidth = rates.get("B/s")
     readings = {
-        TIME.key: _time(timing, step, machine),
+        TIME.key: _time(timing, step),
         RATE.key: _rate(flops, timing, step),
         MFU.key: _share(flops, timing, step),
         BANDWIDTH.key: _rate(bandwidth, timing, step),
@@ -87,7 +87,7 @@ def _moved(step: Step) -> int:
     return (step.meters.bytes_read or 0) + (step.meters.bytes_written or 0) if step.meters else 0
 
 
-def _time(timing: Timing | None, step: Step, machine: Machine) -> Reading:
+def _time(timing: Timing | None, step: Step) -> Reading:
     if timing is None:
         return Reading(None, why="it was suspended" if step.suspended else "no pass timed it")
     if timing.clock == "launch":

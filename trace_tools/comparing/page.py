@@ -1,29 +1,23 @@
-"""What the HTML reports share: templates that escape everything, and a policy that allows only what is in them.
+"""What the HTML reports share: the base of the pages (`rendering.page_base`), and what the reports add to it.
 
-    render("compare.html.j2", page=Home("../index.html"), comparison=comparison, …)     "<!doctype html>…"
-
-They stand on the pages' own base template, stylesheet and script, and add theirs.
+render("compare.html.j2", page=Home("../index.html"), comparison=comparison, …)     "<!doctype html>…"
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
-from trace_tools import rendering
 from trace_tools.comparing.compare_text import line_place, line_text, ratio_text
-from trace_tools.rendering import formats, prose
-from trace_tools.rendering.html import Assets
+from trace_tools.rendering import page_base
+from trace_tools.rendering.page_base import Assets
 
 HERE = Path(__file__).parent
-PAGES = Path(rendering.__file__).parent
+PAGES = page_base.HERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +34,8 @@ def render(template: str, **values: Any) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader([HERE / "templates", PAGES / "templates"]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "line": formats.one_line,
-        "plain": prose.plain_text,
-        "inline": lambda text: Markup(prose.inline_html(text)),
-        "plural": formats.plural,
-        "ratio": ratio_text,
-        "place": line_place,
-        "shown": line_text,
-    }
+    environment = page_base.environment(HERE / "templates", PAGES / "templates")
+    environment.filters |= {"ratio": ratio_text, "place": line_place, "shown": line_text}
     return environment
 
 
@@ -66,9 +46,4 @@ def _assets() -> Assets:
         "\n".join(path.read_text(encoding="utf-8") for path in (PAGES / "static" / pages, HERE / "static" / reports))
         for pages, reports in (("page.css", "comparing.css"), ("page.js", "comparing.js"))
     )
-    allowed = f"script-src '{_hash(js)}'; style-src '{_hash(css)}'; img-src 'self' data:"
-    return Assets(Markup(css), Markup(js), f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return page_base.allowed(css, js)

@@ -58,7 +58,7 @@ def print_report(difference: Difference, console: Console, *, everything: bool =
     if not difference.same_machine and not everything and "time" not in difference.ignored:
         ratios = [e for e in entries(difference, "time", everything=True) if e.verdict == "ratio"]
         _aspect(console, "time", ratios, SHOWN)
-    _after(difference, console, everything=everything)
+    _after(difference, console)
 
 
 def _line(console: Console, text: Text) -> None:
@@ -127,7 +127,7 @@ def _entry(entry: Entry) -> list[Text]:
     return [where, Text.assemble("    ", name, (said + times, style), f"  {rest}" if rest else "")]
 
 
-def _after(difference: Difference, console: Console, *, everything: bool) -> None:
+def _after(difference: Difference, console: Console) -> None:
     sentence = time_sentence(difference)
     for text in [*([sentence] if sentence else []), *quiet_counts(difference)]:
         console.print(Text(text, style="dim"), highlight=False)

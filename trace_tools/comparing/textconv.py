@@ -34,7 +34,7 @@ def convert(path: Path) -> str:
     except TraceToolsError as error:
         reason = str(error).replace(str(path), "trace")
         try:
-            contents = path.read_bytes().decode(errors="replace")
+            contents = path.read_bytes().decode(errors="replace") if path.is_file() else ""
         except OSError:
             contents = ""
         return f"not a trace: {reason}\n{contents}"

@@ -110,6 +110,8 @@ def _read(path: Path) -> str:
     try:
         if path.is_dir():
             raise TraceFileError(path, None, "is a folder; expected a trace file")
+        if path.exists() and not path.is_file():  # a pipe waits for a writer, and a device may never end
+            raise TraceFileError(path, None, "is no regular file; expected a trace file")
         if path.stat().st_size > LARGEST_BYTES:
             raise TraceFileError(path, None, f"is larger than {LARGEST_BYTES >> 30} GiB; no trace is")
         contents = path.read_bytes()

@@ -4,7 +4,7 @@ A device goes in, `Peak`s that say they were measured come out. Sizes grow until
 long, because no fixed size fits all: a CPU that did 2048³ in bfloat16 in 18 ms took 63 s in float16.
 
     >>> measured_peaks("cpu")[0]
-    Peak(name='float32', per_second=203000000000.0, source='measured: best of 12 1024³ matmuls', measured=True)
+    Peak(name='float32', per_second=203000000000.0, source='measured: best of 12 matmuls, 1024³ each', measured=True)
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _matmul_peak(device: str, name: str) -> Peak:
             rate, size, calls = _best_matmul(device, dtype)
     except RuntimeError as error:  # not implemented for this dtype here, or out of memory
         return _not_measured(name, error)
-    return Peak(name, rate, f"measured: best of {calls} {size}³ matmuls", measured=True)
+    return Peak(name, rate, f"measured: best of {calls} matmuls, {size}³ each", measured=True)
 
 
 def _best_matmul(device: str, dtype: torch.dtype) -> tuple[float, int, int]:

@@ -19,10 +19,9 @@ from trace_tools.comparing.compare import compare, labelled
 from trace_tools.comparing.compare_command import report_files, write_files
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import collector_paused, load
-from trace_tools.publishing.site import render_folder
+from trace_tools.publishing.site import REPORTS, render_folder
 
 TRACE = "trace.yaml"
-REPORTS = "diff"
 _AT_THE_TOP = re.compile(r"[\w-]+\.(?:html|md)|\.pages")
 
 

@@ -33,7 +33,7 @@ from trace_tools.schema import Trace
 
 MANIFEST = ".pages"
 PARTIAL = "partial"
-REPORTS = (("What differs between the machines", "diff"), ("All machines side by side", "compare"))
+REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
     r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)"
 )
@@ -93,30 +93,38 @@ def render_folder(out: Path, lecture: Path | None = None) -> Path:
 
 
 def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None = None) -> Iterator[str]:
-    """Render traces into `out`, or where they lie with all that lie beside them; yield a line for each index."""
+    """Render traces into `out`, or where they lie with all that lie beside them; yield a line for each index.
+
+    Raises TraceFileError for one that can't be read, UsageError for one that lies in no place of a site.
+    """
     paths = list(traces)
     for path in paths:  # says what is wrong with a file that was named, before anything is written
         yield from (f"{path}: {note}" for note in load(path).notes)
+        if out is None and path.name != "trace.yaml":
+            raise UsageError(f"{path}: expected <machine>/trace.yaml; say with -o where its pages go")
     if out is not None:
         render_site([_loaded(path, None, lecture) for path in paths], out)
         yield str(out / "index.html")
         return
-    for root in dict.fromkeys(_site_of(path.parent) for path in paths):
+    for root in dict.fromkeys(map(site_of, paths)):
         yield str(render_folder(root, lecture))
 
 
-def _site_of(folder: Path) -> Path:
-    return folder.parent.parent if folder.name == PARTIAL else folder.parent
+def site_of(trace: Path) -> Path:
+    """Return the folder of the site in which a trace lies, seen from here; `..` from beside the trace itself."""
+    partial = Path(os.path.abspath(trace)).parent.name == PARTIAL
+    return Path(os.path.normpath(trace.parent / ("../.." if partial else "..")))
 
 
 def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> Rendered:
     """Load a trace for its place: in the folder where it lies, else in one with its machine's name."""
     loaded = load(path)
     trace = loaded.trace
-    found = lecture if lecture is not None else _site_of(path.parent).parent / Path(trace.run.lecture).name
+    beside = Path(os.path.abspath(site_of(path))).parent
+    found = lecture if lecture is not None else beside / Path(trace.run.lecture).name
     same = found.name == Path(trace.run.lecture).name
     try:
-        text = found.read_text(encoding="utf-8") if same else None
+        text = found.read_text(encoding="utf-8") if same and found.is_file() else None
     except (OSError, UnicodeDecodeError):
         text = None  # the stored text serves
     partial = not trace.run.complete if folder is None else folder.name == PARTIAL
@@ -199,7 +207,8 @@ def _site_files(site: Sequence[tuple[Rendered, Document]], out: Path) -> dict[st
     title = site[0][1].title if site else "No traces"
     machines = [machine_row(d, r.folder, name) for name, (r, d) in zip(_full_names(site), site, strict=True)]
     sections = _section_rows(site)
-    more = [(name, f"{folder}/index.html") for name, folder in REPORTS if (out / folder / "index.html").is_file()]
+    reports = f"{REPORTS}/index.html"
+    more = [("What differs between the machines", reports)] if (out / reports).is_file() else []
     return {
         "index.html": html.site_index(title, machines, sections, _searched(site), more).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),

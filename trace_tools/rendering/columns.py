@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from trace_tools.rendering.packing import packed
 
 BUDGET = 60_000  # characters of base64
 
 Kind = Literal["value", "held", "failed", "time", "memory", "absent", "other"]
-KINDS: tuple[Kind, ...] = ("value", "held", "failed", "time", "memory", "absent", "other")  # by number in the block
+KINDS: tuple[Kind, ...] = get_args(Kind)  # by number in the block
 
 
 @dataclass(frozen=True, slots=True)

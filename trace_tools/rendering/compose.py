@@ -86,7 +86,7 @@ class _Composer:
         self._editions = editions
         self._machine = machine
         self._said = 0
-        self._shown = [{old: new for new, old in edition.recorded.items()} for edition in editions]
+        self._shown = [edition.shown() for edition in editions]
 
     # --- pages ---
 
@@ -128,7 +128,6 @@ class _Composer:
             headings=folding.headings(shown),
             claims=self._claims(frame.function, shown),
             timing=timing_of(step, self._machine),
-            steps=sum(len(self._tree.steps_of(f)) for f, s in self._tree.section_of.items() if s == frame.function),
             stepping=Walk(self._tree, self._editions, self._machine, shown).section(frame.function),
             spent=spent(self._tree, [frame for _, frame in calls], self._placed(shown)),
             shared=folding.shared_storages(shown),
@@ -290,8 +289,10 @@ class _Composer:
             new = edition.prose.get(number)
             if new is not None:
                 steps = () if new.beside is None else self._tree.steps(frame.frame, new.beside)
-                times = 1 if new.beside is None else sum(step.raised is None for step in steps)
-                said += [self._numbered(new.narrative, None) for _ in range(times)]
+                ran: list[int | None] = (
+                    [None] if new.beside is None else [step.id for step in steps if step.raised is None]
+                )
+                said += [self._numbered(new.narrative, step if new.reworded else None) for step in ran]
             elif number in edition.recorded:
                 steps = self._tree.steps(frame.frame, edition.recorded[number])
                 said += [self._numbered(narrative, step.id) for step in steps for narrative in step.narrative or ()]

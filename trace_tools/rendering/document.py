@@ -240,11 +240,15 @@ class Section:
     headings: tuple[Heading, ...]
     claims: tuple[ClaimLine, ...]
     timing: Timing | None
-    steps: int
     stepping: Stepping
     spent: tuple[Spent, ...] = ()  # where its time went
     shared: tuple[str, ...] = ()  # storages that several of its expressions lie in
     failure: Failure | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many steps a reader can walk through: as many as its player counts."""
+        return len(self.stepping.stops)
 
     @property
     def held(self) -> int:
@@ -288,6 +292,11 @@ class Document:
     sections: tuple[Section, ...]
     notices: tuple[Notice, ...]
     claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are to walk through in all sections."""
+        return sum(section.steps for section in self.sections)
 
     @property
     def held(self) -> int:

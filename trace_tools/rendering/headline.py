@@ -51,8 +51,7 @@ def figures(document: Document) -> Iterator[Figure]:
     if warm or cold:
         first = f"{formats.duration(statistics.median(cold))} the first time" if warm and cold else ""
         yield Figure(formats.spread(warm or cold), "for the whole lecture", first)
-    steps = sum(section.steps for section in document.sections)
-    yield Figure(f"{steps:,}", f"steps in {formats.plural(len(document.sections), 'section')}")
+    yield Figure(f"{document.steps:,}", f"steps in {formats.plural(len(document.sections), 'section')}")
     fastest, memory = _fastest(document.machine), _bandwidth(document.machine)
     for peak in (fastest, memory):
         if peak is not None:

@@ -9,16 +9,13 @@ their hashes. Templates escape everything; what is Markup here was made by `pros
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from trace_tools.rendering import columns, figures, folding, formats, overview, prose, summaries
@@ -32,6 +29,7 @@ from trace_tools.rendering.contents import contents
 from trace_tools.rendering.document import Call, CodeLine, Document, Listing, Notice, Said, Section, SourceText
 from trace_tools.rendering.headline import MachineRow
 from trace_tools.rendering.highlight import highlighted
+from trace_tools.rendering.page_base import HERE, assets, environment
 from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.remarks import Remark, below, remarks
 from trace_tools.rendering.search import SearchIndex
@@ -39,10 +37,11 @@ from trace_tools.rendering.step_block import StepBlock, step_block
 from trace_tools.rendering.svg_slim import embedded
 from trace_tools.schema import Narrative, Scalar, Value
 
-HERE = Path(__file__).parent
 DOTS = 6  # colours of storages
 PAGE = 398_000  # bytes of a page, its index for the search included
 LEAST = 20_000  # bytes of that index, on a page of any size
+NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")  # a table's cell that the lecture wrote itself
+NO_NUMBER = (None, "", "-", "–", "—")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,48 +66,10 @@ class Place:
     notices: tuple[Notice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
-    """The stylesheet, the script, and the policy that allows them and nothing else."""
-
-    css: Markup
-    js: Markup
-    policy: str
-
-
-@lru_cache(maxsize=8)
-def assets(*names: str) -> Assets:
-    """Read the style and script of pages: `page`, and `player` where steps can be played."""
-    found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
-    css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
-    allowed = f"script-src '{_hash(js)}'; style-src '{_hash(css)}'; img-src 'self' data:"
-    return Assets(Markup(css), Markup(js), f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'")
-
-
-def _lean(text: str) -> str:
-    """Take indentation and whole lines of comment from a style or script: every page carries it."""
-    uncommented = re.sub(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", "", text, flags=re.DOTALL | re.MULTILINE)
-    lines = (line.strip() for line in uncommented.split("\n"))
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith("// "))
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "line": formats.one_line,
-        "plain": prose.plain_text,
-        "inline": lambda text: Markup(prose.inline_html(text)),
+    found = environment(HERE / "templates")
+    found.filters |= {
         "prose": lambda text: Markup(prose.to_html(text)),
         "cell": _cell,
         "drawing": Markup,  # of `charts`
@@ -116,14 +77,13 @@ def _environment() -> Environment:
         "below": below,
         "contents": contents,
         "time": overview.section_time,
-        "plural": formats.plural,
     }
-    environment.tests |= {
+    found.tests |= {
         "listing": lambda block: isinstance(block, Listing),
         "call": lambda block: isinstance(block, Call),
         "failing": lambda row: any(e.troubled for e in row.executions),
     }
-    return environment
+    return found
 
 
 def _cell(cell: Scalar) -> str | Markup:
@@ -289,9 +249,10 @@ class _Page:
         return None if drawn is None else Markup(drawn)
 
     def is_numeric(self, table: Narrative, column: int) -> bool:
-        """Whether a table's column holds numbers, which are set to the right."""
+        """Whether a table's column holds numbers, which are set to the right; a dash stands for none."""
         cells = [row[column] for row in table.rows or [] if column < len(row)]
-        return bool(cells) and all(isinstance(cell, (int, float)) for cell in cells)
+        found = [cell for cell in cells if cell not in NO_NUMBER]
+        return bool(found) and all(isinstance(cell, (int, float)) or NUMBER.fullmatch(str(cell)) for cell in found)
 
     def dot(self, value: Value | None) -> Markup:
         """Return the coloured dot of a storage that several expressions share."""

@@ -11,7 +11,6 @@ values behind `<details>`, which is the only HTML here. Nothing from a trace can
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.rendering import figures, folding, formats, overview, prose, summaries, svg
@@ -21,6 +20,7 @@ from trace_tools.rendering.columns import Column, differing_lines
 from trace_tools.rendering.document import Block, Call, Document, Listing, Notice, Row, Said, Section
 from trace_tools.rendering.headline import MachineRow
 from trace_tools.rendering.html import Place
+from trace_tools.rendering.markdown_table import table
 from trace_tools.rendering.markdown_text import code_span, escape, fenced, inline_markdown, link_markdown, to_markdown
 from trace_tools.rendering.remarks import Below, Remark, below, remarks
 from trace_tools.schema import Narrative, Scalar
@@ -69,17 +69,17 @@ class MarkdownWriter:
             *self._notices(overview.document_notices(document)),
             *(self._blocks(document.opening, shared) if overview.speaks(document) else ()),
             "## Sections",
-            _table(["", "section", "claims", "time"], [self._entry(section) for section in document.sections]),
+            table(["", "section", "claims", "time"], [self._entry(section) for section in document.sections]),
             *self._drawn("The run in figures", index_figures(document, self._place.roofs(None))),
             "## The machine",
             _facts([*found.headline, *found.machine]),
             *(
-                [_table(["peak", "at most", "source"], [list(map(escape, peak)) for peak in found.peaks])]
+                [table(["peak", "at most", "source"], [list(map(escape, peak)) for peak in found.peaks])]
                 * bool(found.peaks)
             ),
             "## The run",
             _facts(found.run),
-            _table(
+            table(
                 ["process", "ended", "first run", "second", "remarks"],
                 [list(map(escape, process)) for process in found.processes],
             ),
@@ -132,7 +132,7 @@ class MarkdownWriter:
                 ["✓" if c.held else "**✗**", f"[{c.line}]({_page(c.page)})", code_span(c.source), escape(c.sides)]
                 for c in section.claims
             ]
-            yield _table(["", "line", "claim", "was"], rows)
+            yield table(["", "line", "claim", "was"], rows)
 
     # --- blocks ---
 
@@ -169,7 +169,7 @@ class MarkdownWriter:
             return self._plot(said)
         caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
         rows = [[_cell(cell) for cell in row] for row in (it.rows or [])[:ROWS]]
-        return _table([inline_markdown(column) for column in it.columns or []], rows) + caption
+        return table([inline_markdown(column) for column in it.columns or []], rows) + caption
 
     def _plot(self, said: Said) -> str:
         drawn = figures.figure(said.narrative, f"fig{said.number}")
@@ -224,7 +224,7 @@ def _differing(columns: Sequence[Column]) -> Iterator[str]:
         rows = [[line, escape(there)] for line, there in differing_lines(column)]
         if rows:
             counted = f"{formats.plural(len(rows), 'line')} {'differs' if len(rows) == 1 else 'differ'}"
-            yield from _folded(f"On {formats.one_line(column.name, 60)}, {counted}", [_table(["line", "there"], rows)])
+            yield from _folded(f"On {formats.one_line(column.name, 60)}, {counted}", [table(["line", "there"], rows)])
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -239,19 +239,8 @@ def _claim_count(held: int, failed: int) -> str:
     return " ".join([*([f"{held} ✓"] if held else []), *([f"**{failed} ✗**"] if failed else [])])
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    return "\n".join([*lines, *("| " + " | ".join(_in_cell(cell) for cell in row) + " |" for row in rows)])
-
-
-def _in_cell(text: str) -> str:
-    return re.sub(r"(?<!\\)\|", r"\|", text.replace("\n", " "))
-
-
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    return _table(["", ""], [[escape(name), escape(text)] for name, text in facts])
+    return table(["", ""], [[escape(name), escape(text)] for name, text in facts])
 
 
 def _cell(cell: Scalar) -> str:
@@ -388,8 +377,8 @@ def site_index(title: str, machines: Sequence[MachineRow], sections: Sequence[ov
             f"# {inline_markdown(title)}",
             "Every number on these pages was made by running the lecture on the machine named.",
             "## Machines",
-            _table(["machine", "torch", "passes", "claims", "time"], rows),
+            table(["machine", "torch", "passes", "claims", "time"], rows),
             "## Sections",
-            _table(["", "section", "on"], listed),
+            table(["", "section", "on"], listed),
         ]
     )

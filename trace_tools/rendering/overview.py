@@ -124,11 +124,8 @@ def _headline(document: Document) -> Facts:
     for name, times in (("first run", cold_runs(document)), ("second run", warm_runs(document))):
         if times:
             found.append((name, f"{formats.spread(times)} for all of `main()`".replace("`", "")))
-    steps = sum(section.steps for section in document.sections)
-    return [
-        *found,
-        ("recorded", f"{formats.plural(steps, 'step')} in {formats.plural(len(document.sections), 'section')}"),
-    ]
+    sections = formats.plural(len(document.sections), "section")
+    return [*found, ("recorded", f"{formats.plural(document.steps, 'step')} in {sections}")]
 
 
 def _machine(machine: Machine) -> Facts:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 
 from trace_tools.directives import Directive
@@ -33,6 +34,7 @@ class NewProse:
 
     narrative: Narrative
     beside: int | None  # its number in the trace; None: once in each call of the function
+    reworded: bool = False  # what stands beside it is what stood in its place: its steps are this one's
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ class Edition:
     prose: Mapping[int, NewProse] = field(default_factory=dict)
     lines: Mapping[int, int] = field(default_factory=dict)  # line of the trace → line of the shown text, where moved
     stale: str | None = None
+
+    def shown(self) -> dict[int, int]:
+        """Return the number in the shown text of each statement of the trace; reworded prose is what it was."""
+        prose = ((number, new.beside) for number, new in self.prose.items() if new.reworded)
+        return {old: new for new, old in (*prose, *self.recorded.items()) if old is not None}
 
 
 @lru_cache(maxsize=8)  # one lecture, on as many machines
@@ -205,20 +212,43 @@ def _bodies(node: ast.AST) -> Iterator[tuple[str, Sequence[ast.stmt]]]:
 def _placed_prose(old: _Stripped, new: _Stripped) -> dict[int, NewProse] | None:
     """Find for each prose statement what was recorded beside it; None when there is one without any."""
     gaps = {old.gap(number): number for number in reversed(old.prose)}
+    counterparts = _counterparts(old, new)
     lists = {old.gap(number)[:2]: number for number in reversed(old.prose)}
     found: dict[int, NewProse] = {}
     for number, narrative in new.prose.items():
         gap, place = new.gap(number), new.places[number]
         neighbour = _neighbour(number, place, new)
-        if gap in gaps:
-            beside: int | None = gaps[gap]
+        if number in counterparts:
+            beside: int | None = counterparts[number]
+        elif gap in gaps:
+            beside = gaps[gap]
         elif neighbour is not None:
             beside = old.kept[new.index[neighbour]]
         else:
             beside = lists.get(gap[:2])
         if beside is None and not place.function:
             return None
-        found[number] = NewProse(narrative, beside)
+        found[number] = NewProse(narrative, beside, reworded=number in counterparts)
+    return found
+
+
+def _counterparts(old: _Stripped, new: _Stripped) -> dict[int, int]:
+    """Return for prose statements of the new text those that stood in their place: the same words, else others."""
+    befores, afters = _by_gap(old), _by_gap(new)
+    found: dict[int, int] = {}
+    for gap, after in afters.items():
+        before = befores.get(gap, [])
+        was, now = [old.prose[number].text for number in before], [new.prose[number].text for number in after]
+        for kind, i, i_end, j, j_end in SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
+            if kind in ("equal", "replace"):
+                found |= dict(zip(after[j:j_end], before[i:i_end], strict=False))
+    return found
+
+
+def _by_gap(source: _Stripped) -> dict[tuple[int | None, str, int], list[int]]:
+    found: dict[tuple[int | None, str, int], list[int]] = {}
+    for number in source.prose:
+        found.setdefault(source.gap(number), []).append(number)
     return found
 
 

@@ -66,7 +66,7 @@ class Walk:
         self._editions = editions
         self._machine = machine
         self._places = _Places(blocks)
-        self._shown = [{old: new for new, old in edition.recorded.items()} for edition in editions]
+        self._shown = [edition.shown() for edition in editions]
         self._directives = [_by_statement(edition.source.directives) for edition in editions]
         self._known: defaultdict[int, dict[str, Value]] = defaultdict(dict)
         self._contents = StorageContents()
@@ -99,7 +99,7 @@ class Walk:
     def _stops_at(self, step: Step) -> bool:
         """Whether the player stops here: not at what the page neither shows nor says anything of.
 
-        Constant prose that was rewritten since the trace has no step any more.
+        Constant prose that was taken out since the trace has no step any more.
         """
         source, number = self._editions[self._source(step)].source, self._number(step)
         if number < 0:

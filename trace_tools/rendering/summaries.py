@@ -39,12 +39,17 @@ _BRACKETS = {"list": ("[", "]"), "tuple": ("(", ")"), "set": ("{", "}"), "dict":
 
 def summary(value: Value, limit: int = LINE) -> str:
     """Say in one line what a value was, and how it varied."""
-    text = _what(value, limit)
-    if value.varies and value.samples:
-        text = _range(value.samples, value.unit) or text
+    return formats.one_line(" · ".join([_range_or_text(value, limit), *_marks(value)]), limit)
+
+
+def _range_or_text(value: Value, limit: int) -> str:
+    found = _range(value.samples, value.unit) if value.varies and value.samples else None
+    return found or _what(value, limit)
+
+
+def _marks(value: Value) -> list[str]:
     marks = [mark for mark, on in (("varies", value.varies), ("device-random", value.device_random)) if on]
-    notes = [value.note] if value.note and value.type != "error" else []
-    return formats.one_line(" · ".join([text, *marks, *notes]), limit)
+    return [*marks, value.note] if value.note and value.type != "error" else marks
 
 
 def _what(value: Value, limit: int) -> str:
@@ -274,10 +279,16 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
     if operators and len(sides) == len(operators) + 1:
         if operators == ["=="] and sides[0] == sides[1] and len(sides[0]) > BOTH:
             return formats.one_line(f"both {summary(claim.sides[0][1], limit - 8)}", limit)
-        line = sides[0] + "".join(f" {op} {side}" for op, side in zip(operators, sides[1:], strict=True))
-        return formats.one_line(line, limit)
+        return formats.one_line(_compared(claim, operators, limit), limit)
     named = [f"{formats.one_line(name, 40)} = {side}" for (name, _), side in zip(claim.sides, sides, strict=True)]
     return formats.one_line(", ".join(named), limit)
+
+
+def _compared(claim: Claim, operators: Sequence[str], limit: int) -> str:
+    """Write a comparison as it was, and behind it what is to be said of its sides: `9.1 … 10.1 > 1 · varies`."""
+    first, *others = (formats.one_line(_range_or_text(value, limit // 2), limit // 2) for _, value in claim.sides)
+    line = first + "".join(f" {op} {side}" for op, side in zip(operators, others, strict=True))
+    return " · ".join([line, *dict.fromkeys(mark for _, value in claim.sides for mark in _marks(value))])
 
 
 @lru_cache(maxsize=4096)  # each claim is written on a page, in Markdown, beside other machines

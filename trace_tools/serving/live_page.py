@@ -9,13 +9,14 @@ where the server adds its own script and style by their hashes, and the connecti
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import html
 import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from trace_tools.rendering.page_base import source_hash
 
 STATIC = Path(__file__).parent / "static"
 EVENTS = "/-/notices"  # no page's address begins like this
@@ -51,7 +52,7 @@ def live_page(page: bytes) -> LivePage:
 def plain_page(title: str, text: str) -> LivePage:
     """Return a page for an address where there is none (yet): it, too, is loaded again when that changes."""
     css = _asset("plain.css")
-    policy = f"default-src 'none'; script-src 'none'; style-src '{_hash(css)}'"
+    policy = f"default-src 'none'; script-src 'none'; style-src '{source_hash(css)}'"
     head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{html.escape(policy, False)}">'
     head += '<meta name="viewport" content="width=device-width, initial-scale=1">'
     body = f"<main><h1>{html.escape(title)}</h1><p>{html.escape(text)}</p></main>"
@@ -60,15 +61,11 @@ def plain_page(title: str, text: str) -> LivePage:
 
 
 def _widened(policy: str, css: str, js: str) -> str:
-    policy = policy.replace("script-src 'none'", "script-src").replace("script-src", f"script-src '{_hash(js)}'")
-    policy = policy.replace("style-src", f"style-src '{_hash(css)}'")
+    policy = policy.replace("script-src 'none'", "script-src").replace("script-src", f"script-src '{source_hash(js)}'")
+    policy = policy.replace("style-src", f"style-src '{source_hash(css)}'")
     return f"{policy}; connect-src 'self'"
 
 
 @cache
 def _asset(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -1,6 +1,6 @@
 """Traces and the lecture's text → the pages of a site, each made when it is asked for.
 
-    site = Site([shown(trace, path, text)], Path("lectures"))
+    site = Site(Path("lectures"), shown(trace, path, text, modules={}))
     site.page("cpu/05-matmul.html")         its bytes, or None where there is no such page
     site.file("cpu/trace.yaml")             a file to send as it is
 

@@ -1,10 +1,10 @@
 """Traces in a thread of their own, one at a time: a new one ends the one before.
 
-    retracing = Retracing(ended)
-    retracing.start(Tracer(request, retracing.progress))     `ended(outcome)` is called when it is done
+    retracing = Retracing(ended, temporary)
+    retracing.start(Tracer(request, progress))     `ended(tracer, outcome)` is called when it is done
     retracing.stop()
 
-The processes keep their temporary files in a folder of this object's, so that killing them leaves none.
+The processes keep their temporary files in the folder `temporary`, so that killing them leaves none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The server: pages, and a stream of notices, to browsers on this machine only.
 
-    with listening(8000) as socket:
-        server = Server(Live(board, site), socket)
-        server.start(); …; server.stop()
+    server = Server(application(board, lambda: site), board, listening(8000))
+    server.start(); …; server.stop()
 
 It answers GET and HEAD, on 127.0.0.1, and only to requests that are addressed to it: a page elsewhere whose name
 was made to lead here (DNS rebinding) names another host.
@@ -121,8 +120,6 @@ class _Live:
             return Response(picture.content, media_type=picture.media, headers=HEADERS | policy)
         try:
             page = await run_in_threadpool(site.page, address)
-        except (TraceToolsError, jinja2.TemplateError, OSError) as error:
-            return self._unmade(address, _in_a_line(error))
         except Exception as error:  # a template calls what it likes, so anything can be wrong with one
             return self._unmade(address, _in_a_line(error))
         if page is None and (instead := address.replace(f"/{PARTIAL}/", "/")) in site.addresses:

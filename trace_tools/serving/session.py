@@ -1,6 +1,6 @@
 """What happens at each save: the lecture is read, its pages are made again, and traced what has to be.
 
-    session = Session(Path("lecture.py"), Path(".serve"), board)
+    session = Session(Path("lecture.py"), Path(".serve"), board, "cpu", temporary)
     session.begin()                 an earlier trace serves as long as the lecture's code is that which it is of
     session.saved({path, …})        files that were written
     session.site                    the pages as they are now
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load
-from trace_tools.rendering import html
+from trace_tools.rendering import page_base
 from trace_tools.rendering.staleness import edition_of, parsed_once
 from trace_tools.schema import SourceFile, Step, Trace
 from trace_tools.serving.board import Board
@@ -29,7 +29,7 @@ from trace_tools.statements import ParsedSource, read_text
 from trace_tools.summary import problems
 from trace_tools.tracing.tracer import Request, Tracer
 
-LOOKS = (html.HERE / "templates", html.HERE / "static")
+LOOKS = (page_base.HERE / "templates", page_base.HERE / "static")
 
 
 class Session:
@@ -75,7 +75,7 @@ class Session:
         with self._lock:
             written = {path.resolve() for path in paths}
             if any(path.is_relative_to(folder) for path in written for folder in LOOKS):
-                html.assets.cache_clear()
+                page_base.assets.cache_clear()
                 self._show()
             elif written & set(self._neighbours.images):
                 self._show()

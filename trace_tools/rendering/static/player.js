@@ -349,6 +349,7 @@
       "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
     document.addEventListener("keydown", (event) => {
       const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden;
+      const letter = letters[key] ?? letters[key.toUpperCase()];  // with Shift, as edtrace has them, or without
       if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
       if (target.closest("textarea, select, input:not([type=range], [type=checkbox])")) return;
       const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
@@ -356,7 +357,7 @@
       if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape", "s"].includes(key)) return;  // a page that is read scrolls
       if (event.shiftKey && arrow) move({ ArrowRight: "j", ArrowLeft: "k" }[key] ?? KEYS[key]);
       else if (["h", "j", "k", "l", "u", "Home", "End"].includes(key) || arrow) move(KEYS[key] ?? key);
-      else if (letters[key]) letters[key]();
+      else if (letter) letter();
       else return;
       event.preventDefault();
     });
@@ -381,6 +382,7 @@
       else if (addressed() !== undefined && !panel.hidden) go(addressed());
     };
     addEventListener("hashchange", open);
+    matchMedia("(max-width: 1100px)").addEventListener("change", () => { if (!panel.hidden) scroll(); });  // another box scrolls
     $("player").hidden = $("step-done").hidden = false;
     try { for (const name of (sessionStorage.getItem("modes") ?? "").split(" ")) if (name in modes) setMode(name, true); } catch { /* no storage */ }
     open();

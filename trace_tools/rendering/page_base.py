@@ -1,0 +1,75 @@
+"""What every HTML page stands on: templates that escape everything, and a policy that allows only what is in it.
+
+    environment(HERE / "templates").get_template("section.html.j2").render(assets=assets("page", "search"), …)
+
+The pages and the reports (`comparing`) add their own templates, filters, styles and scripts.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from trace_tools.rendering import formats, prose
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """The stylesheet, the script, and the policy that allows them and nothing else."""
+
+    css: Markup
+    js: Markup
+    policy: str
+
+
+def allowed(css: str, js: str) -> Assets:
+    """Return a style and a script with the policy that allows them by their hashes."""
+    sources = f"script-src '{source_hash(js)}'; style-src '{source_hash(css)}'; img-src 'self' data:"
+    return Assets(Markup(css), Markup(js), f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'")
+
+
+def source_hash(text: str) -> str:
+    """Return the hash by which a policy names an inline style or script (Content Security Policy, level 3)."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+@lru_cache(maxsize=8)
+def assets(*names: str) -> Assets:
+    """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
+    found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
+    css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
+    return allowed(css, js)
+
+
+def _lean(text: str) -> str:
+    """Take indentation and whole lines of comment from a style or script: every page carries it."""
+    uncommented = re.sub(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines = (line.strip() for line in uncommented.split("\n"))
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("// "))
+
+
+def environment(*folders: Path) -> Environment:
+    """Return templates of some folders, with the filters that pages and reports share."""
+    made = Environment(
+        loader=FileSystemLoader(folders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "line": formats.one_line,
+        "plain": prose.plain_text,
+        "inline": lambda text: Markup(prose.inline_html(text)),
+        "plural": formats.plural,
+    }
+    return made
