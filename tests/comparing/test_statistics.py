@@ -141,3 +141,17 @@ def test_the_common_subsequence_is_a_longest_one(a: str, b: str) -> None:
 
 def test_many_equal_keys_stay_quick() -> None:
     assert len(common("x" * 5_000 + "a", "b" + "x" * 5_000)) >= 4_900
+
+
+def test_what_is_suspected_is_found_sooner_and_what_is_not_is_no_more_often_called() -> None:
+    """Half of the false discoveries are allowed to the few that something speaks against; else all is as ever."""
+    rng = np.random.default_rng(0)
+    steps = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(500)]
+    steps[7] = ([9.0, 9.1, 8.9], [9.28, 9.38, 9.18])
+    suspected = [place == 7 for place in range(500)]
+    assert not moderated(steps).called[7]
+    assert list(np.flatnonzero(moderated(steps, suspected=suspected).called)) == [7]
+    assert np.array_equal(moderated(steps, suspected=[False] * 500).p, moderated(steps).p)
+    nothing = moderated([step for place, step in enumerate(steps) if place != 7], suspected=[True] * 10 + [False] * 489)
+    assert np.isclose((nothing.p / nothing.weighted_p).mean(), 1)
+    assert not nothing.called.any()

@@ -8,7 +8,9 @@ variance of all steps: empirical Bayes as in limma (Smyth, "Linear models and em
 assessing differential expression", 2004, section 6). The false discovery rate is held at 5% (Benjamini and
 Hochberg, 1995). What most steps have in common, such as a clock that ran slower all the while, is taken out
 where asked for: the centre of an empirical null (Efron, "Large-scale simultaneous hypothesis testing: the
-choice of a null hypothesis", 2004). `tests/comparing/power.md` has the curve of power against effect, noise and passes.
+choice of a null hypothesis", 2004). Steps that there is a reason to suspect get half of the false discoveries that
+are allowed (Genovese, Roeder and Wasserman, "False discovery control with p-value weighting", 2006).
+`tests/comparing/power.md` has the curve of power against effect, noise and passes.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Judged:
     error: Floats  # standard error
     degrees: Floats
     p: Floats
+    weighted_p: Floats  # over the weight of the step: below 1 for what nothing speaks against
     adjusted_p: Floats
     called: NDArray[np.bool_]
     prior: Prior
@@ -66,7 +69,7 @@ class Judged:
     @property
     def threshold(self) -> float:
         """The p at which a step would have been called, were it the only one with so large an effect."""
-        rejected = self.p[self.adjusted_p <= FALSE_DISCOVERY_RATE]
+        rejected = self.weighted_p[self.adjusted_p <= FALSE_DISCOVERY_RATE]
         alone = FALSE_DISCOVERY_RATE / max(1, len(self.p))
         return max(alone, float(rejected.max())) if len(rejected) else alone
 
@@ -80,8 +83,11 @@ class Judged:
         return np.exp(self.effect - half), np.exp(self.effect + half)
 
 
-def moderated(steps: Sequence[Samples], most_drift: float = 0.0) -> Judged:
-    """Judge steps of which each side has at least two processes; up to `most_drift` that most share is no change."""
+def moderated(steps: Sequence[Samples], most_drift: float = 0.0, suspected: Sequence[bool] | None = None) -> Judged:
+    """Judge steps of which each side has at least two processes; up to `most_drift` that most share is no change.
+
+    `suspected` are steps that something other than their time speaks against: as likely to be slower as all others.
+    """
     effect = np.array([_mean(b) - _mean(a) for a, b in steps])
     degrees = np.array([float(len(a) + len(b) - 2) for a, b in steps])
     variance = np.array([_squares(a) + _squares(b) for a, b in steps]) / degrees
@@ -95,10 +101,20 @@ def moderated(steps: Sequence[Samples], most_drift: float = 0.0) -> Judged:
     own = effect - drift
     p = t_two_sided(np.divide(own, error, out=np.zeros_like(effect), where=error > 0), total)
     p = np.where((error == 0) & (own != 0), 0.0, p)
-    adjusted = benjamini_hochberg(p)
+    weighted = p / _weights(np.array(suspected if suspected is not None else [False] * len(p), dtype=bool))
+    adjusted = benjamini_hochberg(weighted)
     large = np.minimum(np.abs(effect), np.abs(own)) >= math.log(SMALLEST_EFFECT)
     called = (adjusted <= FALSE_DISCOVERY_RATE) & large & (np.sign(own) == np.sign(effect))
-    return Judged(effect, error, total, p, adjusted, called, prior, typical, drift)
+    return Judged(effect, error, total, p, weighted, adjusted, called, prior, typical, drift)
+
+
+def _weights(suspected: NDArray[np.bool_]) -> Floats:
+    """Return weights with a mean of 1, of which the suspected ones have half in all, unless they are most."""
+    few = int(suspected.sum())
+    if not 0 < few < len(suspected) / 2:
+        return np.ones(len(suspected))
+    halves = np.where(suspected, few, len(suspected) - few)
+    return np.asarray(len(suspected) / 2 / halves)
 
 
 def _mean(samples: Sequence[float]) -> float:

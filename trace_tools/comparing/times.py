@@ -76,9 +76,18 @@ class _Statement:
         return _logs(self.a_ns), _logs(self.b_ns)
 
     @property
+    def is_suspected(self) -> bool:
+        """Whether other operators ran in it: it may well take another time, whatever its clocks say."""
+        return any(_operators(t.a) != _operators(t.b) for t in self.executions)
+
+    @property
     def typical_ns(self) -> float:
         """What it takes, whichever side takes longer."""
         return max(samples.median(self.a_ns), samples.median(self.b_ns))
+
+
+def _operators(step: Step) -> list[tuple[str, int]] | None:
+    return step.meters.operators if step.meters is not None else None
 
 
 def _logs(durations_ns: Sequence[int]) -> list[float]:
@@ -206,7 +215,7 @@ def _most_drift(a: Trace, b: Trace) -> float:
 def _on_one_machine(
     statements: Sequence[_Statement], counted: TimeStatistics, most_drift: float
 ) -> tuple[list[TimeFinding], TimeStatistics]:
-    judged = statistics.moderated([s.logs for s in statements], most_drift)
+    judged = statistics.moderated([s.logs for s in statements], most_drift, [s.is_suspected for s in statements])
     low, high = judged.intervals()
     detectable = judged.detectable()
     found = []
