@@ -24,7 +24,7 @@ import click
 
 from trace_tools.comparing.commands import diff_command
 from trace_tools.comparing.compare_command import compare
-from trace_tools.errors import TraceToolsError
+from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.schema import Step, Trace
 from trace_tools.serving.command import serve
 from trace_tools.summary import problems, where_time_went
@@ -94,6 +94,9 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
 
     folders = [out] if out else dict.fromkeys(map(site_of, traces))
     if check:
+        missing = next((path for path in traces if not path.is_file()), None)
+        if missing is not None:
+            raise UsageError(f"{missing}: no such trace")
         _check_pages(folders, lecture)
         return
     for folder in folders:

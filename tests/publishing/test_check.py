@@ -75,3 +75,8 @@ def test_a_machine_more_changes_the_others_pages(site: Path) -> None:
 def test_a_folder_without_traces_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no traces; expected \*/trace.yaml"):
         list(stale_files(tmp_path / "nothing"))
+
+
+def test_a_trace_that_is_not_there_is_an_error() -> None:
+    ran = CliRunner().invoke(main, ["render", "--check", *TRACES, "rendered/cpu/typo.yaml"])
+    assert (ran.exit_code, ran.stderr) == (2, "error: rendered/cpu/typo.yaml: no such trace\n")
