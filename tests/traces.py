@@ -17,6 +17,7 @@ from trace_tools.schema import (
     Event,
     Frame,
     Machine,
+    Measured,
     Meters,
     Narrative,
     Omitted,
@@ -31,6 +32,7 @@ from trace_tools.schema import (
     Tensor,
     Trace,
     Value,
+    Varied,
 )
 
 LECTURE = '''\
@@ -110,6 +112,8 @@ def _run() -> Run:
         limit=100,
         complete=False,
         ended="StopIteration at line 47",
+        timed_runs=6,
+        story="pass 2, warm",
         commit="0123456789abcdef",
         keep_going=True,
         processes=[
@@ -240,11 +244,19 @@ def _big_tensor() -> Value:
 def _kinds_steps() -> list[Event]:
     failed = Value("error", text="IndexError: list index out of range")
     ring = Value("list", length=1, items=[Value("cycle")])
-    varying = Value("int", 0, varies=True, samples=[0, 1, 0])
+    varying = Value("int", 0, varies=True, samples=[0, 1, 0], cold_samples=[1, 1, 0])
     return [
         Step(12, 1, 5, 10, host_ns=[400_000, 410_000, 405_000]),
         Frame(4, "kinds_of_values", of=12),
-        Step(13, 4, 19, 30, host_ns=[700], annotated=True, values=[("odd", _odd_values()), ("odd[9]", failed)]),
+        Step(
+            13,
+            4,
+            19,
+            30,
+            host_ns=[700],
+            annotated=True,
+            values=[("odd", replace(_odd_values(), clock=True)), ("odd[9]", failed)],
+        ),
         Step(14, 4, 20, 31, host_ns=[60]),
         Step(15, 4, 21, 32, host_ns=[90], annotated=True, values=[("ring", ring)]),
         Step(
@@ -268,7 +280,14 @@ def _curve_steps() -> list[Event]:
         date="2014",
         text="An optimiser.",
     )
-    rates = Narrative("table", title="Rates", columns=["optimiser", "rate"], rows=[["sgd", 0.1], ["adam", 1e-3]])
+    rates = Narrative(
+        "table",
+        title="Rates",
+        columns=["optimiser", "rate"],
+        rows=[["sgd", 0.1], ["adam", 1e-3]],
+        varied=[Varied([1e-3, 2e-3, 1e-3], row=1, column=1)],
+        others=[("another table", 2)],
+    )
     loss = Narrative(
         "plot",
         title="Loss",
@@ -286,7 +305,18 @@ def _curve_steps() -> list[Event]:
         Step(25, 5, 30, 43, narrative=[Narrative("image", url="images/loss.png", title="a loss curve", width=400)]),
         Step(26, 5, 31, 44, narrative=[rates]),
         Step(27, 5, 32, 45, narrative=[loss]),
-        Step(28, 5, 33, 46, host_ns=[100], meters=Meters(uncounted=["aten.odd"], why="fused")),
+        Step(
+            28,
+            5,
+            33,
+            46,
+            host_ns=[100],
+            meters=Meters(uncounted=["aten.odd"], dtype="float32", why="fused"),
+            measured=[Measured([1e-06, 1.1e-06, 1e-06], 2_000, 4_000, 4_000, "float32")],
+            harness=True,
+            runs=4,
+            clock=True,
+        ),
         Step(29, 5, 34, 47, raised=Raised("StopIteration", "", origin_line=47)),
         Frame(6, "draw", of=29, thread="Thread-1"),
         Step(30, 6, 36, 51, suspended=True),

@@ -84,8 +84,10 @@ class Value:
     unit: str | None = None  # from the directive: FLOP, B, s …
     note: str | None = None  # why something is missing
     varies: bool = False  # it differed between timed runs with the same seeds
-    samples: list[Scalar] | None = None  # of a varying scalar, one per timed run
-    device_random: bool = False  # it follows from a device's generator
+    samples: list[Scalar] | None = None  # of a varying scalar, one per warm run
+    cold_samples: list[Scalar] | None = None  # likewise, one per cold run
+    clock: bool = False  # it follows from a clock: the same in all timed runs, another once clocks were scaled
+    device_random: bool = False  # it follows from a device's generator: another once that was seeded differently
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,32 @@ class Meters:
     peak_bytes: int | None = None  # the most alive at once during the step
     operators: list[tuple[str, int]] | None = None  # ("aten.mm", 3)
     uncounted: list[str] | None = None  # operators without a FLOP formula
+    dtype: str | None = None  # in which nearly all FLOPs were done; None where there is no such one
     why: str | None = None  # why a figure is None: "fused", "no counterpart in the metering process"
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """One call of `measure` in a step: how long one call of its function took, and what one call does.
+
+    `seconds` is the median of the measurement, one per warm run (per cold run where there is no warm one).
+    What one call does was counted in the metering process.
+    """
+
+    seconds: list[float]
+    flops: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    dtype: str | None = None  # as in `Meters`
+    why: str | None = None  # why a count is None: "no torch operator ran in it", "fused"
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
-    """An `assert`: its source, both sides as they were, and whether it held in every timed run."""
+    """An `assert`: its source, both sides as they were, and whether it held in every timed run.
+
+    It has failed where its AssertionError left its section; one that the lecture itself caught is no claim.
+    """
 
     source: str
     held: bool
@@ -140,6 +162,23 @@ class Narrative:
     y_scale: str | None = None
     series: list[Series] | None = None
     svg: str | None = None
+    varied: list[Varied] | None = None  # numbers that other runs said differently
+    others: list[tuple[str, int]] | None = None  # another text in its place, and in how many timed runs
+
+
+@dataclass(frozen=True, slots=True)
+class Varied:
+    """A number in what was said that was not the same in all timed runs.
+
+    In a text, `text[start:end]` is the number as the story has it; in a table, it is a cell.
+    """
+
+    samples: list[Scalar]  # as the warm runs have it: of a text the digits as they were written, of a table the cell
+    cold_samples: list[Scalar] | None = None
+    start: int | None = None
+    end: int | None = None
+    row: int | None = None
+    column: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +237,13 @@ class Step:
     warnings: list[str] | None = None
     allocated_bytes: int | None = None  # by the device's caching allocator, after the step
     meters: Meters | None = None
+    measured: list[Measured] | None = None  # the calls of `measure` in it, in order
+    harness: bool = False  # `measure` or `count` ran in it or below: its own time is that of many calls
     raised: Raised | None = None
     suspended: bool = False  # it yielded or awaited: no duration
     compiled: bool = False  # dynamo compiled during it
+    runs: int | None = None  # in how many of `Run.timed_runs` it ran, where not in all
+    clock: bool = False  # whether it ran follows from a clock: once clocks were scaled, it did not
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +296,7 @@ class Machine:
 class Process:
     """One process that ran the lecture."""
 
-    name: str  # "pass 1", "metering"
+    name: str  # "pass 1", "metering", "shaken"
     ended: str  # "complete", "ValueError at line 12", "killed by SIGKILL"
     cold_ns: int | None = None  # all of main(), first run
     warm_ns: int | None = None
@@ -273,6 +316,8 @@ class Run:
     limit: int
     complete: bool
     ended: str = "complete"  # or the first thing that went wrong
+    timed_runs: int | None = None  # cold and warm ones, of all passes
+    story: str | None = None  # the run that values, prose and order of steps are from: "pass 2, warm"
     only: str | None = None
     commit: str | None = None
     keep_going: bool = False

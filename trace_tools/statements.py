@@ -19,6 +19,7 @@ from pathlib import Path
 from trace_tools.errors import LectureError
 
 MODULE = "<module>"
+MAIN = "main"
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 CLAUSES = (ast.excepthandler, ast.match_case)  # they hold statements, and are none
@@ -61,6 +62,40 @@ def qualified_name(definition: Statement) -> str:
     assert isinstance(definition.node, (*FUNCTIONS, ast.ClassDef))
     outer = definition.function
     return definition.node.name if outer == MODULE else f"{outer}.{definition.node.name}"
+
+
+def sections(source: ParsedSource) -> list[str]:
+    """Return the lecture's sections in order: its functions that `main` calls.
+
+    One that `main` only hands to another function is called by that one, and is no section.
+    """
+    found: dict[str, None] = {}
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and source.function(node.id):
+            found.setdefault(node.id)
+        if isinstance(node, ast.Call):
+            visit(node.func)
+            handed = [*node.args, *(keyword.value for keyword in node.keywords)]
+            for argument in handed:
+                if not isinstance(argument, ast.Name):
+                    visit(argument)
+            return
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    main = source.function(MAIN)
+    for child in ast.iter_child_nodes(main.node) if main is not None else ():
+        visit(child)
+    return list(found)
+
+
+def bare_call(node: ast.stmt) -> str | None:
+    """Return the name of the function that a statement `f(…)` calls; None where it does anything else."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
+            return name
+    return None
 
 
 def read_source(path: str | Path) -> ParsedSource:

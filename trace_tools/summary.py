@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trace_tools.schema import Frame, Step, Trace
+from trace_tools.call_tree import Tree
+from trace_tools.schema import Step, Trace
 
 LONGEST = 5
 
@@ -41,10 +42,7 @@ def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> str:
 
 
 def _sections(trace: Trace) -> Iterator[tuple[str, int]]:
-    """Yield each function that main calls and how long its first run took (ns)."""
-    frames = [event for event in trace.steps if isinstance(event, Frame)]
-    main = {frame.frame for frame in frames if frame.function == "main"}
-    steps = {event.id: event for event in trace.steps if isinstance(event, Step) and event.frame in main}
-    for frame in frames:
-        if frame.of in steps and steps[frame.of].cold_ns:
-            yield frame.function, (steps[frame.of].cold_ns or [0])[0]
+    """Yield each section and how long its first run took (ns)."""
+    for step, frame in Tree(trace).section_calls():
+        if step.cold_ns:
+            yield frame.function, step.cold_ns[0]

@@ -11,7 +11,7 @@ import pytest
 from tests.traces import big_trace, example_trace
 from trace_tools.errors import TraceFileError
 from trace_tools.file_format.structure import from_plain, to_plain
-from trace_tools.schema import Frame, Meters, Narrative, Omitted, Peak, Step, Trace, Value
+from trace_tools.schema import Frame, Measured, Meters, Narrative, Omitted, Peak, Step, Trace, Value, Varied
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,9 @@ def test_events_are_told_apart_by_a_field_of_their_own() -> None:
 def test_the_example_uses_every_field_but_few() -> None:
     """So that what is tested with it is tested with everything a trace can hold."""
     shown = repr(to_plain(example_trace()))
-    for cls in (Step, Frame, Omitted, Value, Meters, Narrative, Peak):
+    for cls in (Step, Frame, Omitted, Value, Meters, Measured, Narrative, Varied, Peak):
         missing = {f.name for f in fields(cls) if f"'{f.name}'" not in shown}
-        assert missing <= {"source", "svg", "note"}
+        assert missing <= {"source", "svg", "note", "start", "end"}
 
 
 def test_a_path_or_a_word_names_the_file() -> None:

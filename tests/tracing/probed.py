@@ -30,7 +30,7 @@ from trace_tools.statements import parse_source
 from trace_tools.tracing import frames, recorder
 from trace_tools.tracing.child import _listening as listening
 from trace_tools.tracing.frames import UNSET as UNSET_SIDE
-from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, instrument
+from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, instrument
 from trace_tools.tracing.journal import Journal, read_journal
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings
 from trace_tools.tracing.runs import Draft, FrameDraft, RunRecord, read_process
@@ -62,7 +62,12 @@ class Probed:
         self.module = new_module(text, path)
         vars(self.module).update(given or {})
         compiling = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_compiling", bool)
-        self.hooks = {OPEN: self.recorder.open, IS_COMPILING: compiling, UNSET: UNSET_SIDE}
+        self.hooks = {
+            OPEN: self.recorder.open,
+            IS_COMPILING: compiling,
+            UNSET: UNSET_SIDE,
+            SKIPPED: lambda *_, **__: None,
+        }
         vars(self.module).update(self.hooks)
         self._watching = contextlib.ExitStack()
         self.code = compile(self.program.tree, str(path), "exec", dont_inherit=True)

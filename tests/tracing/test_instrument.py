@@ -286,8 +286,9 @@ def second(): done.append("second"); first()
 def main():
     first()
     second()
-    kept = first() or "not bare"
-    first
+    done.append(first() or "not bare")
+    for section in (first, second):
+        section()
 """
     source = parse_source(text, "x.py")
     module = new_module(text, "x.py")
@@ -296,7 +297,7 @@ def main():
     tree = instrument(source, skipped=frozenset({"first"})).tree
     exec(compile(tree, "x.py", "exec"), vars(module))
     module.main()
-    assert module.done == ["second", "first", "first"]
+    assert module.done == ["second", "first", "not bare", "second", "first"]
 
 
 def test_functions_without_statements_are_left_as_they_are() -> None:

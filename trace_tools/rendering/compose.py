@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from trace_tools.call_tree import Tree
 from trace_tools.rendering import folding, prose
 from trace_tools.rendering.document import (
     Block,
@@ -30,14 +31,13 @@ from trace_tools.rendering.document import (
     Section,
     SourceText,
 )
-from trace_tools.rendering.events import MAIN, Tree
 from trace_tools.rendering.layout import CutSource, Segment
 from trace_tools.rendering.observe import execution, timing_of
 from trace_tools.rendering.staleness import Edition, edition_of
 from trace_tools.rendering.stepping import Walk
 from trace_tools.rendering.time_tree import spent
 from trace_tools.schema import Frame, Machine, Narrative, SourceFile, Step, Trace
-from trace_tools.statements import FUNCTIONS, MODULE, Statement, qualified_name
+from trace_tools.statements import FUNCTIONS, MAIN, MODULE, Statement, qualified_name, sections
 
 DEEPEST = 12  # calls inside calls; a page nested more deeply can't be read
 
@@ -101,12 +101,7 @@ class _Composer:
 
     def _reading_order(self, called: Sequence[str]) -> dict[str, int]:
         """Number the sections by their place in `main`'s source, so that a run of only one keeps its number."""
-        parsed = self._editions[0].source.parsed
-        main = parsed.function(MAIN)
-        names: list[str] = []
-        for node in ast.walk(main.node) if main is not None else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and parsed.function(node.func.id):
-                names.append(node.func.id)
+        names = sections(self._editions[0].source.parsed)
         return {name: number for number, name in enumerate(dict.fromkeys([*names, *called]))}
 
     def _section(self, number: int, calls: Sequence[tuple[Step, Frame]]) -> Section:

@@ -15,6 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from trace_tools.call_tree import Tree
 from trace_tools.directives import Directive
 from trace_tools.rendering.document import (
     Block,
@@ -28,7 +29,6 @@ from trace_tools.rendering.document import (
     Stop,
     visible,
 )
-from trace_tools.rendering.events import Tree
 from trace_tools.rendering.observe import timing_of
 from trace_tools.rendering.staleness import Edition
 from trace_tools.rendering.storage_contents import StorageContents

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from trace_tools.rendering.events import Tree
+from trace_tools.call_tree import Tree
 from trace_tools.schema import Frame, Step
 
 DEEPEST = 8  # calls inside calls

@@ -14,10 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trace_tools.rendering.staleness import changed_functions
 from trace_tools.schema import SourceFile
-from trace_tools.statements import FUNCTIONS, ParsedSource
-from trace_tools.tracing.instrument import called, sections
-
-MAIN = "main"
+from trace_tools.statements import FUNCTIONS, MAIN, ParsedSource, bare_call, sections
 
 
 def section_to_trace(traced: SourceFile, now: ParsedSource) -> str | None:
@@ -63,7 +60,7 @@ def _besides(source: ParsedSource, alone: Collection[str | None]) -> Iterator[as
     for statement in source.statements:
         if statement.function != MAIN:
             continue
-        if called(statement.node) in alone:
+        if bare_call(statement.node) in alone:
             assert isinstance(statement.node, ast.Expr) and isinstance(statement.node.value, ast.Call)
             yield from (*statement.node.value.args, *statement.node.value.keywords)
         else:  # of a loop or a branch its header: what is in it comes by itself

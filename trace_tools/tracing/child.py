@@ -38,7 +38,7 @@ from trace_tools.file_format.structure import to_plain
 from trace_tools.statements import parse_source
 from trace_tools.tracing.frames import UNSET as UNSET_SIDE
 from trace_tools.tracing.inspect_all import inspect_all
-from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, Instrumented, instrument
+from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, Instrumented, instrument
 from trace_tools.tracing.journal import Journal
 from trace_tools.tracing.leftovers import Leftovers, seed_everything, working_directory
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings
@@ -163,7 +163,12 @@ class _Process:
         name = self.module_name = self.module_name or name
         module = types.ModuleType(name)
         sys.modules[name] = module
-        hooks = {OPEN: recorder.open, IS_COMPILING: self.torch.compiler.is_compiling, UNSET: UNSET_SIDE}
+        hooks = {
+            OPEN: recorder.open,
+            IS_COMPILING: self.torch.compiler.is_compiling,
+            UNSET: UNSET_SIDE,
+            SKIPPED: _nothing,
+        }
         vars(module).update(hooks, __file__=str(path))
         return module
 
@@ -224,6 +229,10 @@ class _Process:
                 handler.register_start_callback(lambda *_: recorder.mark("compiled"))
 
         return alive
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Stand for a section that is not to run."""
 
 
 @contextlib.contextmanager

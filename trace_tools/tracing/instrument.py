@@ -33,7 +33,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trace_tools.directives import Directive, Inspected
-from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource, parse_source, qualified_name
+from trace_tools.statements import FUNCTIONS, MAIN, MODULE, ParsedSource, bare_call, parse_source, qualified_name
 from trace_tools.tracing.syntax import (
     FRAME,
     assign,
@@ -54,6 +54,7 @@ from trace_tools.tracing.syntax import (
 OPEN = "_@open"
 IS_COMPILING = "_@is_compiling"
 UNSET = "_@unset"
+SKIPPED = "_@skipped"
 MODULE_FRAME = -1
 
 LEAVING = (ast.Raise, ast.Continue, ast.Break)
@@ -75,7 +76,7 @@ class Instrumented:
 def instrument(
     source: ParsedSource, directives: Sequence[Directive] = (), skipped: frozenset[str] = frozenset()
 ) -> Instrumented:
-    """Return `source` with probes; in `main`, bare calls of functions named in `skipped` do nothing."""
+    """Return `source` with probes; in `main`, the functions named in `skipped` do nothing and return None."""
     private = parse_source(source.text, source.path)  # the visitors change the tree in place
     return _Instrumenter(private, directives, skipped).run()
 
@@ -154,8 +155,12 @@ class _Instrumenter:
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
         """statement → its probe; the statement; the values its directives ask for."""
-        if isinstance(node, (ast.Global, ast.Nonlocal)) or self._is_skipped(node):
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
             return [ast.Pass()]
+        if self.skipped and self.source.statements[self.number_of[node]].function == MAIN:
+            if bare_call(node) in self.skipped:
+                return [ast.Pass()]
+            _Skipping(self.skipped).visit(node)
         if isinstance(node, FUNCTIONS):
             return [self.step("step", node), self.function(node)]
         notes = self.notes[self.number_of[node]]
@@ -175,9 +180,6 @@ class _Instrumenter:
         for child in inner:
             if isinstance(child, leaving):
                 self.notes[self.number_of[child]].before.extend(inspected)
-
-    def _is_skipped(self, node: ast.stmt) -> bool:
-        return called(node) in self.skipped and self.source.statements[self.number_of[node]].function == "main"
 
     def _opening(self, node: ast.stmt, notes: _Notes) -> list[ast.stmt]:
         """→ the probe; values read before the statement runs get a step that is left and resumed."""
@@ -378,15 +380,13 @@ class _Undeclared(ast.NodeTransformer):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _other_scope
 
 
-def sections(source: ParsedSource) -> list[str]:
-    """Return the names of the lecture's own functions that `main` calls as statements, in order."""
-    calls = (called(statement.node) for statement in source.statements if statement.function == "main")
-    return list(dict.fromkeys(name for name in calls if name and source.function(name)))
+class _Skipping(ast.NodeTransformer):
+    """second → nothing: what the module has in place of a section that is not to run."""
 
+    def __init__(self, skipped: frozenset[str]) -> None:
+        self.skipped = skipped
 
-def called(node: ast.stmt) -> str | None:
-    """Return the name of the function that a bare call statement `f(…)` calls."""
-    match node:
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
-            return name
-    return None
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if node.id in self.skipped and isinstance(node.ctx, ast.Load):
+            return ast.copy_location(load(SKIPPED), node)
+        return node

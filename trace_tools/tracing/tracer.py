@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,10 +32,9 @@ from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsErr
 from trace_tools.file_format.trace_file import load, write
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Trace
-from trace_tools.statements import ParsedSource, parse_source, read_source
+from trace_tools.statements import ParsedSource, parse_source, read_source, sections
 from trace_tools.tracing.assemble import assemble
 from trace_tools.tracing.child import Job
-from trace_tools.tracing.instrument import sections
 
 Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
 
@@ -105,6 +104,7 @@ class Tracer:
         if request.passes < 1 or request.limit < 2:
             raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
         self.interrupted = False
+        self._device = "cpu"
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -117,44 +117,53 @@ class Tracer:
             seconds = self._processes(folder)
             if self._stopped.is_set():
                 raise StoppedError(f"{self.request.lecture.name}: stopped")
-            try:
-                traced = merge_folder(folder, self.request.out)
-            except UsageError as error:  # a full disk, say
-                again = f"`recover {self.request.out}` makes the trace once that is mended"
-                raise UsageError(f"{error}; {again}") from None
-            shutil.rmtree(folder)
-        return Traced(traced.trace, traced.path, traced.folder, self.source, seconds)
+            traced = self.merge(folder)
+        return replace(traced, seconds=seconds)
 
-    def _processes(self, folder: Path) -> list[tuple[str, float]]:
+    def merge(self, folder: Path) -> Traced:
+        """Merge what lies in a run's folder, write the trace, and remove the folder."""
+        try:
+            traced = merge_folder(folder, self.request.out)
+        except UsageError as error:  # a full disk, say
+            again = f"`recover {self.request.out}` makes the trace once that is mended"
+            raise UsageError(f"{error}; {again}") from None
+        shutil.rmtree(folder)
+        return traced
+
+    def prepare(self, folder: Path) -> None:
+        """Write what is asked for into a run's folder, and measure the machine."""
         (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
         (folder / "run.json").write_text(json.dumps(asdict(self._notes())), encoding="utf-8")
-        device = self._survey(folder)
+        self._device = self._survey(folder)
+
+    def process(self, name: str, folder: Path) -> tuple[int, float]:
+        """Run one process ("pass 1", METERING) in a prepared folder; return its status and how long it took (s)."""
+        started = time.monotonic()
+        returned = self._child(name, folder, self._device)
+        (folder / f"{_slug(name)}.status").write_text(str(returned), encoding="utf-8")
+        return returned, time.monotonic() - started
+
+    def _processes(self, folder: Path) -> list[tuple[str, float]]:
+        self.prepare(folder)
         names = [*(f"pass {n}" for n in range(1, self.request.passes + 1)), METERING]
         if self.request.together:
-            return self._at_once(names, folder, device)
+            return self._at_once(names, folder)
         seconds = []
         for name in names:
-            returned, taken = self._timed(name, folder, device)
+            returned, taken = self.process(name, folder)
             seconds.append((name, taken))
             if returned != 0 or self.interrupted or self._stopped.is_set():
                 break
         return seconds
 
-    def _at_once(self, names: Sequence[str], folder: Path, device: str) -> list[tuple[str, float]]:
+    def _at_once(self, names: Sequence[str], folder: Path) -> list[tuple[str, float]]:
         with ThreadPoolExecutor(len(names)) as pool:
-            running = [(name, pool.submit(self._timed, name, folder, device)) for name in names]
+            running = [(name, pool.submit(self.process, name, folder)) for name in names]
             try:
                 return [(name, ended.result()[1]) for name, ended in running]
             except BaseException:  # Ctrl-C: the pool waits for its threads, and they for their processes
                 self.stop()
                 raise
-
-    def _timed(self, name: str, folder: Path, device: str) -> tuple[int, float]:
-        """Run one process; return its status and how long it took (s)."""
-        started = time.monotonic()
-        returned = self._child(name, folder, device)
-        (folder / f"{_slug(name)}.status").write_text(str(returned), encoding="utf-8")
-        return returned, time.monotonic() - started
 
     def _survey(self, folder: Path) -> str:
         """Measure the machine in processes of their own, which leave no warm caches to the passes.

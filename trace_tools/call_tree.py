@@ -1,9 +1,12 @@
-"""A trace's events → the call tree they make, with the questions a page asks of it.
+"""A trace's events → the call tree they make: which call happened in which step, and in which section.
 
 tree = Tree(trace)
 tree.steps(frame=3, statement=17)     its executions in that call, in order
 tree.calls(step=41)                   the frames that were opened during a step
+tree.section_of[3]                    "napkin_math": the section a frame belongs to
 tree.caught(step)                     whether the lecture went on after the exception that left it
+
+A section is what `main` calls: `statements.sections` says so before a run, `section_of` of what ran.
 """
 
 from __future__ import annotations
@@ -12,9 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from trace_tools.schema import Frame, Omitted, Step, Trace
-from trace_tools.statements import MODULE
-
-MAIN = "main"
+from trace_tools.statements import MAIN, MODULE
 
 
 class Tree:
