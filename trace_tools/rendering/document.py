@@ -41,6 +41,7 @@ class Rate:
     per_second: float
     share: float | None = None  # of the roof
     roof: str | None = None  # what the roof is, or why there is none
+    peak: str | None = None  # name of the peak that `share` is of: "float32", "memory"; None where there is no share
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def _rate(name: str, per_second: float, roof: str | None, machine: Machine) -> R
     peak = peak_of(machine, roof)
     if peak is None or not peak.per_second:
         return Rate(name, per_second, roof=f"no {roof} peak: {peak.source if peak else 'not in the table'}")
-    return Rate(name, per_second, per_second / peak.per_second, f"{roof} peak, {peak.source}")
+    return Rate(name, per_second, per_second / peak.per_second, f"{roof} peak, {peak.source}", roof)
 
 
 def peak_of(machine: Machine, name: str) -> Peak | None:

@@ -60,8 +60,7 @@ def roof_point(execution: Execution, name: str, link: str | None) -> RoofPoint |
     moved = (meters.bytes_read or 0) + (meters.bytes_written or 0)
     if not moved or not rate.per_second:
         return None
-    dtype = (rate.roof or "").partition(" peak")[0] if rate.share is not None else None
-    return RoofPoint(meters.flops / moved, rate.per_second, name, link, dtype)
+    return RoofPoint(meters.flops / moved, rate.per_second, name, link, rate.peak)
 
 
 def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
