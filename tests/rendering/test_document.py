@@ -275,7 +275,7 @@ def test_launch_time_is_labelled_and_rates_have_a_roof() -> None:
     f = made.call(made.frame("main"), "f()", "f")
     meters = Meters(flops=2_000_000, bytes_read=1_000, bytes_written=1_000)
     value = [("y", matrix(2, 2))]
-    made.step(f, "y = a", values=value, annotated=True, host_ns=[9_000], device_ns=[1_000_000], meters=meters)
+    made.step(f, "y = a", values=value, annotated=True, host_ns=[9_000] * 3, device_ns=[1_000_000] * 3, meters=meters)
     made.step(f, "z = a", host_ns=[5_000], meters=meters)
     peaks = [Peak("float32", 4e9, "a datasheet"), Peak("memory", 4e6, "a datasheet")]
     document = make_document(made.trace(machine=Machine("NVIDIA H200", "nvidia-h200", "cuda", peaks=peaks)))
@@ -288,7 +288,7 @@ def test_launch_time_is_labelled_and_rates_have_a_roof() -> None:
 def test_an_unknown_peak_is_no_peak() -> None:
     made = Recording("def main():\n    f()\n\ndef f():\n    y = a @ b  # @inspect y\n")
     f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "y", values=[("y", matrix(2, 2))], annotated=True, host_ns=[1000], meters=Meters(flops=10))
+    made.step(f, "y", values=[("y", matrix(2, 2))], annotated=True, host_ns=[10**6] * 3, meters=Meters(flops=10))
     [rate] = rows(make_document(made.trace()).sections[0].blocks)[0].executions[0].rates
     assert (rate.share, rate.roof) == (None, "no float32 peak: not in the table")
 

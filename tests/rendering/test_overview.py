@@ -11,6 +11,7 @@ from tests.rendering.recording import Recording
 from tests.rendering.test_document import LECTURE, failing, lecture
 from tests.rendering.test_html import Page, place
 from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.rendering.charts.roofline import roof_of
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.contents import contents
 from trace_tools.rendering.headline import machine_row
@@ -51,12 +52,22 @@ def test_the_index_says_first_what_a_reader_asks_first() -> None:
         ("3", "claims, all of them hold", ""),
         ("7 s", "for the whole lecture", "9 s the first time"),
         ("3", "steps in 1 section", ""),
-        ("880 GFLOP/s", "bfloat16, at most", "a datasheet"),
+        ("219 GFLOP/s", "float32, at most", "measured: best of 3"),
         ("40 GB/s", "memory, at most", "measured: copies"),
-        ("22 FLOP/B", "where the roofs meet", "bfloat16 over memory"),  # 880 / 40
+        ("5.47 FLOP/B", "where the roofs meet", "float32 over memory"),  # 219 / 40
     ]
     failed = machine_overview(make_document(traced(held=False))).figures[0]
     assert (failed.value, failed.label, failed.bad) == ("1", "of 3 claims failed", True)
+
+
+def test_a_device_leads_with_bfloat16_and_every_figure_with_the_same_peak() -> None:
+    trace = traced()
+    for device, leading in (("cpu", "float32"), ("cuda", "bfloat16")):
+        machine = Machine("A machine", "machine", device, peaks=PEAKS)
+        *_, compute, memory, meet = machine_overview(make_document(replace(trace, machine=machine))).figures
+        [(drawn, at_most)] = roof_of("here", machine, ()).peaks
+        assert drawn == leading and compute.label == f"{leading}, at most" and meet.note == f"{leading} over memory"
+        assert meet.value == f"{at_most / 40e9:.3g} FLOP/B"
 
 
 def test_what_nobody_knows_is_no_figure() -> None:
@@ -130,7 +141,7 @@ def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) ->
     text = (tmp_path / "index.html").read_text()
     page = Page(text)
     assert "traced 2025-01-31 · torch 2.13.0 · 3 passes" in page.text("meta")
-    for said in ("3 claims, all hold", "7 s for the whole lecture", "880 GFLOP/s bfloat16", "40 GB/s memory"):
+    for said in ("3 claims, all hold", "7 s for the whole lecture", "219 GFLOP/s float32", "40 GB/s memory"):
         assert said in page.text("figures")
     assert '<a href="diff/index.html">What differs between the machines</a>' in text and "compare/" not in text
     assert '<a class="count" href="cpu/00-f.html"><span class="hidden">F on A processor: </span>' in text

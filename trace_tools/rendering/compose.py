@@ -49,7 +49,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     """
     editions = [edition_of(source, lecture if place == 0 else None) for place, source in enumerate(trace.sources)]
     editions = editions or [edition_of(SourceFile(trace.run.lecture, ""), None)]  # a run that never began
-    composer = _Composer(Tree(trace), editions, trace.machine)
+    composer = _Composer(Tree(trace), editions, trace.machine, trace.run.timed_runs)
     sections = tuple(composer.sections())
     outside, opening, setup = composer.outside()
     return Document(
@@ -81,10 +81,13 @@ def _notices(trace: Trace, editions: Iterable[Edition]) -> Iterator[Notice]:
 class _Composer:
     """Lays frames out along the source; `_said` counts narrative calls within a page."""
 
-    def __init__(self, tree: Tree, editions: Sequence[Edition], machine: Machine) -> None:
+    def __init__(
+        self, tree: Tree, editions: Sequence[Edition], machine: Machine, timed_runs: int | None = None
+    ) -> None:
         self._tree = tree
         self._editions = editions
         self._machine = machine
+        self._timed_runs = timed_runs
         self._said = 0
         self._shown = [edition.shown() for edition in editions]
 
@@ -261,7 +264,7 @@ class _Composer:
         return tuple(lines)
 
     def _execution(self, step: Step, depth: int) -> Execution:
-        made = execution(step, self._machine, self._failure(step))
+        made = execution(step, self._machine, self._failure(step), self._timed_runs)
         frames = [frame for frame in self._tree.calls(step.id) if frame.function != MAIN]
         if not frames or depth >= DEEPEST:
             return made

@@ -17,31 +17,37 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
 from trace_tools.rendering.time_tree import Spent
-from trace_tools.schema import Claim, Machine, Meters, Narrative, Run, Step, Value
+from trace_tools.schema import Claim, Machine, Measured, Meters, Narrative, Run, Step, Value
+
+Clock = Literal["device", "host", "launch", "call"]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Durations of one step, one per timed pass.
 
-    `clock` is "device" (between device events), "host", or "launch": the host's share of work that the
-    device may not have finished, which says nothing about how long it took.
+    `clock` is "device" (between device events), "host", "launch" (the host's share of work that the device may
+    not have finished, which says nothing about how long it took) or "call": the step called `measure` once, and
+    these are the seconds per call that it found; the step itself took `whole_ns`.
     """
 
-    clock: Literal["device", "host", "launch"]
+    clock: Clock
     samples_ns: tuple[int, ...]
     cold_ns: tuple[int, ...] = ()
+    whole_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """An achieved rate beside the roof it is measured against."""
+    """An achieved rate beside the roof it is measured against: of a step, or of one call that it measured."""
 
     name: str  # "FLOP/s" or "B/s"
     per_second: float
     share: float | None = None  # of the roof
     roof: str | None = None  # what the roof is, or why there is none
     peak: str | None = None  # name of the peak that `share` is of: "float32", "memory"; None where there is no share
+    call: int | None = None  # of the step's n-th `measure`, from 1; None: of the step's own time
+    intensity: float | None = None  # FLOP per byte of what it is the rate of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,12 @@ class Execution:
     annotated: bool = False
     meters: Meters | None = None
     rates: tuple[Rate, ...] = ()
+    no_rate: str | None = None  # why its own time makes none
+    harness: bool = False  # `measure` or `count` ran in it or below
+    measured: tuple[Measured, ...] = ()
+    runs: int | None = None  # in how many of `timed_runs` it ran, where not in all
+    timed_runs: int | None = None
+    clock: bool = False  # a clock decided whether it ran
     allocated_bytes: int | None = None
     stdout: str | None = None
     warnings: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from trace_tools.rendering import formats
 from trace_tools.rendering.document import Document
+from trace_tools.rendering.observe import leading_peak, peak_of, ridge
 from trace_tools.schema import Machine, Peak
 
 
@@ -37,7 +38,7 @@ class MachineRow:
     held: int
     failed: int
     duration: str
-    peaks: tuple[tuple[str, str], ...]  # the fastest multiplication and the memory: what, how fast
+    peaks: tuple[tuple[str, str], ...]  # multiplication and memory: what, how fast
     notes: tuple[str, ...]
 
 
@@ -52,28 +53,24 @@ def figures(document: Document) -> Iterator[Figure]:
         first = f"{formats.duration(statistics.median(cold))} the first time" if warm and cold else ""
         yield Figure(formats.spread(warm or cold), "for the whole lecture", first)
     yield Figure(f"{document.steps:,}", f"steps in {formats.plural(len(document.sections), 'section')}")
-    fastest, memory = _fastest(document.machine), _bandwidth(document.machine)
-    for peak in (fastest, memory):
+    leading, memory = leading_peak(document.machine), _bandwidth(document.machine)
+    for peak in (leading, memory):
         if peak is not None:
             name, rate, source = peak_texts(peak.name, peak.per_second, peak.source)
             yield Figure(rate, f"{name}, at most", source)
-    if fastest is not None and memory is not None and fastest.per_second and memory.per_second:
-        ridge = fastest.per_second / memory.per_second
-        yield Figure(formats.quantity(ridge, "FLOP/B", 3), "where the roofs meet", f"{fastest.name} over memory")
-
-
-def _fastest(machine: Machine) -> Peak | None:
-    known = [peak for peak in machine.peaks if peak.per_second and peak.name != "memory" and "int" not in peak.name]
-    return max(known, key=lambda peak: peak.per_second or 0.0, default=None)
+    meet = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
+    if leading is not None and meet is not None:
+        yield Figure(formats.quantity(meet, "FLOP/B", 3), "where the roofs meet", f"{leading.name} over memory")
 
 
 def _bandwidth(machine: Machine) -> Peak | None:
-    return next((peak for peak in machine.peaks if peak.name == "memory" and peak.per_second), None)
+    memory = peak_of(machine, "memory")
+    return memory if memory is not None and memory.per_second else None
 
 
 def machine_row(document: Document, folder: str, name: str) -> MachineRow:
     """Return what the list of all machines says of one, under a name; `folder` is where its pages lie."""
-    peaks = (peak for peak in (_fastest(document.machine), _bandwidth(document.machine)) if peak is not None)
+    peaks = (peak for peak in (leading_peak(document.machine), _bandwidth(document.machine)) if peak is not None)
     return MachineRow(
         name=name,
         folder=folder,

@@ -6,15 +6,22 @@ execution(step, machine)   Execution(step=14, timing=Timing("host", (11200000, â
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 
+from trace_tools.rendering import formats
 from trace_tools.rendering.document import Execution, Failure, Rate, Timing
-from trace_tools.schema import Machine, Peak, Step
+from trace_tools.schema import Machine, Measured, Meters, Peak, Step
 
 FLOATING = ("float", "bfloat")
 
+# When a statement's own time says how fast its operators are (see `why_no_rate`).
+LEAST_RUNS = 3
+SHORTEST_NS = 100_000
+APART = 1.25  # slowest run over fastest
 
-def execution(step: Step, machine: Machine, failure: Failure | None = None) -> Execution:
-    """Return the execution of one step; its calls are added by who knows them."""
+
+def execution(step: Step, machine: Machine, failure: Failure | None = None, timed_runs: int | None = None) -> Execution:
+    """Return the execution of one step, of a trace with so many timed runs; its calls are added by who knows them."""
     timing = timing_of(step, machine)
     return Execution(
         step=step.id,
@@ -25,6 +32,12 @@ def execution(step: Step, machine: Machine, failure: Failure | None = None) -> E
         annotated=step.annotated,
         meters=step.meters,
         rates=rates_of(step, timing, machine),
+        no_rate=why_no_rate(step, timing),
+        harness=step.harness,
+        measured=tuple(step.measured or ()),
+        runs=step.runs,
+        timed_runs=timed_runs,
+        clock=step.clock,
         allocated_bytes=step.allocated_bytes,
         stdout=step.stdout or None,
         warnings=tuple(step.warnings or ()),
@@ -35,57 +48,133 @@ def execution(step: Step, machine: Machine, failure: Failure | None = None) -> E
 
 
 def timing_of(step: Step, machine: Machine) -> Timing | None:
-    """Return a step's durations by the clock that saw all of it; "launch" where none did."""
+    """Return how long a step took, by the clock that saw all of it ("launch" where none did).
+
+    Of a step that measured one thing that is how long one call took: its own time is that of hundreds.
+    """
     cold = tuple(step.cold_ns or ())
     if step.suspended:
         return None
-    if step.device_ns:
-        return Timing("device", tuple(step.device_ns), cold)
-    samples = tuple(step.host_ns or cold)
-    if not samples:
+    whole = tuple(step.device_ns or step.host_ns or cold)
+    if step.measured and len(step.measured) == 1 and step.measured[0].seconds:
+        return Timing("call", tuple(max(1, round(1e9 * s)) for s in step.measured[0].seconds), whole_ns=whole)
+    if not whole:
         return None
+    if step.device_ns:
+        return Timing("device", whole, cold)
     launched = machine.device != "cpu" and not step.annotated
-    return Timing("launch" if launched else "host", samples, cold)
+    return Timing("launch" if launched else "host", whole, cold)
 
 
 def rates_of(step: Step, timing: Timing | None, machine: Machine) -> tuple[Rate, ...]:
-    """Return achieved FLOP/s and bytes/s with their share of the machine's roof, where both sides were measured."""
-    meters = step.meters
-    if meters is None or timing is None or timing.clock == "launch" or step.compiled:
+    """Return achieved FLOP/s and bytes/s with their share of the machine's roof, where both sides were measured.
+
+    Counts and time are of the same thing: of one call where the step called `measure`, once for each of them,
+    else of the whole step; of a step whose own time is not that of its operators (`why_no_rate`) there are none.
+    """
+    if step.measured:
+        return tuple(
+            rate
+            for number, call in enumerate(step.measured, start=1)
+            for rate in _rates(call, statistics.median(call.seconds or [0.0]), call.dtype, machine, number)
+        )
+    if step.meters is None or timing is None or why_no_rate(step, timing) is not None:
         return ()
-    seconds = statistics.median(timing.samples_ns) / 1e9
-    if seconds <= 0:
-        return ()
-    moved = (meters.bytes_read or 0) + (meters.bytes_written or 0)
-    found = []
-    on_meta = moved == 0 and meters.bytes_read is not None  # counted, and computed nowhere
-    if meters.flops and not on_meta:
-        found.append(_rate("FLOP/s", meters.flops / seconds, _compute_roof(step, machine), machine))
-    if moved:
-        found.append(_rate("B/s", moved / seconds, "memory", machine))
-    return tuple(found)
+    dtype = step.meters.dtype or _inspected_dtype(step)
+    return tuple(_rates(step.meters, statistics.median(timing.samples_ns) / 1e9, dtype, machine))
 
 
-def _compute_roof(step: Step, machine: Machine) -> str | None:
-    """Name the peak of the one floating dtype that the step's inspected tensors have; None when that is not clear."""
-    dtypes = {value.tensor.dtype for _, value in step.values or () if value.tensor is not None}
-    floating = {dtype for dtype in dtypes if dtype.startswith(FLOATING)}
-    if len(floating) != 1:
-        return None
-    dtype = floating.pop()
+def why_no_rate(step: Step, timing: Timing | None) -> str | None:
+    """Say why a step's own time is not that of its operators; None where it is.
+
+    One execution is not a benchmark: below 100 Âµs dispatching operators is most of it, a first run also loads and
+    allocates, and where three runs do not agree within 25%, something else took the time.
+    """
+    if step.measured or step.harness:
+        return "its own time is that of all the calls that `measure` or `count` made"
+    if timing is None:
+        return "it was not timed"
+    if timing.clock == "launch":
+        return "only its launch was timed"
+    if step.compiled:
+        return "torch.compile ran during it"
+    if not step.device_ns and not step.host_ns:
+        return "only first runs were timed"
+    samples = timing.samples_ns
+    if len(samples) < LEAST_RUNS:
+        return f"{formats.plural(len(samples), 'timed run')}, of {LEAST_RUNS} that it takes"
+    if statistics.median(samples) < SHORTEST_NS:
+        return f"shorter than {formats.duration(SHORTEST_NS)}: mostly dispatch"
+    if max(samples) > APART * min(samples):
+        return (
+            f"the slowest run took {formats.percent(max(samples) / max(min(samples), 1) - 1)} longer than the fastest"
+        )
+    return None
+
+
+def moved_bytes(counted: Meters | Measured) -> int:
+    """Return the bytes that were read and written together; 0 where none were counted."""
+    return (counted.bytes_read or 0) + (counted.bytes_written or 0)
+
+
+def intensity_of(counted: Meters | Measured) -> float | None:
+    """Return FLOPs per byte read or written; None where one of them is not there."""
+    moved = moved_bytes(counted)
+    return counted.flops / moved if counted.flops and moved else None
+
+
+def _rates(
+    counted: Meters | Measured, seconds: float, dtype: str | None, machine: Machine, call: int | None = None
+) -> Iterator[Rate]:
+    moved, intensity = moved_bytes(counted), intensity_of(counted)
+    on_meta = moved == 0 and counted.bytes_read is not None  # counted, and computed nowhere
+    if seconds > 0 and counted.flops and not on_meta:
+        yield _rate("FLOP/s", counted.flops / seconds, _compute_roof(dtype, machine), machine, call, intensity)
+    if seconds > 0 and moved:
+        yield _rate("B/s", moved / seconds, "memory", machine, call, intensity)
+
+
+def _compute_roof(dtype: str | None, machine: Machine) -> str | None:
+    """Name the peak for arithmetic in a dtype: tf32's where that is what a float32 matmul computes in."""
     tf32 = dtype == "float32" and machine.device == "cuda" and machine.tf32 not in (None, "highest")
     return "tf32" if tf32 else dtype
 
 
-def _rate(name: str, per_second: float, roof: str | None, machine: Machine) -> Rate:
-    if roof is None:
-        return Rate(name, per_second, roof="no single dtype was inspected here")
-    peak = peak_of(machine, roof)
-    if peak is None or not peak.per_second:
-        return Rate(name, per_second, roof=f"no {roof} peak: {peak.source if peak else 'not in the table'}")
-    return Rate(name, per_second, per_second / peak.per_second, f"{roof} peak, {peak.source}", roof)
+def _inspected_dtype(step: Step) -> str | None:
+    """Return the one floating dtype of a step's inspected tensors: traces did not always count by dtype."""
+    dtypes = {value.tensor.dtype for _, value in step.values or () if value.tensor is not None}
+    floating = {dtype for dtype in dtypes if dtype.startswith(FLOATING)}
+    return floating.pop() if len(floating) == 1 else None
+
+
+def _rate(
+    name: str, per_second: float, roof: str | None, machine: Machine, call: int | None, intensity: float | None
+) -> Rate:
+    peak = peak_of(machine, roof) if roof is not None else None
+    if peak is not None and peak.per_second:
+        share, told = per_second / peak.per_second, f"{peak.name} peak, {peak.source}"
+        return Rate(name, per_second, share, told, peak.name, call, intensity)
+    source = "not in the table" if peak is None else peak.source
+    told = "no one dtype that its FLOPs are in" if roof is None else f"no {roof} peak: {source}"
+    return Rate(name, per_second, roof=told, call=call, intensity=intensity)
 
 
 def peak_of(machine: Machine, name: str) -> Peak | None:
     """Return the machine's peak of that name."""
     return next((peak for peak in machine.peaks if peak.name == name), None)
+
+
+def leading_peak(machine: Machine) -> Peak | None:
+    """Return the peak for arithmetic that pages lead with, and whose ridge they speak of.
+
+    float32 on a CPU, which widens bfloat16 for most operations; bfloat16 on a device; else the fastest known.
+    """
+    known = [peak for peak in machine.peaks if peak.per_second and peak.name != "memory" and "int" not in peak.name]
+    leading = "float32" if machine.device == "cpu" else "bfloat16"
+    fastest = max(known, key=lambda peak: peak.per_second or 0.0, default=None)
+    return next((peak for peak in known if peak.name == leading), fastest)
+
+
+def ridge(flops_per_second: float | None, bytes_per_second: float | None) -> float | None:
+    """Return the intensity (FLOP/byte) at which a roof of arithmetic meets that of memory; None without both."""
+    return flops_per_second / bytes_per_second if flops_per_second and bytes_per_second else None

@@ -16,8 +16,9 @@ from typing import Literal
 
 from trace_tools.rendering import formats
 from trace_tools.rendering.document import Call, Execution, Failure, Rate, Row, Timing, salient
+from trace_tools.rendering.observe import intensity_of
 from trace_tools.rendering.summaries import claim_summary, facts, summary
-from trace_tools.schema import Claim, Meters, Value
+from trace_tools.schema import Claim, Measured, Meters, Value
 
 WORTH_SAYING_NS = 1_000_000  # of a statement that nobody annotated
 WORTH_SAYING_ANNOTATED_NS = 10_000
@@ -29,7 +30,7 @@ Facts = tuple[tuple[str, str], ...]
 class Remark:
     """One line beside a row. `label` is the number of the execution it is about, where there are several."""
 
-    kind: Literal["value", "error", "held", "failed", "caught", "time", "count", "call"]
+    kind: Literal["value", "error", "held", "failed", "caught", "time", "count", "runs", "call"]
     name: str
     text: str
     label: str = ""
@@ -37,11 +38,12 @@ class Remark:
     facts: Facts = ()
     link: str | None = None  # anchor on the page
     timing: Timing | None = None  # whose samples a figure can show
+    index: int | None = None  # of a value: its place among those of the execution, or of the call's arguments
 
 
 def remarks(row: Row) -> list[Remark]:
     """Return what stands beside a row."""
-    found = [_value(name, value) for name, value in row.arguments]
+    found = [_value(index, *named) for index, named in enumerate(row.arguments)]
     shown = salient(row.executions)
     several = len(row.executions) > 1
     for execution in shown:
@@ -51,24 +53,25 @@ def remarks(row: Row) -> list[Remark]:
     time = _time(row)
     all_shown = len(shown) == len(row.executions) and not row.omitted
     count = _count(row) if several and (found or time) and not all_shown else []
-    return [*found, *time, *count, *_named(shown)]
+    return [*found, *time, *count, *_sometimes(shown), *_named(shown)]
 
 
 def _once(found: Sequence[Remark]) -> list[Remark]:
     """Say once what is the same in every execution shown."""
-    texts: dict[tuple[str, str, str], list[Remark]] = {}
+    texts: dict[tuple[str, int | None, str], list[Remark]] = {}
     for remark in found:
-        texts.setdefault((remark.kind, remark.name, remark.text), []).append(remark)
+        texts.setdefault((remark.kind, remark.index, remark.text), []).append(remark)
     return [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
 
 
 def _values(execution: Execution) -> list[Remark]:
-    return [_value(name, value) for name, value in execution.values]
+    return [_value(index, *named) for index, named in enumerate(execution.values)]
 
 
-def _value(name: str, value: Value) -> Remark:
+def _value(index: int, name: str, value: Value) -> Remark:
     kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
-    return Remark(kind, formats.one_line(name, 60), summary(value), value=value, facts=tuple(facts(value)))
+    known = tuple(facts(value))
+    return Remark(kind, formats.one_line(name, 60), summary(value), value=value, facts=known, index=index)
 
 
 def _claims(execution: Execution) -> list[Remark]:
@@ -112,6 +115,25 @@ def _link(calls: Sequence[Call]) -> str:
     return next(call.anchor for call in calls if call.shown == "named")
 
 
+def _sometimes(shown: Sequence[Execution]) -> list[Remark]:
+    """Say that a statement did not run in every timed run: once where that is the same for all executions shown."""
+    told: dict[str, Remark] = {}
+    for execution in shown:
+        if execution.runs is not None or execution.clock:
+            text = in_runs(execution.runs, execution.timed_runs, clock=execution.clock)
+            told.setdefault(text, Remark("runs", "", text, f"{execution.number}"))
+    said = list(told.values())
+    everywhere = len(said) == 1 and all(e.runs is not None or e.clock for e in shown)
+    return [replace(said[0], label="")] if everywhere else said
+
+
+def in_runs(runs: int | None, timed_runs: int | None, *, clock: bool = False) -> str:
+    """Say in how many of the timed runs something happened: "in 4 of 6 runs, as a clock had it"."""
+    of = f"of {timed_runs}" if timed_runs is not None else "of the timed"
+    found = [f"in {runs} {of} runs"] if runs is not None else []
+    return ", ".join([*found, *(["as a clock had it"] if clock else [])])
+
+
 def _count(row: Row) -> list[Remark]:
     """Say how often a statement was executed, and what is known of the times that are only totals."""
     total = len(row.executions) + row.omitted
@@ -127,12 +149,27 @@ def _time(row: Row) -> list[Remark]:
     if spoken is None or spoken.timing is None or not worth_saying(spoken):
         return []
     several = sum(_has_time(e) for e in row.executions) > 1
-    text = formats.spread(spoken.timing.samples_ns) + (" each" if several else "")
-    if spoken.annotated and spoken.meters is not None and spoken.meters.flops:
-        text += f" · {formats.quantity(spoken.meters.flops, 'FLOP')}"
+    text = took(spoken.timing) + (" each" if several and spoken.timing.clock != "call" else "")
+    flops = _flops(spoken)
+    if spoken.annotated and flops:
+        text += f" · {formats.quantity(flops, 'FLOP')}"
     if spoken.compiled:
         text += " · with compilation"
+    if spoken.harness and spoken.timing.clock != "call":
+        text += " · with measuring"
     return [Remark("time", "", text, facts=tuple(measured(spoken)), timing=spoken.timing)]
+
+
+def took(timing: Timing) -> str:
+    """Say how long a step took, or one call that it measured: 11.2 ms ± 0.4%, 18.1 ms ± 2% a call."""
+    return formats.spread(timing.samples_ns) + (" a call" if timing.clock == "call" else "")
+
+
+def _flops(execution: Execution) -> int | None:
+    """Return the FLOPs that go with an execution's time: those of the one call it measured, else its own."""
+    if execution.measured or execution.harness:
+        return execution.measured[0].flops if len(execution.measured) == 1 else None
+    return execution.meters.flops if execution.meters is not None else None
 
 
 def timed(row: Row) -> Execution | None:
@@ -143,9 +180,13 @@ def timed(row: Row) -> Execution | None:
 
 def worth_saying(execution: Execution) -> bool:
     """Whether a reader wants to know how long an execution took."""
-    counted = execution.meters is not None and bool(execution.meters.flops) and execution.annotated
+    counted = execution.annotated and bool(_flops(execution))
     asked = execution.annotated and execution.claim is None
-    return counted or _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if asked else WORTH_SAYING_NS)
+    return (
+        counted
+        or bool(execution.measured)
+        or _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if asked else WORTH_SAYING_NS)
+    )
 
 
 def _has_time(execution: Execution) -> bool:
@@ -159,9 +200,18 @@ def _median_ns(execution: Execution) -> float:
 def measured(execution: Execution) -> list[tuple[str, str]]:
     """Return everything that clocks and meters found out about one execution, as (name, text)."""
     found = _clocked(execution.timing) if execution.timing is not None else []
-    if execution.meters is not None:
-        found += _metered(execution.meters)
-    found += [_rated(rate) for rate in execution.rates]
+    several = len(execution.measured) > 1
+    for number, call in enumerate(execution.measured, start=1):
+        told = [("time a call", _each_pass(_nanoseconds(call)))] if several else []
+        told += [*_counted(call), *_achieved(execution, number)]
+        found += [(f"{number}: {name}", text) for name, text in told] if several else told
+    meters = execution.meters
+    if meters is not None:
+        own = not execution.measured  # else those are of every call together, warm-up included
+        counted = _counted(meters) if own else []
+        found += [fact for fact in counted if fact[0] != "intensity" or not execution.harness]
+        found += _achieved(execution, None) if own and counted else []
+        found += _metered(meters)
     if execution.allocated_bytes is not None:
         found.append(("allocated after", formats.byte_size(execution.allocated_bytes)))
     if execution.compiled:
@@ -170,24 +220,48 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
 
 
 def _clocked(timing: Timing) -> list[tuple[str, str]]:
-    clock = {"device": "device time", "host": "time", "launch": "launch time (host)"}[timing.clock]
-    samples = ", ".join(formats.duration(sample) for sample in timing.samples_ns[:12])
-    found = [(clock, f"{formats.spread(timing.samples_ns)}; passes: {samples}")]
+    names = {"device": "device time", "host": "time", "launch": "launch time (host)", "call": "time a call"}
+    found = [(names[timing.clock], _each_pass(timing.samples_ns))]
     if timing.cold_ns and timing.cold_ns != timing.samples_ns:
         found.append(("first run", formats.spread(timing.cold_ns)))
+    if timing.whole_ns:
+        found.append(("all its calls", f"{formats.spread(timing.whole_ns)}: what the statement itself took"))
+    return found
+
+
+def _nanoseconds(call: Measured) -> list[int]:
+    return [max(1, round(1e9 * seconds)) for seconds in call.seconds]
+
+
+def _each_pass(samples_ns: Sequence[int]) -> str:
+    samples = ", ".join(formats.duration(sample) for sample in samples_ns[:12])
+    return f"{formats.spread(samples_ns)}; passes: {samples}"
+
+
+def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    if counted.flops is not None:
+        exactly = f" ({counted.flops:,})" if counted.flops >= 10_000 else ""
+        found.append(("FLOPs", formats.quantity(counted.flops, "FLOP") + exactly))
+    moved = (("read", counted.bytes_read), ("written", counted.bytes_written))
+    found += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
+    intensity = intensity_of(counted)
+    if intensity is not None:
+        found.append(("intensity", f"{formats.number(intensity, 3)} FLOP/byte"))
+    return found
+
+
+def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
+    """Return the rates of an execution, or of one of the calls that it measured; where there are none, why."""
+    found = [_rated(rate) for rate in execution.rates if rate.call == call]
+    why = execution.no_rate if call is None else execution.measured[call - 1].why
+    if not found and why:
+        found.append(("no rate", formats.one_line(why, 200)))
     return found
 
 
 def _metered(meters: Meters) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    moved = (("read", meters.bytes_read), ("written", meters.bytes_written))
-    if meters.flops is not None:
-        exactly = f" ({meters.flops:,})" if meters.flops >= 10_000 else ""
-        found.append(("FLOPs", formats.quantity(meters.flops, "FLOP") + exactly))
-    found += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
-    if meters.flops and sum(count or 0 for _, count in moved):
-        intensity = meters.flops / sum(count or 0 for _, count in moved)
-        found.append(("intensity", f"{formats.number(intensity, 3)} FLOP/byte"))
     if meters.peak_bytes is not None:
         found.append(("peak", f"{formats.byte_size(meters.peak_bytes)} of tensors"))
     if meters.live_bytes is not None:

@@ -203,7 +203,7 @@ def _time(stop: Stop) -> str:
     timing = stop.timing
     if timing is None or timing.clock == "launch":
         return ""
-    return formats.duration(statistics.median(timing.samples_ns))
+    return formats.duration(statistics.median(timing.samples_ns)) + (" a call" if timing.clock == "call" else "")
 
 
 def _notes(stop: Stop) -> Iterator[tuple[int, str]]:

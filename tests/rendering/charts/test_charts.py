@@ -151,8 +151,8 @@ def test_a_roof_has_the_peaks_that_its_points_are_measured_against() -> None:
         for name, rate in (("float32", 1e12), ("bfloat16", 9e12), ("int8", 2e13), ("memory", 1e11))
     ]
     machine = Machine("g", "g", "cuda", peaks=peaks)
-    assert [name for name, _ in roof_of("g", machine, [RoofPoint(1, 1, "a")]).peaks] == ["float32"]
-    both = roof_of("g", machine, [RoofPoint(1, 1, "a", dtype="bfloat16")])
+    assert [name for name, _ in roof_of("g", machine, [RoofPoint(1, 1, "a")]).peaks] == ["bfloat16"]
+    both = roof_of("g", machine, [RoofPoint(1, 1, "a", dtype="float32")])
     assert [name for name, _ in both.peaks] == ["float32", "bfloat16"] and both.bytes_per_second == 1e11
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trace_tools.rendering import formats, prose
 from trace_tools.rendering.charts.flame import Block, blocks_of, flame
 from trace_tools.rendering.charts.memory import memory, memory_points
-from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roof_point, roofline
+from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roof_points, roofline
 from trace_tools.rendering.document import Document, Execution, Listing, Section, salient, visible
 
 ABOVE = " A point above its roof was served by a cache, or is of a type with another peak."
@@ -47,8 +47,8 @@ def section_figures(section: Section, document: Document, others: Sequence[Roof]
     drawn = roofline(roofs, "roofline", "Under the roof")
     if drawn and any(roof.points for roof in roofs):
         text = (
-            "Each inspected statement whose FLOPs and bytes were counted, under what its machine could do at most."
-            + ABOVE
+            "Each inspected or measured statement whose FLOPs and bytes were counted, under what its machine could do "
+            "at most." + ABOVE
         )
         found.append(Drawn("roofline", "Under the roof", text, drawn))
     return found
@@ -65,7 +65,7 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[Drawn
     roofs = [roof_of("here", document.machine, points), *others]
     drawn = roofline(roofs, "roofline", "Under the roof")
     if drawn and any(roof.points for roof in roofs):
-        text = "Every inspected statement of the lecture whose FLOPs and bytes were counted." + ABOVE
+        text = "Every inspected or measured statement of the lecture whose FLOPs and bytes were counted." + ABOVE
         found.append(Drawn("roofline", "Under the roof", text, drawn))
     return found
 
@@ -87,13 +87,11 @@ def _whole(document: Document) -> Block:
 def section_points(
     section: Section, page: str = "", there: Callable[[Execution], Execution | None] = lambda here: here
 ) -> Iterator[RoofPoint]:
-    """Yield the place of each statement shown that was inspected, timed and counted; `there` is it elsewhere."""
+    """Yield the place of what was inspected or measured, timed and counted; `there` is an execution elsewhere."""
     for block in visible(section.blocks):
         for row in block.rows if isinstance(block, Listing) else ():
             code = row.lines[0].text.strip() if row.lines else ""
-            for here in salient(row.executions) if any(e.annotated for e in row.executions) else ():
+            for here in salient(row.executions) if any(e.annotated or e.measured for e in row.executions) else ():
                 execution = there(here)
-                name = formats.one_line(code, 60)
-                point = None if execution is None else roof_point(execution, name, f"{page}#{row.anchor}")
-                if point is not None:
-                    yield point
+                if execution is not None:
+                    yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")

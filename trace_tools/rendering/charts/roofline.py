@@ -10,14 +10,14 @@ nothing to some.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_tools.rendering import formats
 from trace_tools.rendering.charts.axes import TICK, Scale, decades
 from trace_tools.rendering.charts.drawing import INK, SOFT, Drawing, Point, colour, marker, polyline, width_of
 from trace_tools.rendering.document import Execution
-from trace_tools.rendering.observe import peak_of
+from trace_tools.rendering.observe import leading_peak, peak_of, ridge
 from trace_tools.schema import Machine
 
 WIDTH, HEIGHT = 680.0, 340.0
@@ -51,27 +51,25 @@ class Roof:
     points: tuple[RoofPoint, ...]
 
 
-def roof_point(execution: Execution, name: str, link: str | None) -> RoofPoint | None:
-    """Return the place of an execution; None when its author did not ask, or it was not both timed and counted."""
-    meters = execution.meters
-    rate = next((rate for rate in execution.rates if rate.name == "FLOP/s"), None)
-    if meters is None or rate is None or not execution.annotated or not meters.flops:
-        return None
-    moved = (meters.bytes_read or 0) + (meters.bytes_written or 0)
-    if not moved or not rate.per_second:
-        return None
-    return RoofPoint(meters.flops / moved, rate.per_second, name, link, rate.peak)
+def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[RoofPoint]:
+    """Yield the place of an execution, or of each call that it measured, numbered where there are several.
+
+    There is none where its author did not ask, or it was not both timed and counted.
+    """
+    if execution.annotated or execution.measured:
+        for rate in execution.rates:
+            if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
+                which = f" ({rate.call})" if len(execution.measured) > 1 else ""
+                yield RoofPoint(rate.intensity, rate.per_second, name + which, link, rate.peak)
 
 
 def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
-    """Return a machine's roof over its points: float32's, and those they are measured against."""
+    """Return a machine's roof over its points: the one that pages lead with, and those they are measured against."""
     points = tuple(points)
-    rates = [(p.name, p.per_second) for p in machine.peaks if p.per_second and p.name != "memory"]
-    floating = [(name, rate) for name, rate in rates if not name.startswith("int")]
-    used = {"float32", *(point.dtype for point in points)}
-    memory = peak_of(machine, "memory")
-    peaks = [peak for peak in floating if peak[0] in used] or floating[:1]
-    return Roof(label, tuple(peaks), memory.per_second if memory else None, points)
+    leading, memory = leading_peak(machine), peak_of(machine, "memory")
+    used = {leading.name if leading is not None else None, *(point.dtype for point in points)}
+    peaks = tuple((p.name, p.per_second) for p in machine.peaks if p.per_second and p.name in used and p != memory)
+    return Roof(label, peaks, memory.per_second if memory else None, points)
 
 
 def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str | None:
@@ -99,7 +97,7 @@ def _scales(roofs: Sequence[Roof]) -> tuple[Scale, Scale]:
     places = [point.intensity for roof in roofs for point in roof.points]
     rates = [point.flops_per_second for roof in roofs for point in roof.points]
     peaks = [rate for roof in roofs for _, rate in roof.peaks]
-    ridges = [rate / roof.bytes_per_second for roof in roofs if roof.bytes_per_second for _, rate in roof.peaks]
+    ridges = [meet for roof in roofs for _, rate in roof.peaks if (meet := ridge(rate, roof.bytes_per_second))]
     across = Scale(min([*places, *ridges]) / 4, max([*places, *ridges]) * 5, LEFT, WIDTH - RIGHT, log=True)
     low = max(min([*rates, *peaks]) / 4, max([*peaks, *rates]) / 1e9)
     return across, Scale(low, max([*peaks, *rates]) * 2.5, HEIGHT - BOTTOM, TOP, log=True)
@@ -121,11 +119,12 @@ def _draw_roof(drawing: Drawing, roof: Roof, place: int, scales: tuple[Scale, Sc
     across, up = scales
     for number, (name, peak) in enumerate(roof.peaks):
         points = [(across.low, _under(roof, peak, across.low)), (across.high, _under(roof, peak, across.high))]
-        ridge = peak / roof.bytes_per_second if roof.bytes_per_second else 0.0
-        if across.low < ridge < across.high:
-            points.insert(1, (ridge, peak))
+        meet = ridge(peak, roof.bytes_per_second)
+        if meet is not None and across.low < meet < across.high:
+            points.insert(1, (meet, peak))
         path = polyline([(across(x), up(max(y, up.low))) for x, y in _clipped(points, roof, up.low)])
         tip = f"{roof.label}: {name}, {formats.quantity(peak, 'FLOP/s', 3)}"
+        tip += f", meets memory's at {formats.quantity(meet, 'FLOP/B', 3)}" if meet is not None else ""
         with drawing.linked(None, tip):
             dashes = DASHES[number % len(DASHES)]
             drawing.path(path, stroke=colour(place), width=1.8, stroke_dasharray=dashes)
