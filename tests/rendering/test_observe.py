@@ -108,6 +108,6 @@ def test_the_roof_is_that_of_the_dtype_the_work_was_done_in() -> None:
 def test_a_row_that_did_not_run_every_time_says_so() -> None:
     step = Step(0, 0, 0, 1, runs=4)
     [remark] = remarks(Row((), "L1", (execution(step, CPU, timed_runs=6),)))
-    assert (remark.kind, remark.text) == ("runs", "in 4 of 6 runs")
+    assert (remark.kind, remark.text) == ("runs", "ran in 4 of 6 runs")
     [remark] = remarks(Row((), "L1", (execution(Step(0, 0, 0, 1, runs=1, clock=True), CPU),)))
-    assert remark.text == "in 1 of the timed runs, as a clock had it"
+    assert remark.text == "ran in 1 of the timed runs, as a clock had it"

@@ -64,7 +64,7 @@ def test_a_device_leads_with_bfloat16_and_every_figure_with_the_same_peak() -> N
     trace = traced()
     for device, leading in (("cpu", "float32"), ("cuda", "bfloat16")):
         machine = Machine("A machine", "machine", device, peaks=PEAKS)
-        *_, compute, memory, meet = machine_overview(make_document(replace(trace, machine=machine))).figures
+        *_, compute, _, meet = machine_overview(make_document(replace(trace, machine=machine))).figures
         [(drawn, at_most)] = roof_of("here", machine, ()).peaks
         assert drawn == leading and compute.label == f"{leading}, at most" and meet.note == f"{leading} over memory"
         assert meet.value == f"{at_most / 40e9:.3g} FLOP/B"

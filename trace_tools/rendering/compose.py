@@ -298,7 +298,10 @@ class _Composer:
 
     def _numbered(self, narrative: Narrative, step: int | None) -> Said:
         self._said += 1
-        return Said(narrative, self._said, step)
+        if step is None:
+            return Said(narrative, self._said)
+        said = self._tree.by_id[step]
+        return Said(narrative, self._said, step, runs=said.runs, timed_runs=self._timed_runs, clock=said.clock)
 
     # --- claims ---
 

@@ -50,6 +50,14 @@ class Rate:
     intensity: float | None = None  # FLOP per byte of what it is the rate of
 
 
+def in_runs(what: str, runs: int | None, timed_runs: int | None, *, clock: bool) -> str | None:
+    """Say in how many runs something happened, where not in all: "said in 4 of 6 runs, as a clock had it"."""
+    if runs is None and not clock:
+        return None
+    of = f" in {runs} of {timed_runs or 'the timed'} runs" if runs is not None else ""
+    return f"{what}{of}{', ' * bool(of) or ' '}as a clock had it" if clock else f"{what}{of}"
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An exception at a statement it left; `caught` where the lecture went on, `origin` where it began."""
@@ -86,6 +94,11 @@ class Execution:
     calls: tuple[Call, ...] = ()
     compiled: bool = False
     suspended: bool = False
+
+    @property
+    def sometimes(self) -> str | None:
+        """In how many of the timed runs this ran, where it is not all of them."""
+        return in_runs("ran", self.runs, self.timed_runs, clock=self.clock)
 
     @property
     def troubled(self) -> bool:
@@ -141,6 +154,20 @@ class Said:
     number: int  # counts within the page, from 1
     step: int | None = None  # that said it; None for prose newer than the trace
     headings: tuple[Heading, ...] = ()  # of its prose
+    runs: int | None = None  # in how many of `timed_runs` its statement ran, where not in all
+    timed_runs: int | None = None
+    clock: bool = False  # a clock decided whether it ran
+
+    @property
+    def sometimes(self) -> str | None:
+        """In how many of the timed runs this was said, where it is not all of them."""
+        others = sum(count for _, count in self.narrative.others or ())
+        ran = self.runs if self.runs is not None else self.timed_runs
+        if others and ran is not None:
+            return f"{ran - others} of {self.timed_runs} runs say this"
+        if others:
+            return "most runs say this"
+        return in_runs("said", self.runs, self.timed_runs, clock=self.clock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,10 @@ from trace_tools.rendering.remarks import Remark, below, remarks
 from trace_tools.rendering.search import SearchIndex
 from trace_tools.rendering.step_block import StepBlock, step_block
 from trace_tools.rendering.svg_slim import embedded
+from trace_tools.rendering.varied import in_words
 from trace_tools.schema import Narrative, Scalar, Value
 
+ROWS = 500  # of a table
 DOTS = 6  # colours of storages
 PAGE = 398_000  # bytes of a page, its index for the search included
 LEAST = 20_000  # bytes of that index, on a page of any size
@@ -71,7 +73,6 @@ def _environment() -> Environment:
     found = environment(HERE / "templates")
     found.filters |= {
         "prose": lambda text: Markup(prose.to_html(text)),
-        "cell": _cell,
         "drawing": Markup,  # of `charts`
         "remarks": remarks,
         "below": below,
@@ -232,7 +233,20 @@ class _Page:
 
     def prose(self, said: Said) -> Markup:
         anchors = [heading.anchor for heading in said.headings]
-        return Markup(prose.to_html(said.narrative.text or "", anchors, self.image))
+        told = said.narrative
+        return Markup(prose.to_html(told.text or "", anchors, self.image, told.varied or (), _ranges_of(said)))
+
+    def cells(self, said: Said) -> Iterator[list[Markup | str]]:
+        """Yield the rows of a table; a cell that varied has its range on hover and focus."""
+        varied = {(one.row, one.column): (number, one) for number, one in enumerate(said.narrative.varied or ())}
+        for row, cells in enumerate((said.narrative.rows or [])[:ROWS]):
+            shown = [_cell(cell) for cell in cells]
+            for column in range(len(cells)):
+                if (row, column) in varied:
+                    number, one = varied[row, column]
+                    told = prose.with_range(escape(shown[column]), in_words(one), f"{_ranges_of(said)}-{number}")
+                    shown[column] = Markup(told)
+            yield shown
 
     def reference(self, link: Narrative) -> Markup:
         """Return a link's title, as a link when its address is safe to follow."""
@@ -301,6 +315,10 @@ class _Page:
     def is_small(self, value: Value | None) -> bool:
         """Whether a tensor's elements stand beside the line without being asked for."""
         return value is not None and summaries.is_small(value)
+
+
+def _ranges_of(said: Said) -> str:
+    return f"range-{said.number}"
 
 
 def _without_margin(text: str, margin: int) -> str:

@@ -21,9 +21,17 @@ from trace_tools.rendering.document import Block, Call, Document, Listing, Notic
 from trace_tools.rendering.headline import MachineRow
 from trace_tools.rendering.html import Place
 from trace_tools.rendering.markdown_table import table
-from trace_tools.rendering.markdown_text import code_span, escape, fenced, inline_markdown, link_markdown, to_markdown
+from trace_tools.rendering.markdown_text import (
+    code_span,
+    escape,
+    fenced,
+    inline_markdown,
+    link_markdown,
+    to_markdown,
+    with_range,
+)
 from trace_tools.rendering.remarks import Below, Remark, below, remarks
-from trace_tools.schema import Narrative, Scalar
+from trace_tools.schema import Narrative, Scalar, Varied
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # where comments stand at most
@@ -155,11 +163,16 @@ class MarkdownWriter:
             yield from _folded(title, self._blocks(call.with_header(), shared))
 
     def _said(self, said: Said) -> str:
+        """Write what was said; where other runs said something else, a quiet line says so."""
+        return _joined([self._told(said), *([f"*{_sometimes(said)}*"] if said.sometimes else [])])
+
+    def _told(self, said: Said) -> str:
         it = said.narrative
         if it.kind == "text":
-            return to_markdown(it.text or "", self._image)
+            return to_markdown(it.text or "", self._image, it.varied or ())
         if it.kind == "note":
-            return _joined(_folded("Note for the presenter", [to_markdown(it.text or "", self._image)]))
+            note = to_markdown(it.text or "", self._image, it.varied or ())
+            return _joined(_folded("Note for the presenter", [note]))
         if it.kind == "link":
             return _reference(it)
         if it.kind == "image":
@@ -168,7 +181,11 @@ class MarkdownWriter:
         if it.kind == "plot":
             return self._plot(said)
         caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
-        rows = [[_cell(cell) for cell in row] for row in (it.rows or [])[:ROWS]]
+        varied = {(one.row, one.column): one for one in it.varied or ()}
+        rows = [
+            [_cell(cell, varied.get((row, column))) for column, cell in enumerate(cells)]
+            for row, cells in enumerate((it.rows or [])[:ROWS])
+        ]
         return table([inline_markdown(column) for column in it.columns or []], rows) + caption
 
     def _plot(self, said: Said) -> str:
@@ -243,10 +260,18 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
     return table(["", ""], [[escape(name), escape(text)] for name, text in facts])
 
 
-def _cell(cell: Scalar) -> str:
-    if cell is None:
-        return "–"
-    return inline_markdown(cell) if isinstance(cell, str) else formats.cell(cell)
+def _cell(cell: Scalar, varied: Varied | None) -> str:
+    shown = "–" if cell is None else inline_markdown(cell) if isinstance(cell, str) else formats.cell(cell)
+    return with_range(shown, varied) if varied is not None else shown
+
+
+def _sometimes(said: Said) -> str:
+    others = "; ".join(
+        f"in {runs}: “{escape(formats.one_line(prose.passages(text), 300))}”"
+        for text, runs in said.narrative.others or ()
+    )
+    counted = (said.sometimes or "").capitalize()
+    return f"{counted}; {others}" if others else f"{counted}."
 
 
 def _folded(title: str, inner: Iterable[str]) -> list[str]:

@@ -14,6 +14,8 @@ from markdown_it.token import Token
 
 from trace_tools.rendering import formats
 from trace_tools.rendering.prose import parse, plain, safe_url
+from trace_tools.rendering.varied import in_brackets, in_words
+from trace_tools.schema import Varied
 
 
 def escape(text: str) -> str:
@@ -38,10 +40,18 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}\n"
 
 
-def to_markdown(markdown: str, image: Callable[[str], str | None] | None = None) -> str:
-    """Return a text as Markdown that shows the same on a code host, and can't contain HTML."""
+def to_markdown(markdown: str, image: Callable[[str], str | None] | None = None, varied: Sequence[Varied] = ()) -> str:
+    """Return a text as Markdown that shows the same on a code host, and can't contain HTML.
+
+    Behind a number that varied stands its range: 9.7 [3.5 … 9.7].
+    """
     writer = _MarkdownWriter(image or (lambda path: None))
-    return writer.write(parse(markdown))
+    return writer.write(parse(markdown, varied))
+
+
+def with_range(shown: str, varied: Varied) -> str:
+    """Return Markdown with the range of what it says behind it."""
+    return f"{shown} {escape(f'[{in_brackets(varied)}]')}"
 
 
 def inline_markdown(markdown: str) -> str:
@@ -174,6 +184,11 @@ class _MarkdownWriter:
     def _span(self, token: Token) -> str:
         if token.type == "text":
             return escape(token.content)
+        if token.type == "varied":
+            return with_range(escape(token.content), token.meta["of"])
+        if token.type == "ranges":
+            told = "; ".join(f"{said}: {in_words(one)}" for said, one in token.meta["of"])
+            return ("" if token.meta.get("alone") else " ") + f"*({escape(told)})*"
         if token.type == "code_inline":
             return code_span(token.content)
         if token.type in ("math_inline", "math_inline_double"):

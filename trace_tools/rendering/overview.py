@@ -13,7 +13,7 @@ from trace_tools.rendering import folding, formats
 from trace_tools.rendering.claim_list import SectionClaims, claim_list
 from trace_tools.rendering.document import Block, Document, Notice, Said, Section
 from trace_tools.rendering.headline import Figure, cold_runs, figures, peak_texts, warm_runs
-from trace_tools.schema import Machine, Process
+from trace_tools.schema import Machine, Process, Run
 
 Facts = list[tuple[str, str]]
 
@@ -164,11 +164,20 @@ def _run(document: Document) -> Facts:
         ("started", run.started),
         ("ended", run.ended),
         ("passes", f"{run.passes}, each a process of its own that runs the lecture twice"),
+        ("story", _story(run)),
         ("seed", str(run.seed)),
         ("commit", run.commit),
         *document.versions,
     ]
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
+
+
+def _story(run: Run) -> str:
+    """Say which of the timed runs the pages tell."""
+    if run.story is None:
+        return ""
+    typical = f", the most typical of {formats.plural(run.timed_runs, 'run')}" if run.timed_runs else ""
+    return f"values and prose are of {run.story}{typical}"
 
 
 def _process(process: Process) -> tuple[str, str, str, str, str]:

@@ -21,6 +21,8 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from trace_tools.rendering import formats
 from trace_tools.rendering.formulas import mathml, readable
+from trace_tools.rendering.varied import in_words, marked
+from trace_tools.schema import Varied
 
 LONGEST = 200_000  # characters of one text
 LONGEST_URL = 2_000
@@ -51,8 +53,12 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def parse(markdown: str) -> list[Token]:
-    """Return the tokens of a text; its common indentation does not count."""
+def parse(markdown: str, varied: Sequence[Varied] = ()) -> list[Token]:
+    """Return the tokens of a text; its common indentation does not count. Numbers that varied are marked in it."""
+    return marked(_parse, markdown, varied) if varied else _parse(markdown)
+
+
+def _parse(markdown: str) -> list[Token]:
     text = formats.shorten(markdown, LONGEST)
     return _parser().parse(formats.visible(_dedented(text.expandtabs(4)).replace("\r\n", "\n")))
 
@@ -110,10 +116,28 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "section"
 
 
-def to_html(markdown: str, anchors: Sequence[str] = (), image: Callable[[str], str | None] | None = None) -> str:
-    """Return the HTML of a text; `anchors` are its headings' ids, `image` maps a path to an address (None: refused)."""
+def to_html(
+    markdown: str,
+    anchors: Sequence[str] = (),
+    image: Callable[[str], str | None] | None = None,
+    varied: Sequence[Varied] = (),
+    prefix: str = "range",
+) -> str:
+    """Return the HTML of a text; `anchors` are its headings' ids, `image` maps a path to an address (None: refused).
+
+    Numbers that varied have their range on hover and focus, under ids that begin with `prefix`.
+    """
     remaining = list(anchors)
-    return "".join(_block_html(token, remaining, image or (lambda path: None)) for token in parse(markdown))
+    tokens = parse(markdown, varied)
+    for child in (child for token in tokens for child in token.children or [] if child.type == "varied"):
+        child.meta["id"] = f"{prefix}-{child.meta['number']}"
+    return "".join(_block_html(token, remaining, image or (lambda path: None)) for token in tokens)
+
+
+def with_range(shown: str, told: str, identity: str) -> str:
+    """Return HTML with a dotted underline, and what is told of it on hover, focus and tap."""
+    tip = f'<span role="tooltip" id="{identity}">{html.escape(told)}</span>'
+    return f'<span class="varied" tabindex="0" aria-describedby="{identity}">{shown}{tip}</span>'
 
 
 def _block_html(token: Token, anchors: list[str], image: Callable[[str], str | None]) -> str:
@@ -157,6 +181,12 @@ def _tag(token: Token) -> str:
 def _inline_html(token: Token, image: Callable[[str], str | None]) -> str:
     if token.type == "text":
         return html.escape(token.content)
+    if token.type == "varied":
+        return with_range(html.escape(token.content), in_words(token.meta["of"]), token.meta["id"])
+    if token.type == "ranges":
+        told = "; ".join(f"{said}: {in_words(one)}" for said, one in token.meta["of"])
+        lead = "" if token.meta.get("alone") else " "
+        return f'{lead}<span class="ranges">{html.escape(told)}</span>'
     if token.type == "code_inline":
         return f"<code>{html.escape(token.content)}</code>"
     if token.type in ("math_inline", "math_inline_double"):

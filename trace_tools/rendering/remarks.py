@@ -116,22 +116,11 @@ def _link(calls: Sequence[Call]) -> str:
 
 
 def _sometimes(shown: Sequence[Execution]) -> list[Remark]:
-    """Say that a statement did not run in every timed run: once where that is the same for all executions shown."""
-    told: dict[str, Remark] = {}
-    for execution in shown:
-        if execution.runs is not None or execution.clock:
-            text = in_runs(execution.runs, execution.timed_runs, clock=execution.clock)
-            told.setdefault(text, Remark("runs", "", text, f"{execution.number}"))
-    said = list(told.values())
-    everywhere = len(said) == 1 and all(e.runs is not None or e.clock for e in shown)
-    return [replace(said[0], label="")] if everywhere else said
-
-
-def in_runs(runs: int | None, timed_runs: int | None, *, clock: bool = False) -> str:
-    """Say in how many of the timed runs something happened: "in 4 of 6 runs, as a clock had it"."""
-    of = f"of {timed_runs}" if timed_runs is not None else "of the timed"
-    found = [f"in {runs} {of} runs"] if runs is not None else []
-    return ", ".join([*found, *(["as a clock had it"] if clock else [])])
+    """Say that a statement did not run in every timed run; once where that is the same for all executions shown."""
+    told = {e.sometimes: Remark("runs", "", e.sometimes, f"{e.number}") for e in reversed(shown) if e.sometimes}
+    if len({e.sometimes for e in shown}) == 1:
+        return [replace(remark, label="") for remark in told.values()]
+    return list(reversed(told.values()))
 
 
 def _count(row: Row) -> list[Remark]:

@@ -48,7 +48,8 @@ def _range_or_text(value: Value, limit: int) -> str:
 
 
 def _marks(value: Value) -> list[str]:
-    marks = [mark for mark, on in (("varies", value.varies), ("device-random", value.device_random)) if on]
+    known = (("varies", value.varies), ("follows from a clock", value.clock), ("device-random", value.device_random))
+    marks = [mark for mark, on in known if on]
     return [*marks, value.note] if value.note and value.type != "error" else marks
 
 
@@ -211,6 +212,8 @@ def facts(value: Value) -> list[tuple[str, str]]:
         found.append(("text", formats.visible(formats.shorten(value.text, WHOLE))))
     if value.samples:
         found.append(("samples", ", ".join(_sample(s) for s in value.samples[:40])))
+    if value.cold_samples:
+        found.append(("first runs", ", ".join(_sample(s) for s in value.cold_samples[:40])))
     if value.items or value.entries:
         found += _entries(value)
     return found

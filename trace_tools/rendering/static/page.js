@@ -67,6 +67,10 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
   }));
   addEventListener("mousedown", ({ target }) => document.body.classList.toggle("taking", Boolean(target.closest?.(".code"))));
 
+  document.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") document.activeElement.closest(".varied")?.blur();  // its range covers what is below it
+  });
+
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
   addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed)").forEach((box) => { box.open = true; }));
