@@ -42,5 +42,7 @@ def test_a_budget_that_holds_nothing_is_kept_too() -> None:
 
 
 def test_lines_that_differ_are_told_in_words() -> None:
-    cells = {"call-3-L12": Cell((Entry("time", "", "2", "4 ms", "2× slower", True), entry("same"))), "L13": Cell(())}
-    assert differing_lines(Column("there", cells)) == [("12", "2: 4 ms (2× slower)")]
+    twelve = Cell((Entry("time", "", "2", "4 ms", "2× slower", True), entry("same")), line=12)
+    assert differing_lines(Column("there", {"call-3-L12": twelve, "L13": Cell((), line=13)})) == [
+        (12, "2: 4 ms (2× slower)")
+    ]

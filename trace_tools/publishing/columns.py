@@ -23,7 +23,7 @@ from trace_tools.rendering import formats
 from trace_tools.rendering.columns import Cell, Column, Entry, Kind
 from trace_tools.rendering.document import Call, Execution, Listing, Row, Section, visible
 from trace_tools.rendering.observe import execution
-from trace_tools.rendering.remarks import Remark, remarks, timed, worth_saying
+from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
 from trace_tools.schema import Frame, Machine, Step, Trace
 
 ALIKE = 1.05  # ratio of times below which no factor is worth a word
@@ -85,7 +85,9 @@ def column(section: Section, other: Counterparts) -> Column:
     found = [other.steps[e.step] for row, _ in rows for e in row.executions if e.step in other.steps]
     if found and all(counterpart.step is None for counterpart in found):
         return Column(other.name, {}, (*other.notes, "Nothing on this page has a counterpart there."))
-    cells = {row.anchor: Cell(entries) for row, call in rows if (entries := tuple(_entries(row, call, other)))}
+    cells = {
+        row.anchor: Cell(entries, row.line) for row, call in rows if (entries := tuple(_entries(row, call, other)))
+    }
     return Column(other.name, cells, other.notes)
 
 
@@ -127,10 +129,10 @@ def _absent(findings: Sequence[Finding]) -> Entry:
 
 def _said(row: Row, there: Row, findings: Sequence[Finding]) -> Iterator[Entry]:
     """Yield values and claims; what reads the same on both machines has no text."""
-    here = {(remark.kind, remark.name, remark.label): remark.text for remark in remarks(row)}
+    here = {(remark.kind, remark.index, remark.label): remark.text for remark in remarks(row)}
     for remark in remarks(there):
         if remark.kind in SAID:
-            same = here.get((remark.kind, remark.name, remark.label)) == remark.text
+            same = here.get((remark.kind, remark.index, remark.label)) == remark.text
             about = [f for f in findings if _is_about(f, remark)]
             differs = any(f.matters for f in about)
             text = None if same else remark.text
@@ -172,7 +174,7 @@ def _time(here: Execution, there: Execution, found: TimeFinding | None, other: C
     note = {"no difference detected": "≈"}.get(verdict, "")
     if found is not None and found.ratio and verdict in ("faster", "slower", "ratio"):
         note = _factor(found.ratio if other.here_is_a else 1 / found.ratio)
-    yield Entry("time", "", "", formats.spread(there.timing.samples_ns), note, verdict in ("faster", "slower"))
+    yield Entry("time", "", "", took(there.timing), note, verdict in ("faster", "slower"))
 
 
 def _factor(ratio: float) -> str:

@@ -38,6 +38,7 @@ class Cell:
     """What another machine made of one line."""
 
     entries: tuple[Entry, ...]
+    line: int = 0  # of the source
 
     @property
     def differs(self) -> bool:
@@ -87,13 +88,13 @@ def columns_block(columns: Sequence[Column], budget: int = BUDGET) -> ColumnsBlo
     return ColumnsBlock(text, tuple(columns), complete=False)
 
 
-def differing_lines(column: Column) -> list[tuple[str, str]]:
+def differing_lines(column: Column) -> list[tuple[int, str]]:
     """Return the lines that differ: their number, and what was there."""
     found = []
-    for anchor, cell in column.cells.items():
+    for cell in column.cells.values():
         told = [_in_words(entry) for entry in cell.entries if entry.differs]
         if told:
-            found.append((anchor.rpartition("L")[2], " · ".join(told)))
+            found.append((cell.line, " · ".join(told)))
     return found
 
 

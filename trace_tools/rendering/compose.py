@@ -134,16 +134,14 @@ class _Composer:
 
     def _placed(self, shown: Sequence[Block]) -> Callable[[Step, int], tuple[str, int, str]]:
         """Return what tells of a step its code, its line and the anchor of its row: its own, else its line's."""
-        anchors = folding.anchors(shown)
-        lines = {(anchor.rpartition("L")[2], anchor): anchor for anchor in anchors.values()}
-        of_line = {line: anchor for (line, _), anchor in reversed(lines.items())}
+        anchors, of_line = folding.anchors(shown), folding.line_anchors(shown)
 
         def place(step: Step, source: int) -> tuple[str, int, str]:
             edition, number = self._editions[source], self._shown[source].get(step.statement)
             line = edition.source.parsed.statements[number].line if number is not None else step.line
             texts = edition.source.lines
             code = (texts[line - 1] or "").strip() if 0 < line <= len(texts) else ""
-            return code, line, anchors.get(step.id) or of_line.get(str(line), "")
+            return code, line, anchors.get(step.id) or of_line.get((source, line), "")
 
         return place
 
@@ -205,7 +203,7 @@ class _Composer:
         inline = any(segment.first <= definition.line for segment in source.body(definition)[:1])
         numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
         lines = self._lines(frame.source, numbers, definition.node.col_offset)
-        return Row(lines, f"{anchor}-L{definition.line}", arguments=tuple(frame.arguments or ()))
+        return Row(lines, f"{anchor}-L{definition.line}", definition.line, arguments=tuple(frame.arguments or ()))
 
     def _body(
         self, frame: Frame, definition: Statement | None, prefix: str, depth: int, *, skip: frozenset[int] = frozenset()
@@ -233,6 +231,7 @@ class _Composer:
         return Row(
             lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
             anchor=f"{prefix}L{segment.first}",
+            line=segment.first,
             executions=tuple(self._execution(step, depth) for step in steps),
             omitted=sum(o.omitted for o in omitted),
             omitted_ns=sum(o.host_ns for o in omitted),

@@ -123,6 +123,7 @@ class Row:
 
     lines: tuple[CodeLine, ...]
     anchor: str
+    line: int = 0  # of its source, that the anchor names
     executions: tuple[Execution, ...] = ()
     omitted: int = 0  # executions that only count
     omitted_ns: int = 0  # all of them together

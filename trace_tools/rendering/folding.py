@@ -67,6 +67,16 @@ def anchors(blocks: Sequence[Block]) -> dict[int, str]:
     return found
 
 
+def line_anchors(blocks: Sequence[Block]) -> dict[tuple[int, int], str]:
+    """Return, for each line of a source that is shown, the anchor of the first row it stands in."""
+    found: dict[tuple[int, int], str] = {}
+    for block in visible(blocks):
+        for row in block.rows if isinstance(block, Listing) else ():
+            for line in row.lines:
+                found.setdefault((line.source, line.number), row.anchor)
+    return found
+
+
 def speaks(call: Call) -> bool:
     """Whether a call has something to say to the reader itself: prose, or a part of its own."""
     return any(

@@ -238,7 +238,7 @@ def _page(name: str) -> str:
 def _differing(columns: Sequence[Column]) -> Iterator[str]:
     """List for each other machine the lines that differ there."""
     for column in columns:
-        rows = [[line, escape(there)] for line, there in differing_lines(column)]
+        rows = [[str(line), escape(there)] for line, there in differing_lines(column)]
         if rows:
             counted = f"{formats.plural(len(rows), 'line')} {'differs' if len(rows) == 1 else 'differ'}"
             yield from _folded(f"On {formats.one_line(column.name, 60)}, {counted}", [table(["line", "there"], rows)])
@@ -333,7 +333,7 @@ def _details(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         for remark in remarks(row):
             grids = _grids(remark)
-            if grids or (remark.facts and (" FLOP" in remark.text or _is_long(remark))):
+            if grids or (remark.facts and (remark.counted or _is_long(remark))):
                 name = code_span(remark.name) if remark.name else "time"
                 line = row.lines[0].number if row.lines else ""
                 known = "; ".join(

@@ -38,6 +38,7 @@ class Remark:
     facts: Facts = ()
     link: str | None = None  # anchor on the page
     timing: Timing | None = None  # whose samples a figure can show
+    counted: bool = False  # the FLOPs of what took the time are known
     index: int | None = None  # of a value: its place among those of the execution, or of the call's arguments
 
 
@@ -146,7 +147,8 @@ def _time(row: Row) -> list[Remark]:
         text += " · with compilation"
     if spoken.harness and spoken.timing.clock != "call":
         text += " · with measuring"
-    return [Remark("time", "", text, facts=tuple(measured(spoken)), timing=spoken.timing)]
+    known = tuple(measured(spoken))
+    return [Remark("time", "", text, facts=known, timing=spoken.timing, counted=bool(spoken.annotated and flops))]
 
 
 def took(timing: Timing) -> str:

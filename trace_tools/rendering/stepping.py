@@ -29,6 +29,7 @@ from trace_tools.rendering.document import (
     Stop,
     visible,
 )
+from trace_tools.rendering.folding import line_anchors
 from trace_tools.rendering.observe import timing_of
 from trace_tools.rendering.staleness import Edition
 from trace_tools.rendering.storage_contents import StorageContents
@@ -42,19 +43,20 @@ class _Places:
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self.of_step: dict[int, str] = {}
-        self.of_line: dict[_Place, str] = {}
+        self.of_line: dict[_Place, str] = line_anchors(blocks)
+        self.of_said: dict[int, str] = {}  # of steps that stand where they said something
         self.said: list[tuple[int, int]] = []  # number on the page, step
         for block in visible(blocks):
             if isinstance(block, Listing):
                 for row in block.rows:
-                    for line in row.lines:
-                        self.of_line.setdefault((line.source, line.number), row.anchor)
                     for one in row.executions:
                         self.of_step[one.step] = row.anchor
             elif isinstance(block, Call) and block.shown == "part" and block.step is not None:
                 self.of_step.setdefault(block.step, block.anchor)
             elif isinstance(block, Said) and block.step is not None:
-                self.of_step.setdefault(block.step, f"said-{block.number}")
+                anchor = f"said-{block.number}"
+                if self.of_step.setdefault(block.step, anchor) == anchor:
+                    self.of_said[block.step] = anchor
                 self.said.append((block.number, block.step))
 
 
@@ -127,8 +129,8 @@ class Walk:
 
     def _place_said(self, step: Step) -> None:
         """Let a narrative line that another call shows stand for this one."""
-        anchor = self._places.of_step.get(step.id)
-        if anchor is not None and anchor.startswith("said-"):
+        anchor = self._places.of_said.get(step.id)
+        if anchor is not None:
             self._places.of_line.setdefault((self._source(step), self._line(step)), anchor)
 
     def _anchor(self, step: Step) -> tuple[str, bool]:
