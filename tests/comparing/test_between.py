@@ -19,6 +19,7 @@ from trace_tools.comparing.entries import ORDER, entries, headline, times_text
 from trace_tools.comparing.terminal import print_report
 from trace_tools.comparing.times import LOADED, SMALL
 from trace_tools.comparing.tolerance import Tolerances
+from trace_tools.comparing.values import CLOCK
 from trace_tools.errors import UsageError
 from trace_tools.schema import Claim, Meters, Process, Raised, Step, Trace, Value
 
@@ -306,7 +307,9 @@ def test_aliasing_is_compared_without_the_labels() -> None:
     a = with_steps(made(0), lying("s1", "s1"))
     assert not differ(a, with_steps(made(0), lying("s7", "s7"))).matters
     found = [f for _, f in differ(a, with_steps(made(0), lying("s1", "s2"))).findings("values")]
-    assert [(f.name, f.detail) for f in found] == [("z", "it shares memory in A that it does not share in B")]
+    assert [(f.subject.expression, f.detail) for f in found] == [
+        ("z", "it shares memory in A that it does not share in B")
+    ]
 
 
 def test_a_copy_in_place_of_a_view_is_told_once() -> None:
@@ -314,15 +317,15 @@ def test_a_copy_in_place_of_a_view_is_told_once() -> None:
         return at(6, values=[(f"v{n}", tensor(storage=label)) for n, label in enumerate(labels)])
 
     a, b = with_steps(made(0), shared("s1", "s1", "s1", "s1")), with_steps(made(0), shared("t1", "t2", "t2", "t1"))
-    assert [f.name for _, f in differ(a, b).findings("values")] == ["v1"]
-    assert [f.name for _, f in differ(b, a).findings("values")] == ["v1"]
+    assert [f.subject.expression for _, f in differ(a, b).findings("values")] == ["v1"]
+    assert [f.subject.expression for _, f in differ(b, a).findings("values")] == ["v1"]
 
 
 def test_an_edited_claim_is_compared_with_what_it_was() -> None:
     a, b = traced("y = 2\nassert y == 2\nz = 1\n"), traced("y = 2\nassert y != 3\nz = 1\n")
     a = with_steps(a, at(2, claim=Claim("y == 2", True)))
     found = [f for _, f in differ(a, with_steps(b, at(2, claim=Claim("y != 3", False)))).findings("claims")]
-    assert [(f.verdict, f.name) for f in found] == [("claim flipped", "y != 3")]
+    assert [(f.verdict, f.subject.expression) for f in found] == [("claim flipped", "y != 3")]
 
 
 def test_two_traces_of_one_section_are_compared_like_any_others() -> None:
@@ -340,21 +343,17 @@ def test_the_allocators_rounding_is_not_a_change() -> None:
     assert differ(a, with_steps(a, at(6, allocated_bytes=1024 + 2**24, meters=meters))).matters
 
 
-PEAKED = "peak_flops = float\nrate = peak_flops(2e11)\nside = round(rate / 1e9)\nother = side + 1\n"
+def test_what_follows_from_a_clock_is_never_called_changed_and_a_stable_number_beside_it_is() -> None:
+    def valued(side: int, share: float, **marks: bool) -> Trace:
+        values = [("side", Value("int", side, **marks)), ("share", Value("float", share))]
+        return with_steps(made(0), at(6, values=values))
 
-
-def test_what_is_computed_from_a_measured_peak_is_noise_unless_the_code_changed() -> None:
-    def valued(source: str, side: int) -> Trace:
-        values = {3: [("side", Value("int", side))], 4: [("other", Value("int", side + 1))]}
-        return with_steps(traced(source), lambda s: replace(s, values=values.get(s.line)))
-
-    a = valued(PEAKED, 209)
-    noise = differ(a, valued(PEAKED, 199))
-    assert not noise.matters and [f.verdict for _, f in noise.findings("values")] == ["varies"] * 2
-    edited = differ(a, valued(PEAKED.replace("1e9", "2e9"), 104))
-    assert [f.verdict for _, f in edited.findings("values")] == ["changed"] * 2
-    plain = PEAKED.replace("peak_flops", "a_number")
-    assert differ(valued(plain, 209), valued(plain, 199)).matters
+    quiet = differ(valued(209, 0.99, clock=True), valued(199, 0.99))
+    assert not quiet.matters
+    assert [(f.verdict, f.detail) for _, f in quiet.findings("values")] == [("varies", CLOCK)]
+    changed = differ(valued(209, 0.99, clock=True), valued(199, 0.25, clock=True))
+    assert [(e.name, e.a, e.b) for e in entries(changed, "values")] == [("share", "0.99", "0.25")]
+    assert changed.matters
 
 
 # --- choices --------------------------------------------------------------------------------------

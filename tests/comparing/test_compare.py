@@ -43,7 +43,8 @@ def first():
     assert seconds < 1
 """
 PEAKS = [Peak("float32", 1e10, "a datasheet"), Peak("memory", 1e9, "a datasheet")]
-METERS = Meters(flops=2_000, bytes_read=100, bytes_written=100, peak_bytes=4_096)
+METERS = Meters(flops=200_000, bytes_read=10_000, bytes_written=10_000, peak_bytes=4_096)
+LONG = [200_000] * 3  # ns, in each of three runs: a rate takes as much
 
 
 def machine_trace(name: str, ns: list[int], text: str = LECTURE, **more: Any) -> Trace:
@@ -79,16 +80,16 @@ def lines(comparison: Comparison, key: str) -> list[Line]:
 
 
 def test_quantities_are_those_worked_out_by_hand() -> None:
-    found = side_by_side(machine_trace("a", [1_000, 2_000, 4_000]), machine_trace("b", [500, 500, 500]))
+    found = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [100_000] * 3))
     [time, *_], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
-    assert [cell.reading.value for cell in time.cells] == [2e-6, 5e-7]  # medians
-    assert (time.cells[0].reading.low, time.cells[0].reading.high) == (1e-6, 4e-6)
-    assert [cell.reading.value for cell in rate.cells] == pytest.approx([1e9, 4e9])  # 2,000 FLOP in 2 µs, 0.5 µs
-    assert [cell.reading.value for cell in mfu.cells] == pytest.approx([0.1, 0.4])  # of 10 GFLOP/s
-    assert rate.cells[0].reading.low == pytest.approx(2_000 / 4e-6)  # at the slowest pass
+    assert [cell.reading.value for cell in time.cells] == [2e-4, 1e-4]  # medians
+    assert (time.cells[0].reading.low, time.cells[0].reading.high) == (1.9e-4, 2.3e-4)
+    assert [cell.reading.value for cell in rate.cells] == pytest.approx([1e9, 2e9])  # 200,000 FLOP in 200 µs, 100 µs
+    assert [cell.reading.value for cell in mfu.cells] == pytest.approx([0.1, 0.2])  # of 10 GFLOP/s
+    assert rate.cells[0].reading.low == pytest.approx(200_000 / 2.3e-4)  # at the slowest pass
     [bandwidth], [share] = lines(found, "bytes_per_second"), lines(found, "bandwidth_share")
-    assert [cell.reading.value for cell in bandwidth.cells] == pytest.approx([1e8, 4e8])
-    assert share.cells[1].reading.value == pytest.approx(0.4)
+    assert [cell.reading.value for cell in bandwidth.cells] == pytest.approx([1e8, 2e8])
+    assert share.cells[1].reading.value == pytest.approx(0.2)
     assert found.points[0][0].intensity == 10
     [memory] = lines(found, "peak_bytes")
     assert memory.cells[0].reading.value == 4_096
@@ -125,11 +126,11 @@ def test_what_was_not_measured_has_no_number_but_a_reason() -> None:
     meta = Meters(flops=10**15, bytes_read=0, bytes_written=0, peak_bytes=0)
     made.step(first, "y = ", annotated=True, host_ns=[9_000], values=[("y", matrix(2, 2))], meters=meta)
     unknown = Machine("u", "u", "cpu", peaks=[Peak("float32", None, "not in the table")])
-    found = side_by_side(machine_trace("a", [9_000]), made.trace(machine=unknown))
+    found = side_by_side(machine_trace("a", LONG), made.trace(machine=unknown))
     assert lines(found, "flops_per_second")[0].cells[1].reading.why == (
         "nothing was read or written: its tensors have no memory"
     )
-    other = side_by_side(machine_trace("a", [9_000]), machine_trace("u", [9_000], machine=unknown))
+    other = side_by_side(machine_trace("a", LONG), machine_trace("u", LONG, machine=unknown))
     reading = lines(other, "mfu")[0].cells[1].reading
     assert (reading.value, reading.why) == (None, "no float32 peak: not in the table")
     assert any("no peak is known for float32" in note for note in other.notes)
@@ -181,11 +182,11 @@ def test_a_partial_trace_says_that_it_is() -> None:
 
 
 def test_csv_holds_every_number_exactly() -> None:
-    found = side_by_side(machine_trace("a", [1_000, 2_000, 4_000]), machine_trace("b", [700, 700, 700]))
+    found = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [140_000] * 3))
     rows = list(csv.DictReader(io.StringIO(csv_text(found))))
     times = [row for row in rows if row["quantity"] == "time_s" and row["where"] == "step"]
-    assert [(float(row["a"]), float(row["b"])) for row in times] == [(2e-6, 7e-7)] * 3
-    assert float(times[0]["b ÷ a"]) == 0.35
+    assert [(float(row["a"]), float(row["b"])) for row in times] == [(2e-4, 1.4e-4)] * 3
+    assert float(times[0]["b ÷ a"]) == pytest.approx(0.7)
     assert {row["quantity"] for row in rows} >= {"mfu", "peak_bytes", "value", "peak", "highest_mfu"}
 
 
@@ -210,12 +211,12 @@ def test_markdown_tables_have_as_many_cells_as_columns() -> None:
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_terminal_shows_each_quantity_once(width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
-    print_comparison(side_by_side(machine_trace("a", [20_000]), machine_trace("b", [10_000])), console)
+    print_comparison(side_by_side(machine_trace("a", LONG), machine_trace("b", [100_000] * 3)), console)
     shown = console.export_text()
     assert all(len(line) <= width for line in shown.splitlines())
     for title in ("Time", "Achieved FLOP/s", "MFU", "Bandwidth", "Peak memory", "Measured by the lecture", "Peaks"):
         assert len(re.findall(rf"^{title}\b", shown, re.MULTILINE)) >= 1, title
-    assert "● 10 µs  × 0.5" in shown
+    assert "● 100 µs  × 0.5" in shown
 
 
 @pytest.mark.parametrize(("ratio", "text"), [(0.5, "× 0.5"), (1 / 1470, "× 1/1,470"), (61_100, "× 61,100"), (3, "× 3")])

@@ -29,7 +29,7 @@ class Place:
     frame: int  # in `Aligned.frames`
     a: Step | None
     b: Step | None
-    edited: bool = False
+    edited: bool = False  # its code is not the same, or only one side has it
     beyond_limit: bool = False  # the other side executed it as often, but its trace holds only the total
 
 
@@ -205,7 +205,9 @@ class _Merged:
         for step in self.b.steps[pair.b.frame] if pair.b else ():
             other = self.step_in_a.get(step.id)
             if other is None:
-                yield Place(number, None, step, beyond_limit=unrecorded or self._counted_in_a(pair, step))
+                unknown = self.back is not None and (pair.b is None or (pair.b.source, step.statement) not in self.back)
+                limit = unrecorded or self._counted_in_a(pair, step)
+                yield Place(number, None, step, edited=unknown, beyond_limit=limit)
                 continue
             while passed < len(steps_a) and steps_a[passed].id <= other.id:
                 yield from self._only_in_a(pair, steps_a[passed], number, unrecorded=unrecorded)
@@ -216,7 +218,9 @@ class _Merged:
 
     def _only_in_a(self, pair: FramePair, step: Step, number: int, *, unrecorded: bool) -> Iterator[Place]:
         if step.id not in self.matcher.steps:
-            yield Place(number, step, None, beyond_limit=unrecorded or self._counted_in_b(pair, step))
+            known = pair.a is not None and self.matcher.statement(pair.a.source, step.statement) is not None
+            limit = unrecorded or self._counted_in_b(pair, step)
+            yield Place(number, step, None, edited=not known, beyond_limit=limit)
 
     def _edited(self, pair: FramePair, step: Step) -> bool:
         matching = self.matcher.matching

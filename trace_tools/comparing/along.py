@@ -14,17 +14,30 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_tools.comparing.difference import Aspect, Difference, Finding, FramePair, Row, TimeFinding, Verdict
+from trace_tools.comparing.difference import (
+    Aspect,
+    Difference,
+    Finding,
+    FramePair,
+    Kind,
+    Row,
+    Subject,
+    TimeFinding,
+    Verdict,
+)
 from trace_tools.comparing.entries import entries
 from trace_tools.comparing.report_text import time_text
+from trace_tools.comparing.times import HARNESS
+from trace_tools.comparing.verdict import paired
+from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.rendering import formats
 from trace_tools.rendering.observe import timing_of
 from trace_tools.rendering.remarks import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS
 from trace_tools.rendering.summaries import claim_summary, summary
-from trace_tools.schema import Frame, Machine, Step, Value
+from trace_tools.schema import Frame, Machine, Step
 
 MOST_ROWS = 1_500  # of a page
-SHOWN = 80  # characters by which findings name what they are about
+SIDE = 160  # characters of a side
 MILD: frozenset[Verdict] = frozenset({"same", "varies", "random", "no difference detected", "not judged"})
 
 
@@ -80,7 +93,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One function that `main` called, with the calls inside it."""
+    """One section (`call_tree` says what that is), with the calls inside it."""
 
     anchor: str
     title: str
@@ -128,58 +141,57 @@ def observations(difference: Difference, row: Row, *, leads: bool = True) -> Ite
     `leads` says that of all executions of its statement this one's time differs most.
     """
     waiting = list(row.findings)
-    yield from _values(row, waiting)
+    yield from _values(difference, row, waiting)
     yield from _claim(row, waiting)
-    if row.time is not None:
-        yield from _time(difference, row, row.time, leads=leads)
+    for time in row.times:
+        yield from _time(difference, row, time, leads=leads)
     for finding in waiting:
         if finding.verdict != "same":
             yield _of(finding)
 
 
 def _of(finding: Finding) -> Observed:
-    a, b = finding.a, finding.b
-    alone = a is None and b is None
+    a, b = sides_text(finding, SIDE)
     return Observed(
-        formats.one_line(finding.name, SHOWN),
-        None if a is None or alone else formats.one_line(a, 160),
-        None if b is None or alone else formats.one_line(b, 160),
+        subject_text(finding.subject),
+        a,
+        b,
         finding.verdict,
         finding.aspect,
-        2 if finding.matters else 0 if finding.verdict in MILD else 1,
+        2 if finding.matters else 0 if finding.verdict in MILD or finding.setting is not None else 1,
         formats.one_line(finding.detail or "", 240),
     )
 
 
-def _taken(waiting: list[Finding], aspect: Aspect, name: str) -> Finding | None:
-    """Take the finding about `name` out of those that wait; None when there is none: it is the same."""
+def _taken(waiting: list[Finding], kind: Kind, index: int, *, only_in_a: bool = False) -> Finding | None:
+    """Take a finding out of those that wait; None when there is none: what it would be about is the same."""
     for place, finding in enumerate(waiting):
-        if finding.aspect == aspect and finding.name == name:
+        subject = finding.subject
+        if (subject.kind, subject.index) == (kind, index) and (finding.verdict == "only in A") is only_in_a:
             return waiting.pop(place)
     return None
 
 
-def _values(row: Row, waiting: list[Finding]) -> Iterator[Observed]:
-    left: dict[str, list[Value]] = defaultdict(list)
-    for name, value in (row.a.values or ()) if row.a else ():
-        left[name].append(value)
-    for name, value in (row.b.values or ()) if row.b else ():
-        other = left[name].pop(0) if left.get(name) else None
-        yield _value(name, other, value, row, waiting)
-    if row.b is None:
-        for name, values in left.items():
-            yield from (_value(name, value, None, row, waiting) for value in values)
+def _values(difference: Difference, row: Row, waiting: list[Finding]) -> Iterator[Observed]:
+    a, b = (row.a.values or []) if row.a else [], (row.b.values or []) if row.b else []
+    for in_a, in_b in paired(a, b, _renamed(difference, row)):
+        index = in_b if in_b is not None else in_a
+        assert index is not None
+        finding = _taken(waiting, "value", index, only_in_a=in_b is None)
+        if finding is not None:
+            yield _of(finding)
+            continue
+        name = subject_text(Subject("value", index, b[in_b][0] if in_b is not None else a[index][0]))
+        left, right = (None if place is None else summary(side[place][1]) for side, place in ((a, in_a), (b, in_b)))
+        alike = row.a is not None and row.b is not None and left == right
+        yield Observed(name, left, None if alike else right, "same", "values")
 
 
-def _value(name: str, a: Value | None, b: Value | None, row: Row, waiting: list[Finding]) -> Observed:
-    shown = formats.one_line(name, SHOWN)
-    finding = _taken(waiting, "values", shown)
-    if finding is not None and finding.verdict != "same":
-        return _of(finding)
-    left, right = (None if value is None else summary(value) for value in (a, b))
-    if row.a is not None and row.b is not None and (left is None or left == right):
-        return Observed(shown, right, None, "same", "values")
-    return Observed(shown, left, right, "same", "values")
+def _renamed(difference: Difference, row: Row) -> Mapping[str, str]:
+    """Return the variables that have another name in B, in the function a row ran in."""
+    pair = difference.frames[row.frame]
+    names = (pair.a.function, pair.b.function) if pair.a is not None and pair.b is not None else None
+    return next((dict(f.variables) for f in difference.functions if (f.a, f.b) == names), {})
 
 
 def _claim(row: Row, waiting: list[Finding]) -> Iterator[Observed]:
@@ -187,8 +199,8 @@ def _claim(row: Row, waiting: list[Finding]) -> Iterator[Observed]:
     claim = b or a
     if claim is None:
         return
-    finding = _taken(waiting, "claims", formats.one_line(claim.source, SHOWN))
-    if finding is not None and finding.verdict != "same":
+    finding = _taken(waiting, "claim", 0, only_in_a=b is None and row.b is not None)
+    if finding is not None:
         yield _of(finding)
         return
     texts = [None if c is None else f"{'✓' if c.held else '✗'} {claim_summary(c)}".rstrip() for c in (a, b)]
@@ -199,18 +211,24 @@ def _claim(row: Row, waiting: list[Finding]) -> Iterator[Observed]:
 def _time(difference: Difference, row: Row, time: TimeFinding, *, leads: bool) -> Iterator[Observed]:
     """Yield the time where it is worth a line: called different, or long, or long for something annotated."""
     least = WORTH_SAYING_ANNOTATED_NS if row.step.annotated else WORTH_SAYING_NS
-    if not time.matters and max(time.a_ns, time.b_ns) < least:
+    measured = time.subject.kind == "measured"
+    if time.why == HARNESS or (not time.matters and not measured and max(time.a_ns, time.b_ns) < least):
         return
     differs = time.matters or (time.verdict == "ratio" and row.step.annotated)
     level = 2 if time.matters and leads else 1 if differs else 0
-    name = "time" if time.clock == "host" else f"{time.clock} time"
-    a, b = _spread(row.a, difference.a.trace.machine), _spread(row.b, difference.b.trace.machine)
+    name = "one call" if measured else "time" if time.clock == "host" else f"{time.clock} time"
+    name += f" #{time.subject.index + 1}" if len(row.times) > 1 else ""
+    index = time.subject.index if measured else None
+    a, b = _spread(row.a, difference.a.trace.machine, index), _spread(row.b, difference.b.trace.machine, index)
     yield Observed(name, a, b, time.verdict, "time", level, time_text(time))
 
 
-def _spread(step: Step | None, machine: Machine) -> str | None:
+def _spread(step: Step | None, machine: Machine, measurement: int | None) -> str | None:
+    """Write how long a step took, or one call of what its n-th `measure` was given."""
+    if step is not None and measurement is not None and step.measured:
+        return formats.spread([max(1, round(s * 1e9)) for s in step.measured[measurement].seconds])
     timing = timing_of(step, machine) if step is not None else None
-    return None if timing is None else formats.spread(timing.samples_ns)
+    return None if timing is None else formats.spread(timing.whole_ns or timing.samples_ns)
 
 
 # --- the whole lecture ----------------------------------------------------------------------------
@@ -230,7 +248,7 @@ class _Layout:
         self.rows: dict[int, list[Row]] = defaultdict(list)  # by frame
         for row in difference.rows:
             self.rows[row.frame].append(row)
-        self.section_of = _section_of(difference)
+        self.section_of = difference.sections
         self.shown = self._choose()
         self.calls: dict[int, list[int]] = defaultdict(list)  # shown frames by the row that opened them
         for frame in sorted(self.shown):
@@ -242,7 +260,7 @@ class _Layout:
         """Return the frames to show with their numbers: those that differ, else a function's first in its section."""
         frames = self.difference.frames
         numbers: dict[int, int] = {}
-        totals: dict[tuple[int | None, str], int] = defaultdict(int)
+        totals: dict[tuple[str | None, str], int] = defaultdict(int)
         for place, pair in enumerate(frames):
             key = (self.section_of[place], _function(pair))
             totals[key] += 1
@@ -257,18 +275,17 @@ class _Layout:
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections that have anything to show, in the order of the lecture."""
-        grouped: dict[int | None, list[int]] = defaultdict(list)
+        grouped: dict[str | None, list[int]] = {None: []}
         for frame in range(len(self.difference.frames)):
-            grouped[self.section_of[frame]].append(frame)
-        for section, frames in sorted(grouped.items(), key=lambda item: -1 if item[0] is None else item[0]):
+            grouped.setdefault(self.section_of[frame], []).append(frame)
+        for section, frames in grouped.items():
             passages = tuple(self._passage(frame) for frame in frames if frame in self.shown)
             if not passages:
                 continue
-            name = "" if section is None else _function(self.difference.frames[section])
             levels = [self.levels[row.number] for frame in frames for row in self.rows[frame]]
             yield Section(
-                anchor="around" if section is None else f"s{section}",
-                title=name or "Around the sections",
+                anchor="around" if section is None else f"s{frames[0]}",
+                title=section or "Around the sections",
                 passages=passages,
                 differences=sum(level > 0 for level in levels),
                 matters=sum(level == 2 for level in levels),
@@ -319,20 +336,6 @@ class _Layout:
         calls = tuple(self.calls.get(row.number, ()))
         observed = self.observed[row.number] if row.number in self.kept else ()
         return Execution(row, observed, self.levels[row.number], calls, row.step.execution, only)
-
-
-def _section_of(difference: Difference) -> list[int | None]:
-    """Return, for each frame, the frame of its section; None for the module, `main` and what nothing called."""
-    found: list[int | None] = []
-    for place, pair in enumerate(difference.frames):
-        caller = difference.rows[pair.parent].frame if pair.parent is not None else None
-        if caller is None or caller >= place:
-            found.append(None)
-        elif _function(difference.frames[caller]) == "main":
-            found.append(place)
-        else:
-            found.append(found[caller])
-    return found
 
 
 def _function(pair: FramePair) -> str:

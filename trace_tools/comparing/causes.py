@@ -6,10 +6,11 @@ each statement of its body. Of each such chain one row is the cause: where it be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from trace_tools.comparing.difference import Finding, FramePair, Row
+from trace_tools.comparing.difference import Finding, FramePair, Observation, Row
+from trace_tools.schema import Raised
 
 SHARE = 0.5  # of a call's change that what was called different inside it must make up to be its cause
 
@@ -17,7 +18,7 @@ SHARE = 0.5  # of a call's change that what was called different inside it must 
 def with_causes(rows: Sequence[Row], frames: Sequence[FramePair]) -> list[Row]:
     """Return the rows with the causes of their findings and times filled in."""
     found = list(rows)
-    ended = _in_order_of_ending(rows, frames)
+    ended = [number for ends, number in in_order(rows, frames) if ends]
     _repeated(found)
     _absent(found, frames)
     _memory(found, ended)
@@ -27,15 +28,15 @@ def with_causes(rows: Sequence[Row], frames: Sequence[FramePair]) -> list[Row]:
     return found
 
 
-def _in_order_of_ending(rows: Sequence[Row], frames: Sequence[FramePair]) -> list[int]:
-    """Return the rows' numbers so that a call comes after everything in it."""
-    ended: list[int] = []
+def in_order(rows: Sequence[Row], frames: Sequence[FramePair]) -> Iterator[tuple[bool, int]]:
+    """Yield (whether it ends, number) as rows begin and end: a call ends after everything in it."""
     opened: list[int] = []
     for row in rows:
         while opened and frames[rows[opened[-1]].frame].depth >= frames[row.frame].depth:
-            ended.append(opened.pop())
+            yield True, opened.pop()
         opened.append(row.number)
-    return ended + opened[::-1]
+        yield False, row.number
+    yield from ((True, number) for number in reversed(opened))
 
 
 def _explain(rows: list[Row], number: int, cause: int, which: Callable[[Finding], bool]) -> None:
@@ -43,6 +44,11 @@ def _explain(rows: list[Row], number: int, cause: int, which: Callable[[Finding]
     row = rows[number]
     findings = (replace(f, cause=cause) if which(f) and f.cause is None else f for f in row.findings)
     rows[number] = replace(row, findings=tuple(findings))
+
+
+def is_count(finding: Finding, *fields: str) -> bool:
+    """Whether a finding is about one of these counts."""
+    return finding.subject.kind == "counter" and finding.subject.expression in fields
 
 
 def _is(aspect: str, *verdicts: str) -> Callable[[Finding], bool]:
@@ -68,15 +74,15 @@ def _repeated(rows: list[Row]) -> None:
     more: dict[tuple[int, int], tuple[int, int]] = {}  # (frame, statement) → by how much, and the row that says so
     for row in rows:
         for f in row.findings:
-            if f.aspect == "steps" and f.name == "executions":
-                more[row.frame, row.step.statement] = (int(f.b or 0) - int(f.a or 0), row.number)
+            if f.subject.kind == "executions" and isinstance(f.a, int) and isinstance(f.b, int):
+                more[row.frame, row.step.statement] = (f.b - f.a, row.number)
     loops: dict[tuple[int, int], int] = {}  # (frame, statement) → the row of the loop's header
     for frame, statement in sorted(more):
         before = (frame, statement - 1)  # of a loop's statements each comes right after the one before
         same = before in more and more[before][0] == more[frame, statement][0]
         loops[frame, statement] = loops[before] if same else more[frame, statement][1]
         if same:
-            _explain(rows, more[frame, statement][1], loops[before], lambda f: f.name == "executions")
+            _explain(rows, more[frame, statement][1], loops[before], lambda f: f.subject.kind == "executions")
     for row in rows:
         loop = loops.get((row.frame, row.step.statement))
         if loop is not None and (row.a is None or row.b is None):
@@ -90,25 +96,25 @@ def _memory(rows: list[Row], ended: Sequence[int]) -> None:
     alone = _Alone()
     for number in ended:
         row = rows[number]
-        changes = {f.name: _signed(row, f.name) for f in filter(_is("memory", "changed"), row.findings)}
-        live, peak = changes.get("live tensor bytes"), changes.get("peak tensor bytes")
+        changes = {f.subject.expression: _signed(f) for f in filter(_is("memory", "changed"), row.findings)}
+        live, peak = changes.get("live_bytes"), changes.get("peak_bytes")
         began = alone.row_of(live - alive) if live is not None and live != alive else None
         if began is not None and live is not None:
-            _moved(rows, number, began, "live tensor bytes")
+            _moved(rows, number, began, "live_bytes")
             alive, since = live, began
         if peak is not None:
             inside = peaks.get(peak, -1)
             if alive and peak == alive:
-                _explain(rows, number, since, lambda f: f.name == "peak tensor bytes")
+                _explain(rows, number, since, lambda f: is_count(f, "peak_bytes"))
             elif inside > number:
-                _explain(rows, number, inside, lambda f: f.name == "peak tensor bytes")
+                _explain(rows, number, inside, lambda f: is_count(f, "peak_bytes"))
             elif (above := alone.reached(row)) is not None:
-                _moved(rows, number, above, "peak tensor bytes")
+                _moved(rows, number, above, "peak_bytes")
                 peaks[peak] = above
             else:
                 peaks[peak] = number
         if live is not None and live == alive:
-            _explain(rows, number, since, lambda f: f.name in ("live tensor bytes", "allocated bytes"))
+            _explain(rows, number, since, lambda f: is_count(f, "live_bytes", "allocated_bytes"))
         elif live is not None:
             alive, since = live, number
         elif _holds_memory(row):
@@ -154,18 +160,15 @@ class _Alone:
         return inside if inside > row.number else None
 
 
-def _moved(rows: list[Row], number: int, began: int, name: str) -> None:
+def _moved(rows: list[Row], number: int, began: int, field: str) -> None:
     """Say where bytes began to be held: at the row that only one side has, not at the next that both have."""
-    found = tuple(f for f in rows[number].findings if f.name == name)
+    found = tuple(f for f in rows[number].findings if is_count(f, field))
     rows[began] = replace(rows[began], findings=(*rows[began].findings, *found))
-    _explain(rows, number, began, lambda f: f.name == name)
+    _explain(rows, number, began, lambda f: is_count(f, field))
 
 
-def _signed(row: Row, name: str) -> float:
-    field = {"live tensor bytes": "live_bytes", "peak tensor bytes": "peak_bytes"}.get(name)
-    if field is None or row.a is None or row.b is None or row.a.meters is None or row.b.meters is None:
-        return 0.0
-    return float((getattr(row.b.meters, field) or 0) - (getattr(row.a.meters, field) or 0))
+def _signed(finding: Finding) -> float:
+    return float(finding.b - finding.a) if isinstance(finding.a, int) and isinstance(finding.b, int) else 0.0
 
 
 def _holds_memory(row: Row) -> bool:
@@ -198,20 +201,21 @@ def _counted(rows: list[Row], ended: Sequence[int]) -> None:
 
 def _raised(rows: list[Row], ended: Sequence[int]) -> None:
     """An exception that passes through a call began inside it."""
-    began: tuple[int, tuple[str | None, str | None]] | None = None
+    began: tuple[int, Observation, Observation] | None = None
     for number in ended:
         for f in rows[number].findings:
             if f.verdict == "claim flipped":
-                began = (number, (None, "AssertionError") if rows[number].step.raised else (None, None))
-            elif f.name == "raised" and f.verdict == "changed":
-                if began is not None and began[0] > number and _alike(began[1], (f.a, f.b)):
-                    _explain(rows, number, began[0], lambda f: f.name == "raised")
+                began = (number, None, rows[number].step.raised)
+            elif f.subject.kind == "raised" and f.verdict == "changed":
+                if began is not None and began[0] > number and _is_type(began[1], f.a) and _is_type(began[2], f.b):
+                    _explain(rows, number, began[0], lambda f: f.subject.kind == "raised")
                 else:
-                    began = (number, (f.a, f.b))
+                    began = (number, f.a, f.b)
 
 
-def _alike(began: tuple[str | None, str | None], passed: tuple[str | None, str | None]) -> bool:
-    return all(text is None or (other or "").startswith(text) for text, other in zip(began, passed, strict=True))
+def _is_type(began: Observation, passed: Observation) -> bool:
+    """Whether one exception may be the other passed on; what began with none may have passed anything."""
+    return began is None or (isinstance(began, Raised) and isinstance(passed, Raised) and began.type == passed.type)
 
 
 def _slow(rows: list[Row], frames: Sequence[FramePair], ended: Sequence[int]) -> None:
@@ -221,13 +225,13 @@ def _slow(rows: list[Row], frames: Sequence[FramePair], ended: Sequence[int]) ->
         row = rows[number]
         groups = [group for group in calls.pop(number, {}).values() if group.blamed is not None]
         inside = max(groups, key=lambda group: abs(group.change_ns), default=None)
-        time = row.time
+        time = row.times[0] if row.times and row.times[0].subject.kind == "time" else None
         alone = time is not None and (row.a is None or row.b is None)
         change_ns = 0.0 if time is None or (time.ratio is None and not alone) else time.change_ns
         blamed = number if alone else None if inside is None else inside.blamed
         if time is not None and time.matters:
             if change_ns and sum(group.change_ns for group in groups) / change_ns >= SHARE:
-                rows[number] = replace(row, time=replace(time, cause=blamed))
+                rows[number] = replace(row, times=(replace(time, cause=blamed), *row.times[1:]))
             else:
                 blamed = number
         parent = frames[row.frame].parent

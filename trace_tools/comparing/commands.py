@@ -1,6 +1,9 @@
 """The command `diff`, for the command line to add: `main.add_command(diff_command)`.
 
-Exit codes: 0 no difference that matters, or none of those named by --fail-on; 1 one; 2 bad usage or bad input.
+Exit codes: 0 no difference that matters, or none of those named by --fail-on; 1 one; 2 bad usage or bad input;
+3 none, but time was asked for and not one could be judged: others were using the machine, or there were fewer than
+three processes a side. It is asked for unless --only, --ignore or --fail-on leave it out; of two machines, where times
+are ratios, only by --fail-on time.
 """
 
 from __future__ import annotations
@@ -59,12 +62,12 @@ def diff_command(ctx: click.Context, /, traces: tuple[str, ...], **options: Any)
         raise click.UsageError(f"expected two traces, A and B; found {len(traces)}")
     fail_on = _aspects(options["fail_on"], "--fail-on")
     with collector_paused():  # else a third of the time goes to walking two large traces
-        difference = _compared(traces, options)
+        difference = _compared(traces, options, time_asked=fail_on is not None and "time" in fail_on)
         _write(difference, options["style"], options["out"], everything=options["everything"])
-    ctx.exit(1 if fails(difference, fail_on) else 0)
+    ctx.exit(exit_code(difference, fail_on))
 
 
-def _compared(traces: tuple[str, ...], options: dict[str, Any]) -> Difference:
+def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: bool) -> Difference:
     from trace_tools.comparing.between import Choices, difference_between
     from trace_tools.comparing.revisions import open_side
     from trace_tools.comparing.tolerance import Tolerances
@@ -76,6 +79,7 @@ def _compared(traces: tuple[str, ...], options: dict[str, Any]) -> Difference:
         ignored=tuple(word for word in ignored if word not in ASPECTS),
         tolerances=Tolerances.parse(options["tolerance"]),
         force=options["force"],
+        time_asked=time_asked,
     )
     if not choices.aspects:
         raise UsageError("nothing is left to compare: --ignore leaves out all that --only names")
@@ -87,13 +91,21 @@ def _compared(traces: tuple[str, ...], options: dict[str, Any]) -> Difference:
     return difference_between(a, b, choices)
 
 
+def exit_code(difference: Difference, fail_on: Iterable[Aspect] | None) -> int:
+    """Return 1 for a difference that was asked about, else 3 where time was and could not be judged, else 0."""
+    wanted = None if fail_on is None else frozenset(fail_on)
+    if fails(difference, wanted):
+        return 1
+    return 3 if difference.time_not_judged and (wanted is None or "time" in wanted) else 0
+
+
 def fails(difference: Difference, fail_on: Iterable[Aspect] | None) -> bool:
     """Whether the difference makes the exit code 1: anything that matters, or, if named, an aspect that does."""
     if fail_on is None:
         return difference.matters
     wanted = frozenset(fail_on)
     for row in difference.rows:
-        if "time" in wanted and row.time is not None and row.time.matters:
+        if "time" in wanted and any(time.matters for time in row.times):
             return True
         if any(f.aspect in wanted and (f.matters or f.aspect == "output") for f in row.findings):
             return True

@@ -235,14 +235,14 @@ def _inspected(machine: Mapping[StepKey, KeyedStep]) -> dict[tuple[StepKey, str]
         (key, name): value
         for key, keyed in machine.items()
         for name, value in keyed.step.values or ()
-        if type(value.value) in (int, float) and (value.unit in MEASURED_UNITS or value.varies)
+        if type(value.value) in (int, float) and (value.unit in MEASURED_UNITS or value.varies or value.clock)
     }
 
 
 def _value_reading(value: Value | None) -> Reading:
     if value is None or not isinstance(value.value, (int, float)):
         return Reading(None, why="there is no such number here")
-    samples = [float(s) for s in value.samples or () if isinstance(s, (int, float))]
+    samples = [float(s) for s in value.samples or value.cold_samples or () if isinstance(s, (int, float))]
     if not samples:
         return Reading(float(value.value))
     return Reading(statistics.median(samples), min(samples), max(samples))

@@ -8,22 +8,21 @@ rounds each tensor up to 512 bytes, and a large one may take up to 1 MiB more of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
-from trace_tools.comparing.difference import Aspect, Finding, Verdict
+from trace_tools.comparing.difference import Aspect, Finding, Subject, Verdict
 from trace_tools.rendering import formats
-from trace_tools.schema import Meters, Step
+from trace_tools.schema import Measured, Meters, Step
 
 ROUNDED_BYTES = 2**20  # that a block may be larger than what was asked for
 NAMED = 4  # operators in one detail
 
-_COUNTED: tuple[tuple[str, str, Aspect, str], ...] = (  # field, name, aspect, unit
-    ("flops", "FLOPs", "flops", "FLOP"),
-    ("bytes_read", "bytes read", "flops", "B"),
-    ("bytes_written", "bytes written", "flops", "B"),
-    ("live_bytes", "live tensor bytes", "memory", "B"),
-    ("peak_bytes", "peak tensor bytes", "memory", "B"),
+_COUNTED: tuple[tuple[str, Aspect], ...] = (
+    ("flops", "flops"),
+    ("bytes_read", "flops"),
+    ("bytes_written", "flops"),
+    ("live_bytes", "memory"),
+    ("peak_bytes", "memory"),
 )
 
 
@@ -33,35 +32,54 @@ def counter_findings(a: Step, b: Step, *, exact: bool) -> Iterator[Finding]:
         yield from _metered(a.meters, b.meters, exact=exact)
     if a.allocated_bytes is not None and b.allocated_bytes is not None:
         yield _allocated(a, b)
+    if len(a.measured or ()) == len(b.measured or ()):
+        for place, calls in enumerate(zip(a.measured or (), b.measured or (), strict=True)):
+            yield from _measured(*calls, place, exact=exact)
 
 
 def _metered(a: Meters, b: Meters, *, exact: bool) -> Iterator[Finding]:
     operators = _operators(a, b)
     named = False  # what explains all counts is said with the first
-    for field, name, aspect, unit in _COUNTED:
+    for field, aspect in _COUNTED:
+        subject = Subject("counter", expression=field)
         x, y = getattr(a, field), getattr(b, field)
         if x is None and y is None:
             continue
         if x is None or y is None:
-            why = formats.one_line((a if x is None else b).why or "not counted", 80)
-            detail = f"no figure in {'A' if x is None else 'B'}: {why}"
-            yield Finding(aspect, "not judged", name, _shown(x, unit), _shown(y, unit), detail)
+            yield Finding(aspect, "not judged", subject, x, y, _no_figure(a, b, x))
         elif x == y:
-            yield Finding(aspect, "same", name)
+            yield Finding(aspect, "same", subject)
         elif field == "flops" and set(a.uncounted or ()) != set(b.uncounted or ()):
-            yield Finding(aspect, "not judged", name, _shown(x, unit), _shown(y, unit), _uncounted(a, b), False, 0.0)
+            yield Finding(aspect, "not judged", subject, x, y, _uncounted(a, b))
         else:
             matters = exact or field in ("flops", "live_bytes", "peak_bytes")
-            detail = _by(x, y, unit)
+            detail = _by(x, y, "FLOP" if field == "flops" else "B")
             if aspect == "flops" and operators and not named:
                 detail, named = f"{detail}: {operators}", True
-            yield Finding(aspect, "changed", name, _shown(x, unit), _shown(y, unit), detail, matters, abs(y - x))
+            yield Finding(aspect, "changed", subject, x, y, detail, matters, abs(y - x))
     if operators and a.flops == b.flops:
-        yield Finding("flops", "changed", "operators", detail=operators, matters=exact)
+        yield Finding("flops", "changed", Subject("counter", expression="operators"), detail=operators, matters=exact)
 
 
-def _shown(count: int | None, unit: str) -> str | None:
-    return None if count is None else formats.quantity(count, unit)
+def _measured(a: Measured, b: Measured, place: int, *, exact: bool) -> Iterator[Finding]:
+    """Yield what one call of a function that was measured did on both sides."""
+    for field in ("flops", "bytes_read", "bytes_written"):
+        subject = Subject("measured", place, field)
+        x, y = getattr(a, field), getattr(b, field)
+        if x is None and y is None:
+            continue
+        if x is None or y is None:
+            yield Finding("flops", "not judged", subject, x, y, _no_figure(a, b, x))
+        elif x == y:
+            yield Finding("flops", "same", subject)
+        else:
+            detail = _by(x, y, "FLOP" if field == "flops" else "B")
+            yield Finding("flops", "changed", subject, x, y, detail, exact or field == "flops", abs(y - x))
+
+
+def _no_figure(a: Meters | Measured, b: Meters | Measured, in_a: int | None) -> str:
+    why = formats.one_line((a if in_a is None else b).why or "not counted", 80)
+    return f"no figure in {'A' if in_a is None else 'B'}: {why}"
 
 
 def _by(x: int, y: int, unit: str) -> str:
@@ -96,8 +114,9 @@ def _uncounted(a: Meters, b: Meters) -> str:
 
 def _allocated(a: Step, b: Step) -> Finding:
     x, y = a.allocated_bytes or 0, b.allocated_bytes or 0
+    subject = Subject("counter", expression="allocated_bytes")
     if x == y:
-        return Finding("memory", "same", "allocated bytes")
+        return Finding("memory", "same", subject)
     live_a, live_b = (None if step.meters is None else step.meters.live_bytes for step in (a, b))
     tensors = None if live_a is None or live_b is None else live_b - live_a
     rest = abs(y - x - (tensors or 0))
@@ -108,5 +127,4 @@ def _allocated(a: Step, b: Step) -> Finding:
     elif tensors == 0:
         detail += ", with the same tensors alive: workspaces, or blocks that don't fit"
     size = float(abs(y - x)) if verdict == "changed" else 0.0
-    sides = formats.byte_size(x), formats.byte_size(y)
-    return Finding("memory", verdict, "allocated bytes", *sides, detail, verdict == "changed", min(size, math.inf))
+    return Finding("memory", verdict, subject, x, y, detail, verdict == "changed", size)

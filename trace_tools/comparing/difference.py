@@ -12,7 +12,9 @@ A side that has no counterpart is `None`. Steps and frames are the traces' own. 
 with (the base), "B" what is looked at: ratios are B / A, so more than 1 is slower.
 
     difference.rows[12].findings[0]
-    # Finding("values", "changed", "y.stride()", a="(4, 1)", b="(1, 4)", detail="item 0: 4 → 1", matters=True)
+    # Finding("values", "changed", Subject("value", 0, "y.stride()"), a=Value("tuple", …), b=Value("tuple", …), …)
+
+Both sides of a finding are data: `wording` says how reports write them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from trace_tools.schema import Frame, Step, Trace
+from trace_tools.schema import Claim, Frame, Raised, Scalar, Step, Trace, Value
 
 Aspect = Literal["claims", "values", "time", "memory", "flops", "steps", "output"]
 ASPECTS: tuple[Aspect, ...] = ("claims", "values", "time", "memory", "flops", "steps", "output")
@@ -41,7 +43,38 @@ Verdict = Literal[
     "claim flipped",
     "only in A",
     "only in B",
+    "edited",  # of a statement: it explains what follows
 ]
+
+Kind = Literal[
+    "value",  # an inspected expression
+    "argument",  # of a call that the statement made, where the `def` line is inspected
+    "claim",
+    "side",  # of a claim's comparison
+    "counter",  # a field of `Meters`, `allocated_bytes`, or "operators"
+    "measured",  # one call of `measure`: a field of `Measured`
+    "executions",  # how often a statement ran in one call
+    "step",  # whether it ran at all
+    "raised",
+    "printed",
+    "warnings",
+    "told",  # prose, tables, figures
+    "time",  # its own
+]
+Observation = Value | Claim | Raised | Scalar  # what one side was; counts are integers
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a finding is about; the row that it stands in gives frame, statement and execution."""
+
+    kind: Kind
+    index: int = 0  # place among those of its kind in the step: B's, or A's where B has none
+    expression: str = ""  # as B's source has it, or A's where B has none; of a count the field
+    function: str = ""  # whose argument it is
+
+
+OWN_TIME = Subject("time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +102,10 @@ class Setting:
 
     group: Literal["setting", "version", "machine", "source"]
     name: str  # "seed", "torch", "threads", "lecture.py"
-    a: str | None  # None: there is none on that side
-    b: str | None
+    a: Scalar  # None: there is none on that side
+    b: Scalar
+    unit: str | None = None  # "B", "FLOP/s"
+    measured: tuple[bool, bool] = (False, False)  # that side of a peak is no datasheet's
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +114,27 @@ class Finding:
 
     aspect: Aspect
     verdict: Verdict
-    name: str  # the expression, the claim's source, "peak bytes", "FLOPs", "executions", "printed"
-    a: str | None = None  # what it was, one line
-    b: str | None = None
+    subject: Subject
+    a: Observation = None  # what it was; None where a side has none
+    b: Observation = None
     detail: str | None = None  # what exactly differs, or by how much
     matters: bool = False  # it makes the exit code 1, where nothing else was asked for
     size: float = 0.0  # of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
-    cause: int | None = None  # the row that explains this one: where a leak began, the statement inside a call
+    cause: int | None = None  # the row that says the same: where a leak began, the statement inside a call
+    origin: int | None = None  # the row it may follow from: an edit, a loop that ran longer, a changed count
+    setting: int | None = None  # the setting that it repeats: place in `Difference.settings`
 
 
 @dataclass(frozen=True, slots=True)
 class TimeFinding:
-    """How the durations of one execution compare; ratios are B / A.
+    """How the durations of one execution compare, or of one call that it measured; ratios are B / A.
 
     `a_ns` and `b_ns` are the execution's own, over processes: geometric means where times were judged, else
     medians. What is judged on one machine is a statement: from `overall` on it is about all its executions.
     """
 
     verdict: Verdict  # "faster", "slower", "no difference detected", "not judged", "ratio", "only in A", "only in B"
-    clock: Literal["device", "host", "launch"]
+    clock: Literal["device", "host", "launch", "call"]  # "call": of what `measure` was given
     a_ns: float
     b_ns: float
     ratio: float | None = None
@@ -112,6 +149,8 @@ class TimeFinding:
     roof: str | None = None  # which: "memory", "bfloat16"; "A: …, B: …" where they differ
     why: str | None = None  # it was not judged
     cause: int | None = None  # the row, inside this one's call, where most of the difference is
+    origin: int | None = None  # as in `Finding`
+    subject: Subject = OWN_TIME  # or ("measured", k): seconds of one call, by the step's k-th `measure`
 
     @property
     def matters(self) -> bool:
@@ -153,9 +192,9 @@ class Row:
     frame: int
     a: Step | None
     b: Step | None
-    edited: bool = False  # the statement's code is not the same
+    edited: bool = False  # the statement's code is not the same, or only one side has it
     findings: tuple[Finding, ...] = ()  # without what is the same
-    time: TimeFinding | None = None
+    times: tuple[TimeFinding, ...] = ()  # its own; where it measured, one for each measurement instead
 
     @property
     def step(self) -> Step:
@@ -165,9 +204,19 @@ class Row:
         return step
 
     @property
+    def time(self) -> TimeFinding | None:
+        """The time that speaks for the row: of several measurements one that was called different."""
+        return next((time for time in self.times if time.matters), self.times[0] if self.times else None)
+
+    @property
     def matters(self) -> bool:
         """Whether anything here makes the exit code 1."""
-        return any(f.matters for f in self.findings) or (self.time is not None and self.time.matters)
+        return any(found.matters for found in self.all)
+
+    @property
+    def all(self) -> list[Finding | TimeFinding]:
+        """Everything that was found at the row."""
+        return [*self.findings, *self.times]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +262,8 @@ class Difference:
     tolerances: tuple[Tolerance, ...]  # those that were used
     notes: tuple[str, ...] = ()  # a partial trace, what was not compared and why
     ignored: tuple[str, ...] = ()  # what --only and --ignore left out
+    sections: tuple[str | None, ...] = ()  # of each frame, as B calls it if it has it
+    time_not_judged: str | None = None  # why no time could be, where judgement was asked for: exit code 3
 
     @property
     def matters(self) -> bool:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from trace_tools.comparing.apart import numbers_apart
 from trace_tools.comparing.difference import Verdict
 from trace_tools.rendering import formats
 from trace_tools.rendering.summaries import element
@@ -59,7 +60,7 @@ class Numbers:
                 continue
             verdict, size = self._judge_statistic(x, y, a)
             if verdict == "changed":
-                return Compared("changed", f"{name} {formats.number(x)} → {formats.number(y)}", size)
+                return Compared("changed", f"{name} {' → '.join(numbers_apart(x, y))}", size)
             if verdict == "rounding":
                 found = Compared("rounding", f"{name} within tolerance", size)
         if found.verdict == "same" and (a.zero, a.histogram) != (b.zero, b.histogram):
@@ -101,11 +102,19 @@ def compare_numbers(a: Sequence[Element], b: Sequence[Element], shape: Sequence[
 def _detail(count: int, sides: tuple[Sequence[Element], Sequence[Element]], at: int, shape: Sequence[int]) -> str:
     total = len(sides[0])
     where = f" at {_index(at, shape)}" if shape else ""
-    change = f"{element(sides[0][at])} → {element(sides[1][at])}"
+    change = " → ".join(_apart(sides[0][at], sides[1][at]))
     if total == 1:
         return change
     verb = "differs" if count == 1 else "differ"
     return f"{count:,} of {total:,} elements {verb}, the most{where}: {change}"
+
+
+def _apart(a: Element, b: Element) -> tuple[str, str]:
+    """Write two elements as tensors show them, or with the digits in which they differ."""
+    texts = element(a), element(b)
+    if texts[0] == texts[1] and isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return numbers_apart(a, b)
+    return texts if texts[0] != texts[1] else (str(a), str(b))
 
 
 def percent_text(size: float) -> str:

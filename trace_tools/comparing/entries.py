@@ -1,10 +1,11 @@
 """A Difference → what to say first: one entry per statement and thing that changed, the most important first.
 
+    for entry in leads(difference):                 what explains others: an edit, another number of executions
     for entry in entries(difference, "time"):
         entry.function, entry.line, entry.name, entry.a, entry.b, entry.detail, entry.executions
 
-The executions of one statement are one entry; what another row explains is not an entry of its own, but
-counted in that row's (`follows`).
+The executions of one statement are one entry; what another row says too is not an entry of its own, but
+counted in that row's (`follows`). What may follow from a lead is an entry, and says so.
 """
 
 from __future__ import annotations
@@ -13,13 +14,25 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from trace_tools.comparing.difference import Aspect, Difference, Finding, Row, Setting, TimeFinding, Verdict
+from trace_tools.comparing.apart import texts_apart
+from trace_tools.comparing.difference import (
+    Aspect,
+    Difference,
+    Finding,
+    Row,
+    Subject,
+    TimeFinding,
+    Verdict,
+)
+from trace_tools.comparing.times import HARNESS
+from trace_tools.comparing.wording import setting_text, sides_text, subject_text
 from trace_tools.rendering import formats
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others stand in the lecture's order
 WORTH_A_SHARE = 0.1  # of its roof, that a step reaches: on one machine its time says the rest
 CODE = 72  # characters of a source line
+MOST_REPEATS = 4  # of one setting, that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +47,56 @@ class Entry:
     line: int
     code: str  # the line's text
     name: str
+    subject: Subject
     a: str | None = None
     b: str | None = None
     detail: str | None = None
     executions: int = 1
     follows: int = 0  # findings elsewhere that this one explains
+    origin: int | None = None  # the row of the lead that this may follow from
+    after_line: int | None = None  # and its line
     matters: bool = False
     size: float = 0.0  # for ranking; of times, nanoseconds
+
+
+def leads(difference: Difference) -> list[Entry]:
+    """Return what others may follow from, in the lecture's order: edits, numbers of executions, changed counts."""
+    explained = Counter(f.origin for row in difference.rows for f in row.all if f.matters)
+    found = []
+    for row in difference.rows:
+        if explained[row.number]:
+            found.append(replace(_lead(difference, row), follows=explained[row.number], matters=True))
+    return found
+
+
+def _lead(difference: Difference, row: Row) -> Entry:
+    """Return what a row began: an edit before what ran more often for it, that before what was counted."""
+    own = [f for f in row.findings if f.matters and f.origin is None and f.cause is None]
+    ran = next((f for f in own if f.subject.kind in ("executions", "step")), None)
+    if ran is None and not row.edited:
+        first = min(own, key=lambda f: f.subject.expression != "flops", default=None)
+        return _entry(difference, row, first, 0) if first is not None else _code_entry(difference, row)
+    if not row.edited or row.a is None or row.b is None:
+        return _entry(difference, row, ran, 0) if ran is not None else _code_entry(difference, row)
+    edited = _code_entry(difference, row)
+    if ran is None:
+        return edited
+    counted = " → ".join(side or "–" for side in sides_text(ran))
+    return replace(edited, detail=f"executions {counted}")
+
+
+def _code_entry(difference: Difference, row: Row) -> Entry:
+    """Say that a statement was edited, with its line on both sides."""
+    pair = difference.frames[row.frame]
+    lines = []
+    for side, frame, step in ((difference.a, pair.a, row.a), (difference.b, pair.b, row.b)):
+        text = side.trace.sources[frame.source].text.split("\n") if frame is not None else []
+        lines.append(text[step.line - 1].strip() if step is not None and step.line <= len(text) else None)
+    a, b = lines
+    if a is not None and b is not None:
+        a, b = texts_apart(a, b)
+    plain = _placed(difference, row, "steps", "edited", Subject("step", expression="the statement"))
+    return replace(plain, a=a, b=b)
 
 
 def entries(difference: Difference, aspect: Aspect, *, everything: bool = False) -> list[Entry]:
@@ -49,7 +105,14 @@ def entries(difference: Difference, aspect: Aspect, *, everything: bool = False)
         found = _times(difference, everything=everything)
     else:
         found = _findings(difference, aspect, everything=everything)
-    return sorted(found, key=lambda e: -e.size) if aspect in BY_SIZE else found
+    return sorted(found, key=lambda e: (e.origin is not None, -e.size if aspect in BY_SIZE else 0))
+
+
+def besides(found: Sequence[Entry], leading: Sequence[Entry]) -> list[Entry]:
+    """Return the entries that no lead says already."""
+    said = {(lead.row, lead.subject) for lead in leading}
+    ran = {lead.row for lead in leading if lead.verdict == "edited"}
+    return [e for e in found if (e.row, e.subject) not in said and not (e.aspect == "steps" and e.row in ran)]
 
 
 def _findings(difference: Difference, aspect: Aspect, *, everything: bool) -> list[Entry]:
@@ -63,7 +126,7 @@ def _findings(difference: Difference, aspect: Aspect, *, everything: bool) -> li
             difference.function_of(row),
             row.b is None,
             row.step.statement,
-            finding.name,
+            finding.subject,
             finding.verdict,
             finding.matters,
         )
@@ -81,62 +144,107 @@ def _explained(difference: Difference, aspect: Aspect) -> Counter[int]:
 
 
 def _entry(difference: Difference, row: Row, finding: Finding, follows: int) -> Entry:
-    plain = _placed(difference, row, finding.aspect, finding.verdict, finding.name)
+    a, b = sides_text(finding)
+    detail = finding.detail
+    if finding.aspect == "flops" and finding.matters and (unseen := _unseen(difference, row, finding)):
+        detail = f"{detail}; {unseen}" if detail else unseen
     return replace(
-        plain,
-        a=finding.a,
-        b=finding.b,
-        detail=finding.detail,
+        _placed(difference, row, finding.aspect, finding.verdict, finding.subject),
+        a=a,
+        b=b,
+        detail=detail,
         follows=follows,
+        origin=finding.origin,
+        after_line=None if finding.origin is None else difference.rows[finding.origin].step.line,
         matters=finding.matters,
         size=finding.size,
     )
 
 
-def _placed(difference: Difference, row: Row, aspect: Aspect, verdict: Verdict, name: str) -> Entry:
+def _placed(difference: Difference, row: Row, aspect: Aspect, verdict: Verdict, subject: Subject) -> Entry:
     side = difference.a if row.b is None else difference.b
     pair = difference.frames[row.frame]
     frame = pair.a if row.b is None else pair.b
     path = side.trace.sources[frame.source].path if frame else ""
     code = formats.one_line(difference.source_line(row), CODE)
     function = formats.one_line(difference.function_of(row), 60)
-    return Entry(aspect, verdict, row.number, function, formats.one_line(path, 60), row.step.line, code, name)
+    name = subject_text(subject)
+    return Entry(aspect, verdict, row.number, function, formats.one_line(path, 60), row.step.line, code, name, subject)
+
+
+# --- counters, where clocks can't tell ------------------------------------------------------------
+
+TOO_NOISY = "clocks too noisy to show it"
+
+
+def _unseen(difference: Difference, row: Row, finding: Finding) -> str | None:
+    """Say that times could not show a change in FLOPs; None where they could, or were not asked."""
+    if finding.subject.expression != "flops" or not isinstance(finding.a, int) or not isinstance(finding.b, int):
+        return None
+    if not difference.same_machine or "time" in difference.ignored or any(time.matters for time in row.times):
+        return None
+    more = max(finding.a, finding.b) / max(min(finding.a, finding.b), 1)
+    blind = [time for time in row.times if time.detectable is None or time.detectable > more]
+    return TOO_NOISY if difference.time_not_judged or blind else None
+
+
+def _work(difference: Difference) -> str | None:
+    """Say how much more or less work was counted where clocks could not tell: 50% more FLOPs."""
+    counted = [
+        (f.size, f.a, f.b)
+        for row, f in difference.findings("flops")
+        if f.matters and f.cause is None and _unseen(difference, row, f)
+    ]
+    for _, a, b in sorted(counted, key=lambda c: -c[0]):
+        if isinstance(a, int) and isinstance(b, int) and a and b:
+            share = b / a - 1
+            said = f"{formats.ratio(b / a)} × the FLOPs" if share >= 1 else f"{formats.percent(abs(share))} "
+            said += "" if share >= 1 else "more FLOPs" if share > 0 else "fewer FLOPs"
+            return f"{said}; clocks too noisy"
+    return None
 
 
 # --- times ----------------------------------------------------------------------------------------
 
 
 def _times(difference: Difference, *, everything: bool) -> list[Entry]:
-    explained = Counter(
-        row.time.cause for row in difference.rows if row.time is not None and row.time.cause is not None
-    )
-    grouped: dict[tuple[object, ...], list[Row]] = {}
-    for row in difference.rows:
-        time = row.time
-        if time is not None and time.cause is None and (time.matters or everything or row.number in explained):
-            key = (difference.function_of(row), row.step.statement, time.verdict, time.why)
-            grouped.setdefault(key, []).append(row)
-    return [_timed(difference, rows, explained) for rows in grouped.values()]
+    every = [(row, time) for row in difference.rows for time in row.times]
+    explained = Counter(time.cause for _, time in every if time.cause is not None)
+    grouped: dict[tuple[object, ...], list[tuple[Row, TimeFinding]]] = {}
+    for row, time in every:
+        if time.cause is None and (time.matters or everything or row.number in explained):
+            key = (difference.function_of(row), row.step.statement, time.subject, time.verdict, time.why)
+            grouped.setdefault(key, []).append((row, time))
+    return [_timed(difference, found, explained) for found in grouped.values()]
 
 
-def _timed(difference: Difference, rows: Sequence[Row], explained: Counter[int]) -> Entry:
-    times = [row.time for row in rows if row.time is not None]
-    a_ns, b_ns = sum(t.a_ns for t in times), sum(t.b_ns for t in times)
-    first = max(rows, key=lambda row: abs(row.time.change_ns) if row.time is not None else 0.0)
-    time, follows = first.time, sum(explained[row.number] for row in rows)
-    assert time is not None
+def _timed(difference: Difference, found: Sequence[tuple[Row, TimeFinding]], explained: Counter[int]) -> Entry:
+    a_ns, b_ns = sum(time.a_ns for _, time in found), sum(time.b_ns for _, time in found)
+    first, time = max(found, key=lambda item: abs(item[1].change_ns))
+    follows = sum(explained[row.number] for row, _ in found)
     ratio = time.overall if time.overall and time.verdict != "ratio" else b_ns / a_ns if a_ns and b_ns else None
-    plain = _placed(difference, first, "time", time.verdict, times_text(ratio) if ratio else time.verdict)
+    measured = time.subject.kind == "measured"
+    calls = len(found) if measured else 1  # of a measurement what one call takes is said
+    shown = time.why != HARNESS
     return replace(
-        plain,
-        a=formats.duration(a_ns) if first.a is not None else None,
-        b=formats.duration(b_ns) if first.b is not None else None,
+        _placed(difference, first, "time", time.verdict, time.subject),
+        name=times_text(ratio) if ratio else time.verdict,
+        a=formats.duration(a_ns / calls) if first.a is not None and shown else None,
+        b=formats.duration(b_ns / calls) if first.b is not None and shown else None,
         detail=_time_detail(time) or None,
-        executions=len(rows),
+        executions=len(found),
         follows=follows,
+        origin=time.origin,
+        after_line=None if time.origin is None else difference.rows[time.origin].step.line,
         matters=time.matters or follows > 0,
-        size=abs(b_ns - a_ns),
+        size=_weight_ns([row for row, _ in found], time) if measured else abs(b_ns - a_ns),
     )
+
+
+def _weight_ns(rows: Sequence[Row], time: TimeFinding) -> float:
+    """Rank a measurement by what its change would have cost, had `measure` made as many calls all the same."""
+    spent = [max(step.host_ns or [0]) for row in rows for step in (row.a, row.b) if step is not None]
+    return sum(spent) / 2 * abs((time.overall or 1.0) - 1)
 
 
 def times_text(ratio: float) -> str:
@@ -149,7 +257,7 @@ def times_text(ratio: float) -> str:
 def _time_detail(time: TimeFinding) -> str:
     if time.why:
         return time.why
-    parts = []
+    parts = [f"one call, measurement {time.subject.index + 1}"] if time.subject.kind == "measured" else []
     if time.interval is not None and time.overall:
         low, high = time.interval
         ends = (low, high) if time.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # as the name says it: faster
@@ -182,23 +290,69 @@ _NOUNS: dict[Aspect, str] = {
 
 
 def headline(difference: Difference) -> str:
-    """Say in one line whether anything differs that matters, and what."""
-    counts = [(aspect, len(entries(difference, aspect))) for aspect in ORDER]
-    said = [formats.plural(n, _NOUNS[aspect]) for aspect, n in counts if n]
-    if said:
-        return f"Differences that matter: {', '.join(said)}"
-    return "No differences that matter" if any(map(_differs, difference.rows)) else "No differences"
+    """Say in one line whether anything differs that matters, and what; and whether times could be judged."""
+    leading = leads(difference)
+    alone: list[str] = []
+    following: list[str] = []
+    for aspect in ORDER:
+        found = besides(entries(difference, aspect), leading)
+        for phrases, wanted in ((alone, False), (following, True)):
+            n = sum((e.origin is not None) is wanted for e in found)
+            phrases += [formats.plural(n, _NOUNS[aspect])] if n else []
+    said = [*_lead_phrases(leading), *alone]
+    unjudged = f"TIME NOT JUDGED: {difference.time_not_judged}" if difference.time_not_judged else None
+    if said or following:
+        text = f"Differences that matter: {', '.join(said or following)}"
+        text += f" (from which may follow: {', '.join(following)})" if said and following else ""
+        return ". ".join(part for part in (text, _work(difference), unjudged) if part)
+    quiet = "No differences that matter" if any(map(_differs, difference.rows)) else "No differences"
+    return f"{unjudged}. {quiet} beside" if unjudged else quiet
+
+
+def _lead_phrases(leading: Sequence[Entry]) -> Iterator[str]:
+    edited = sum(e.verdict == "edited" for e in leading)
+    ran = sum(e.verdict != "edited" and e.subject.kind == "executions" for e in leading)
+    if edited:
+        yield formats.plural(edited, "edited statement")
+    if ran:
+        yield f"{formats.plural(ran, 'statement')} that ran more or less often"
+    for aspect in ORDER:
+        n = sum(e.aspect == aspect and e.verdict != "edited" and e.subject.kind != "executions" for e in leading)
+        if n:
+            yield formats.plural(n, _NOUNS[aspect])
 
 
 def _differs(row: Row) -> bool:
     """Whether two recordings of one execution are not the same in any way, however small."""
     recorded = any(f.a != f.b or f.verdict not in ("varies", "random") for f in row.findings)
-    return recorded or (row.time is not None and row.time.a_ns != row.time.b_ns)
+    return recorded or any(time.a_ns != time.b_ns for time in row.times)
+
+
+def repeated(difference: Difference) -> list[list[str]]:
+    """Return, for each setting, where the lecture repeats it: under it, and no differences of their own."""
+    found: list[dict[str, None]] = [{} for _ in difference.settings]
+    for row in difference.rows:
+        for f in row.findings:
+            if f.setting is not None:
+                found[f.setting][f"{subject_text(f.subject, 40)} in line {row.step.line}"] = None
+    said = []
+    for places in found:
+        more = [f"and {len(places) - MOST_REPEATS} more"] if len(places) > MOST_REPEATS else []
+        said.append([*list(places)[:MOST_REPEATS], *more])
+    return said
+
+
+def settings_texts(difference: Difference) -> list[str]:
+    """Return each setting that differs with what only repeats it: threads 2 → 1 (so: threads in line 2280)."""
+    return [
+        setting_text(setting) + (f" (so: {', '.join(places)})" if places else "")
+        for setting, places in zip(difference.settings, repeated(difference), strict=True)
+    ]
 
 
 def quiet_counts(difference: Difference) -> Iterator[str]:
     """Yield what was looked at and is not worth an entry, one phrase each."""
-    names = {"varies": "vary between passes", "random": "device-random", "rounding": "rounding only"}
+    names = {"varies": "vary or follow from clocks", "random": "device-random", "rounding": "rounding only"}
     for aspect in ORDER:
         of_aspect = {verdict: n for which, verdict, n in difference.counts if which == aspect}
         if not of_aspect or aspect == "time":
@@ -235,11 +389,6 @@ def time_sentence(difference: Difference) -> str | None:
     if times.drift is not None and abs(times.drift - 1) >= 0.005:
         text += f"; most took × {formats.ratio(times.drift)}, taken for the machine's"
     return text + (f"; {unjudged:,} not judged" if unjudged else "")
-
-
-def setting_text(setting: Setting) -> str:
-    """Write a setting that differs: torch 2.12.0 → 2.13.0."""
-    return f"{setting.name} {setting.a or '(none)'} → {setting.b or '(none)'}"
 
 
 def code_changes(difference: Difference) -> list[str]:

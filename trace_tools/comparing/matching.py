@@ -14,6 +14,7 @@ import ast
 from collections import Counter
 from dataclasses import dataclass
 
+from trace_tools.call_tree import Tree
 from trace_tools.errors import LectureError
 from trace_tools.schema import Frame, SourceFile, Step, Trace
 from trace_tools.statements import parse_source
@@ -38,7 +39,7 @@ class KeyedStep:
     step: Step
     function: str
     code: str  # its first line
-    section: bool  # `main` called a lecture function in it
+    section: bool  # it called a section
 
 
 def keyed_steps(trace: Trace) -> dict[StepKey, KeyedStep]:
@@ -47,7 +48,7 @@ def keyed_steps(trace: Trace) -> dict[StepKey, KeyedStep]:
     steps = {event.id: event for event in trace.steps if isinstance(event, Step)}
     frames = {event.frame: event for event in trace.steps if isinstance(event, Frame)}
     paths = _paths(frames, steps)
-    callers = {frame.of for frame in frames.values()}
+    callers = {step.id for step, _ in Tree(trace).section_calls()}
     found: dict[StepKey, KeyedStep] = {}
     for step in sorted(steps.values(), key=lambda step: step.id):
         frame = frames.get(step.frame)
@@ -55,8 +56,7 @@ def keyed_steps(trace: Trace) -> dict[StepKey, KeyedStep]:
             continue
         text, occurrence, code = texts[frame.source].get(step.statement, ("", step.statement, ""))
         key = StepKey(paths[step.frame], text, occurrence, step.execution)
-        section = frame.function == "main" and step.id in callers
-        found[key] = KeyedStep(step, frame.function, code, section)
+        found[key] = KeyedStep(step, frame.function, code, step.id in callers)
     return found
 
 

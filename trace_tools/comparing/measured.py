@@ -17,10 +17,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trace_tools.comparing.matching import KeyedStep
+from trace_tools.comparing.times import HARNESS
 from trace_tools.rendering.document import Rate, Timing
-from trace_tools.rendering.observe import peak_of, rates_of, timing_of
-from trace_tools.schema import Machine, Step
+from trace_tools.rendering.observe import intensity_of, moved_bytes, rates_of, timing_of, why_no_rate
+from trace_tools.schema import Machine, Meters, Step
+from trace_tools.schema import Measured as Measurement
 
+SEVERAL = "several measurements ran in it"
 NEVER_MOVED = "nothing was read or written: its tensors have no memory"
 
 
@@ -65,29 +68,33 @@ class Measured:
 
 
 def measured(keyed: KeyedStep, machine: Machine) -> Measured:
-    """Return what was measured of one step."""
+    """Return what was measured of one step; of one that called `measure`, of one call of what it measured."""
     step, timing = keyed.step, timing_of(keyed.step, machine)
-    rates = {rate.name: rate for rate in rates_of(step, timing, machine)}
-    moved = _moved(step)
+    several = len(step.measured or ()) > 1
+    rates = {} if several else {rate.name: rate for rate in rates_of(step, timing, machine)}
+    counted = step.measured[0] if step.measured and not several else step.meters
+    moved = moved_bytes(counted) if counted is not None else 0
+    why = SEVERAL if several else _why_no_rate(counted, timing, step)
     flops = rates.get("FLOP/s") if moved else None
     bandwidth = rates.get("B/s")
     readings = {
-        TIME.key: _time(timing, step),
-        RATE.key: _rate(flops, timing, step),
-        MFU.key: _share(flops, timing, step),
-        BANDWIDTH.key: _rate(bandwidth, timing, step),
-        SHARE.key: _share(bandwidth, timing, step),
+        TIME.key: _time(timing, step, section=keyed.section),
+        RATE.key: _rate(flops, timing, why),
+        MFU.key: _share(flops, timing, why),
+        BANDWIDTH.key: _rate(bandwidth, timing, why),
+        SHARE.key: _share(bandwidth, timing, why),
         MEMORY.key: _memory(step),
     }
-    intensity = step.meters.flops / moved if step.meters and step.meters.flops and moved else None
-    return Measured(keyed, readings, intensity, _dtype(flops, machine))
+    intensity = intensity_of(counted) if counted is not None and flops is not None else None
+    return Measured(keyed, readings, intensity, flops.peak if flops is not None else None)
 
 
-def _moved(step: Step) -> int:
-    return (step.meters.bytes_read or 0) + (step.meters.bytes_written or 0) if step.meters else 0
-
-
-def _time(timing: Timing | None, step: Step) -> Reading:
+def _time(timing: Timing | None, step: Step, *, section: bool) -> Reading:
+    """Return how long a step took; a section with all that it measured."""
+    if step.measured and len(step.measured) > 1:
+        return Reading(None, why=SEVERAL)
+    if step.harness and not step.measured and not section:
+        return Reading(None, why=HARNESS)
     if timing is None:
         return Reading(None, why="it was suspended" if step.suspended else "no pass timed it")
     if timing.clock == "launch":
@@ -96,16 +103,14 @@ def _time(timing: Timing | None, step: Step) -> Reading:
     return Reading(statistics.median(samples), min(samples), max(samples))
 
 
-def _rate(rate: Rate | None, timing: Timing | None, step: Step) -> Reading:
+def _rate(rate: Rate | None, timing: Timing | None, why: str) -> Reading:
     """Return an achieved rate with its extremes, which follow from those of the time."""
-    if rate is None:
-        return Reading(None, why=_why_no_rate(timing, step))
-    return _spread(rate.per_second, timing)
+    return Reading(None, why=why) if rate is None else _spread(rate.per_second, timing)
 
 
-def _share(rate: Rate | None, timing: Timing | None, step: Step) -> Reading:
+def _share(rate: Rate | None, timing: Timing | None, why: str) -> Reading:
     if rate is None:
-        return Reading(None, why=_why_no_rate(timing, step))
+        return Reading(None, why=why)
     if rate.share is None:
         return Reading(None, why=rate.roof)
     return _spread(rate.share, timing)
@@ -118,16 +123,12 @@ def _spread(value: float, timing: Timing | None) -> Reading:
     return Reading(value, value * middle / slowest, value * middle / fastest if fastest else None)
 
 
-def _why_no_rate(timing: Timing | None, step: Step) -> str:
-    if timing is None or timing.clock == "launch":
-        return "no time"
-    if step.compiled:
-        return "torch.compile ran during it"
-    if step.meters is None:
+def _why_no_rate(counted: Meters | Measurement | None, timing: Timing | None, step: Step) -> str:
+    if counted is None:
         return "nothing was counted"
-    if step.meters.flops and not _moved(step):
+    if counted.flops and not moved_bytes(counted):
         return NEVER_MOVED
-    return step.meters.why or "it did none"
+    return (None if step.measured else why_no_rate(step, timing)) or counted.why or "it did none"
 
 
 def _memory(step: Step) -> Reading:
@@ -135,11 +136,3 @@ def _memory(step: Step) -> Reading:
     if peak is None:
         return Reading(None, why=(step.meters.why if step.meters else None) or "nothing was counted")
     return Reading(float(peak), float(peak), float(peak))
-
-
-def _dtype(rate: Rate | None, machine: Machine) -> str | None:
-    """Return the name of the peak that a rate was measured against."""
-    if rate is None or rate.share is None:
-        return None
-    named = (rate.roof or "").partition(" peak")[0]
-    return named if peak_of(machine, named) else None

@@ -16,12 +16,13 @@ from markupsafe import Markup
 from trace_tools.comparing import charts
 from trace_tools.comparing.along import Along, Passage, Place, along, aspects
 from trace_tools.comparing.difference import ASPECTS, Difference, Row, Side
-from trace_tools.comparing.entries import headline
+from trace_tools.comparing.entries import headline, repeated
 from trace_tools.comparing.matching import KeyedStep
 from trace_tools.comparing.measured import Measured, measured
 from trace_tools.comparing.page import Home, render
 from trace_tools.comparing.report_text import change_text, code_of, how_judged, leading, notes, shown_lines, side_text
 from trace_tools.comparing.roofs import has_place, roof_of
+from trace_tools.comparing.wording import setting_sides
 from trace_tools.rendering import formats
 from trace_tools.rendering.charts.roofline import Roof, roofline
 from trace_tools.rendering.highlight import highlighted
@@ -45,6 +46,10 @@ def difference_html(difference: Difference, home: str | None = None, beside: str
         headline=headline(difference),
         sides=[("A", difference.a, side_text(difference.a)), ("B", difference.b, side_text(difference.b))],
         notes=notes(difference),
+        settings=[
+            (setting, *setting_sides(setting), places)
+            for setting, places in zip(difference.settings, repeated(difference), strict=True)
+        ],
         leading=leading(difference),
         few=LEADING,
         figures=figures_of(difference),
@@ -154,14 +159,15 @@ def _labels(difference: Difference) -> tuple[str, str]:
 
 def _ratios(difference: Difference) -> list[charts.TimeRatio]:
     """Return the times that say most: called different, else those of the longest annotated steps; slowest first."""
-    timed = [(row, row.time) for row in difference.rows if row.time is not None and row.time.overall]
+    timed = [(row, time) for row in difference.rows for time in row.times if time.overall]
     timed = [(row, time) for row, time in timed if time.matters or row.step.annotated]
     timed.sort(key=lambda item: (not item[1].matters, -max(item[1].a_ns, item[1].b_ns)))
     statements = {
-        (difference.function_of(row), row.step.statement, time.overall): (row, time) for row, time in reversed(timed)
+        (difference.function_of(row), row.step.statement, time.subject, time.overall): (row, time)
+        for row, time in reversed(timed)
     }
-    kept = {id(row) for row, _ in statements.values()}
-    first = [(row, time) for row, time in timed if id(row) in kept][: charts.RATIOS]
+    kept = {(row.number, time.subject) for row, time in statements.values()}
+    first = [(row, time) for row, time in timed if (row.number, time.subject) in kept][: charts.RATIOS]
     code = code_of(difference)
     return [
         charts.TimeRatio(

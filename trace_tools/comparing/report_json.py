@@ -5,7 +5,9 @@
       "matters": true,                          whether anything differs that matters (exit code 1)
       "a": {"name", "title", "machine", "device", "started", "passes", "complete"}, "b": the same of B,
       "same_machine": true, "same_source": false,
-      "settings": [{"group": "setting|version|machine|source", "name", "a", "b"}],
+      "time_not_judged": "why", or null        asked for, and not one time could be judged (else exit code 3)
+      "settings": [{"group": "setting|version|machine|source", "name", "a", "b",
+                    "repeated": ["where the lecture repeats it"]}],
       "functions": [{"a", "b", "how": "edited|renamed|moved|only in A|only in B", "similarity",
                      "variables": {"old": "new"}}],
       "notes": ["…"], "left_out": ["…"],
@@ -16,9 +18,15 @@
       "findings": [{
           "aspect": "claims|values|time|memory|flops|steps|output", "verdict", "matters",
           "row", "function", "path", "line", "execution", "a_step", "b_step",   null where a side has none
+          "subject": {
+              "kind": "value|argument|claim|side|counter|measured|executions|step|raised|printed|warnings|told|time",
+              "index",                                    its place among those of its kind in the step
+              "expression", "function"},                  whole, as the source has it; the function whose argument it is
           "name", "a", "b", "detail",                     text, as the reports show it
           "size",                                         relative difference, bytes or FLOPs; null: no number
-          "cause",                                        the row that explains this one, or null
+          "cause",                                        the row that says the same, or null
+          "origin",                                       the row of an edit or a count it may follow from, or null
+          "setting",                                      the name of the setting that it repeats, or null
           of times: "clock", "a_ns", "b_ns", "ratio", "a_share", "b_share", "roof", "why",
                     and of all "executions" of its statement that were judged together:
                     "overall", "interval": [low, high], "p", "adjusted_p", "detectable"
@@ -35,7 +43,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from trace_tools.comparing.difference import Difference, Row, Side, TimeFinding
+from trace_tools.comparing.difference import Difference, Row, Side, Subject, TimeFinding
+from trace_tools.comparing.entries import repeated
+from trace_tools.comparing.wording import setting_sides, sides_text, subject_text
 
 FORMAT, VERSION = "trace_tools difference", 1
 
@@ -56,7 +66,8 @@ def plain_difference(difference: Difference) -> dict[str, Any]:
         "b": _side(difference.b),
         "same_machine": difference.same_machine,
         "same_source": difference.same_source,
-        "settings": [{"group": s.group, "name": s.name, "a": s.a, "b": s.b} for s in difference.settings],
+        "time_not_judged": difference.time_not_judged,
+        "settings": list(_settings(difference)),
         "functions": [
             {"a": f.a, "b": f.b, "how": f.how, "similarity": f.similarity, "variables": dict(f.variables)}
             for f in difference.functions
@@ -96,21 +107,38 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
+def _settings(difference: Difference) -> Iterator[dict[str, Any]]:
+    for s, places in zip(difference.settings, repeated(difference), strict=True):
+        a, b = setting_sides(s)
+        yield {"group": s.group, "name": s.name, "a": a, "b": b, "repeated": places}
+
+
+def _subject(subject: Subject) -> dict[str, Any]:
+    return {
+        "kind": subject.kind,
+        "index": subject.index,
+        "expression": subject.expression,
+        "function": subject.function,
+    }
+
+
 def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
 def _findings(difference: Difference) -> Iterator[dict[str, Any]]:
     for row in difference.rows:
-        if not row.findings and row.time is None:
+        if not row.findings and not row.times:
             continue
         place = _place(difference, row)
         for f in row.findings:
             found = {"aspect": f.aspect, "verdict": f.verdict, "matters": f.matters, **place}
-            texts = {"name": f.name, "a": f.a, "b": f.b, "detail": f.detail}
-            yield {**found, **texts, "size": _finite(f.size), "cause": f.cause}
-        if row.time is not None:
-            yield _time(row.time, place)
+            a, b = sides_text(f)
+            texts = {"subject": _subject(f.subject), "name": subject_text(f.subject), "a": a, "b": b}
+            setting = None if f.setting is None else difference.settings[f.setting].name
+            because = {"cause": f.cause, "origin": f.origin, "setting": setting}
+            yield {**found, **texts, "detail": f.detail, "size": _finite(f.size), **because}
+        yield from (_time(time, place) for time in row.times)
 
 
 def _place(difference: Difference, row: Row) -> dict[str, Any]:
@@ -133,6 +161,7 @@ def _time(time: TimeFinding, place: dict[str, Any]) -> dict[str, Any]:
         "verdict": time.verdict,
         "matters": time.matters,
         **place,
+        "subject": _subject(time.subject),
         "name": "time",
         "clock": time.clock,
         "a_ns": time.a_ns,
@@ -149,4 +178,5 @@ def _time(time: TimeFinding, place: dict[str, Any]) -> dict[str, Any]:
         "roof": time.roof,
         "why": time.why,
         "cause": time.cause,
+        "origin": time.origin,
     }

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from trace_tools.comparing.difference import Difference, FunctionMatch, Setting
-from trace_tools.comparing.entries import Entry, headline
+from trace_tools.comparing.difference import Difference, FunctionMatch
+from trace_tools.comparing.entries import Entry, headline, repeated
 from trace_tools.comparing.report_text import change_text, code_of, how_judged, leading, notes, side_text
+from trace_tools.comparing.wording import setting_sides
 from trace_tools.rendering import formats
 from trace_tools.rendering.markdown_table import table
 from trace_tools.rendering.markdown_text import code_span, escape
@@ -31,7 +32,7 @@ def difference_markdown(difference: Difference) -> str:
         f"- A: {code_span(formats.one_line(a.name, 160))}, {escape(side_text(a))}\n"
         f"- B: {code_span(formats.one_line(b.name, 160))}, {escape(side_text(b))}",
         *(f"> {escape(note)}" for note in notes(difference)),
-        *_settings(difference.settings),
+        *_settings(difference),
         *(part for _, title, lines in leading(difference) for part in _leading(title, lines, code)),
         *_functions(difference.functions),
         *_how(difference),
@@ -39,13 +40,18 @@ def difference_markdown(difference: Difference) -> str:
     return _within(parts)
 
 
-def _settings(settings: Sequence[Setting]) -> Iterator[str]:
-    if settings:
-        yield "#### Set or installed differently"
-        yield table(
-            ["", "A", "B"],
-            [[escape(f"{s.group}: {s.name}"), _side(s.a), _side(s.b)] for s in settings],
-        )
+def _settings(difference: Difference) -> Iterator[str]:
+    """Yield what was set differently, and under each setting where the lecture repeats it."""
+    if not difference.settings:
+        return
+    yield "#### Set or installed differently"
+    rows = []
+    for setting, places in zip(difference.settings, repeated(difference), strict=True):
+        a, b = setting_sides(setting)
+        also = f"<br>so: {escape(', '.join(places))}" if places else ""
+        name = formats.one_line(setting.name, 60)
+        rows.append([f"{escape(f'{setting.group}: {name}')}{also}", _side(a), _side(b)])
+    yield table(["", "A", "B"], rows)
 
 
 def _side(text: str | None) -> str:
@@ -70,7 +76,7 @@ def _table(lines: Sequence[Entry], code: Callable[[int], str]) -> str:
 
 def _row(line: Entry, code: Callable[[int], str]) -> list[str]:
     place = f"{escape(line.path)}:{line.line} {escape(line.function)}"
-    what = "time" if line.aspect == "time" else code_span(line.name)
+    what = "time" if line.aspect == "time" else "code" if line.verdict == "edited" else code_span(line.name)
     return [f"{place}<br>{code_span(code(line.row))}", what, _side(line.a), _side(line.b), escape(change_text(line))]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from trace_tools.comparing.difference import Aspect, Difference, Side, TimeFinding
-from trace_tools.comparing.entries import ORDER, Entry, entries, quiet_counts, roof_texts, time_sentence
+from trace_tools.comparing.entries import ORDER, Entry, besides, entries, leads, quiet_counts, roof_texts, time_sentence
 from trace_tools.errors import LectureError
 from trace_tools.rendering import formats
 from trace_tools.rendering.layout import cut_source, split_lines
@@ -27,11 +27,15 @@ TITLES: dict[Aspect, str] = {
 }
 
 
+LEADS = "What others may follow from"
+
+
 def leading(difference: Difference) -> list[tuple[Aspect, str, list[Entry]]]:
-    """Return what matters by aspect, and between two machines the ratios of annotated steps' times."""
-    found = []
+    """Return what matters: what others follow from, the rest by aspect, the ratios of annotated steps' times."""
+    first = leads(difference)
+    found: list[tuple[Aspect, str, list[Entry]]] = [("steps", LEADS, first)] if first else []
     for aspect in ORDER:
-        lines = entries(difference, aspect)
+        lines = besides(entries(difference, aspect), first)
         if aspect == "time" and not difference.same_machine:
             annotated = {row.number for row in difference.rows if row.step.annotated}
             every = entries(difference, aspect, everything=True)
@@ -62,6 +66,7 @@ def change_text(entry: Entry) -> str:
     parts += [entry.detail] if entry.detail else []
     parts += [f"in {entry.executions:,} executions"] if entry.executions > 1 else []
     parts += [f"explains {entry.follows:,} more"] if entry.follows else []
+    parts += [f"may follow from line {entry.after_line}"] if entry.after_line is not None else []
     return formats.one_line("; ".join(parts), 300)
 
 

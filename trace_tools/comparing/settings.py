@@ -1,6 +1,6 @@
 """What was not the same before the lecture began, and what a reader of times should know about the runs.
 
-settings_of(a, b)   # (Setting("version", "torch", "2.12.0", "2.13.0"), Setting("setting", "seed", "0", "1"))
+settings_of(a, b)   # (Setting("setting", "seed", 0, 1), Setting("version", "torch", "2.12.0", "2.13.0"))
 notes_of(side_a)    # ("A is partial: killed by SIGKILL", "A, pass 2: load average 2.2 on 2 cores …")
 """
 
@@ -13,7 +13,7 @@ from statistics import median
 from trace_tools.comparing.difference import Setting, Side
 from trace_tools.comparing.subsequence import common
 from trace_tools.rendering import formats
-from trace_tools.schema import Machine, Peak, Process, Run, Trace
+from trace_tools.schema import Machine, Process, Run, Trace
 
 RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")
 MACHINE = ("name", "device", "cpu", "cores", "threads", "multiprocessors", "compute_capability", "memory_bytes")
@@ -57,23 +57,22 @@ def _run(a: Trace, b: Trace) -> Iterator[Setting]:
     for name in RUN:
         x, y = getattr(a.run, name), getattr(b.run, name)
         if x != y:
-            yield Setting("setting", name, _text(x), _text(y))
+            yield Setting("setting", name, x, y)
 
 
 def _versions(a: Trace, b: Trace) -> Iterator[Setting]:
     in_a, in_b = dict(a.versions), dict(b.versions)
     for name in {**in_a, **in_b}:
         if in_a.get(name) != in_b.get(name):
-            yield Setting("version", formats.one_line(name, 60), _text(in_a.get(name)), _text(in_b.get(name)))
+            yield Setting("version", name, in_a.get(name), in_b.get(name))
 
 
 def _machine(a: Trace, b: Trace) -> Iterator[Setting]:
     for name in (*MACHINE, *INSTALLED):
         x, y = getattr(a.machine, name), getattr(b.machine, name)
         if x != y:
-            sizes = name.endswith("_bytes")
-            shown = [formats.byte_size(v) if sizes and v is not None else _text(v) for v in (x, y)]
-            yield Setting("machine", name.removesuffix("_bytes"), *shown)
+            unit = "B" if name.endswith("_bytes") else None
+            yield Setting("machine", name.removesuffix("_bytes"), x, y, unit)
     yield from _peaks(a.machine, b.machine)
 
 
@@ -84,24 +83,19 @@ def _peaks(a: Machine, b: Machine) -> Iterator[Setting]:
         peaks = in_a.get(name), in_b.get(name)
         promised = [p.per_second if p is not None and not p.measured else None for p in peaks]
         if promised[0] != promised[1]:
-            shown = (_rate(peak) for peak in peaks)
-            yield Setting("machine", f"{formats.one_line(name, 40)} peak", *shown)
-
-
-def _rate(peak: Peak | None) -> str | None:
-    if peak is None or peak.per_second is None:
-        return None
-    rate = formats.quantity(peak.per_second, "B/s" if peak.name == "memory" else "FLOP/s")
-    return f"{rate}, measured" if peak.measured else rate
+            unit = "B/s" if name == "memory" else "FLOP/s"
+            a_rate, b_rate = (peak.per_second if peak is not None else None for peak in peaks)
+            measured = peaks[0] is not None and peaks[0].measured, peaks[1] is not None and peaks[1].measured
+            yield Setting("machine", f"{name} peak", a_rate, b_rate, unit, measured)
 
 
 def _sources(a: Trace, b: Trace) -> Iterator[Setting]:
     in_a, in_b = ({s.path: s.text for s in trace.sources} for trace in (a, b))
     for path in {**in_a, **in_b}:
         if in_a.get(path) != in_b.get(path):
-            yield Setting("source", _text(path) or "", *_lines(in_a.get(path), in_b.get(path)))
+            yield Setting("source", path, *_lines(in_a.get(path), in_b.get(path)))
     if a.run.commit != b.run.commit:
-        yield Setting("source", "commit", _text(a.run.commit), _text(b.run.commit))
+        yield Setting("source", "commit", a.run.commit, b.run.commit)
 
 
 def _lines(a: str | None, b: str | None) -> tuple[str | None, str | None]:

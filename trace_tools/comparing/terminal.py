@@ -15,13 +15,16 @@ from trace_tools.comparing.difference import Aspect, Difference, Side
 from trace_tools.comparing.entries import (
     ORDER,
     Entry,
+    besides,
     code_changes,
     entries,
     headline,
+    leads,
     quiet_counts,
-    setting_text,
+    settings_texts,
     time_sentence,
 )
+from trace_tools.comparing.report_text import LEADS
 from trace_tools.rendering import formats
 
 SHOWN = 4  # entries of an aspect, where not everything is shown
@@ -43,6 +46,7 @@ STYLES = {
     "faster": "green",
     "only in A": "magenta",
     "only in B": "cyan",
+    "edited": "yellow",
 }
 
 
@@ -51,14 +55,22 @@ def print_report(difference: Difference, console: Console, *, everything: bool =
     shown = None if everything else SHOWN
     for letter, side in (("A", difference.a), ("B", difference.b)):
         _line(console, Text.assemble((f"{letter}  ", "bold"), _side(side)))
-    _line(console, Text(headline(difference), style="bold red" if difference.matters else "bold green"))
+    style = "bold red" if difference.matters else "bold yellow" if difference.time_not_judged else "bold green"
+    _whole(console, Text(headline(difference), style=style))
     _before(difference, console, everything=everything)
+    first = leads(difference)
+    _listing(console, LEADS, first, shown)
     for aspect in ORDER:
-        _aspect(console, aspect, entries(difference, aspect, everything=everything), shown)
+        _listing(console, TITLES[aspect], besides(entries(difference, aspect, everything=everything), first), shown)
     if not difference.same_machine and not everything and "time" not in difference.ignored:
         ratios = [e for e in entries(difference, "time", everything=True) if e.verdict == "ratio"]
-        _aspect(console, "time", ratios, SHOWN)
+        _listing(console, TITLES["time"], ratios, SHOWN)
     _after(difference, console)
+
+
+def _whole(console: Console, text: Text) -> None:
+    """Write on as many lines as it takes: a difference is never cut."""
+    console.print(text, overflow="fold", highlight=False)
 
 
 def _line(console: Console, text: Text) -> None:
@@ -81,8 +93,7 @@ def _side(side: Side) -> str:
 
 def _before(difference: Difference, console: Console, *, everything: bool) -> None:
     """Write what differed before anything ran: it may explain all the rest."""
-    settings = [setting_text(setting) for setting in difference.settings]
-    _listed(console, "Settings", settings, None if everything else 6)
+    _listed(console, "Settings", settings_texts(difference), None if everything else 6)
     _listed(console, "Code", code_changes(difference), None if everything else 6)
     for note in difference.notes[: None if everything else NOTES]:
         _line(console, Text.assemble(("Note  ", "bold"), (formats.one_line(note, 300), "yellow")))
@@ -98,19 +109,20 @@ def _listed(console: Console, title: str, phrases: Sequence[str], most: int | No
     console.print(Text.assemble((f"{title}  ", "bold"), text), highlight=False)
 
 
-def _aspect(console: Console, aspect: Aspect, found: Sequence[Entry], most: int | None) -> None:
+def _listing(console: Console, title: str, found: Sequence[Entry], most: int | None) -> None:
     if not found:
         return
-    _line(console, Text(TITLES[aspect], style="bold underline"))
+    _line(console, Text(title, style="bold underline"))
     for entry in found[:most]:
-        for line in _entry(entry):
-            _line(console, line)
+        where, change = _entry(entry)
+        _line(console, where)
+        _whole(console, change)
     if most is not None and len(found) > most:
         _line(console, Text(f"  … and {len(found) - most:,} more (--all)", style="dim"))
 
 
-def _entry(entry: Entry) -> list[Text]:
-    """Write an entry on two lines: where, and what it was and is."""
+def _entry(entry: Entry) -> tuple[Text, Text]:
+    """Write where an entry is, and what it was and is."""
     style = STYLES.get(entry.verdict, "")
     where = Text.assemble("  ", (f"{entry.path}:{entry.line}", "bold"), f" {entry.function}  ", (entry.code, "dim"))
     times = f" (× {entry.executions:,})" if entry.executions > 1 else ""
@@ -119,12 +131,13 @@ def _entry(entry: Entry) -> list[Text]:
     if detail.startswith(change):
         change = ""
     follows = f"explains {entry.follows:,} more" if entry.follows else ""
+    after = f"may follow from line {entry.after_line}" if entry.after_line is not None else ""
     is_time = entry.aspect == "time"
     said = entry.name if is_time and entry.verdict in ("faster", "slower", "ratio") else entry.verdict
     name = "" if is_time else f"{entry.name} "
     ratio = entry.name if is_time and said != entry.name else ""
-    rest = "; ".join(part for part in (change, ratio, detail, follows) if part)
-    return [where, Text.assemble("    ", name, (said + times, style), f"  {rest}" if rest else "")]
+    rest = "; ".join(part for part in (change, ratio, detail, follows, after) if part)
+    return where, Text.assemble("    ", name, (said + times, style), f"  {rest}" if rest else "")
 
 
 def _after(difference: Difference, console: Console) -> None:

@@ -1,11 +1,13 @@
 """Matched executions → how their durations compare: judged on one machine, as ratios across machines.
 
 times = judge_times(aligned, a, b, same_machine=True)
-times.findings[7]  # TimeFinding("slower", "host", a_ns=11.2e6, b_ns=13.5e6, ratio=1.21, …)
+times.findings[7]  # (TimeFinding("slower", "host", a_ns=11.2e6, b_ns=13.5e6, ratio=1.21, …),)
 times.statistics   # TimeStatistics(judged=807, different=1, …)
 
 What is judged is a statement of a function: per process, all its matched executions together. A loop's body
 is one question then, not one for each time round, and what a slow moment does to one execution weighs less.
+A step that called `measure` takes about as long whatever the function costs: what is compared is its measurements,
+the n-th with the n-th, in seconds of one call.
 Between two machines nothing is judged, and each execution has its own ratio.
 """
 
@@ -21,7 +23,7 @@ import numpy as np
 
 from trace_tools.comparing import statistics
 from trace_tools.comparing.align import Aligned
-from trace_tools.comparing.difference import TimeFinding, TimeStatistics, Verdict
+from trace_tools.comparing.difference import OWN_TIME, Subject, TimeFinding, TimeStatistics, Verdict
 from trace_tools.comparing.settings import load_of, settings_of
 from trace_tools.rendering.document import Timing
 from trace_tools.rendering.observe import rates_of, timing_of
@@ -40,14 +42,16 @@ COMPILED = "torch.compile ran during it"
 LAUNCH = "launch time: an unannotated statement on a device that works on its own"
 COLD = "one side has a first run only"
 CLOCKS = "one side was timed on the device, the other on the host"
+HARNESS = "its own time is that of all the calls that `measure` or `count` made"
+UNLIKE = "another number of measurements in it"
 FEW = f"fewer than {statistics.FEWEST_PROCESSES} processes on a side"
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """A finding for each place that both sides timed, by its number, and how it was come by."""
+    """Findings for each place that both sides timed, by its number, and how they were come by."""
 
-    findings: Mapping[int, TimeFinding]
+    findings: Mapping[int, tuple[TimeFinding, ...]]
     statistics: TimeStatistics
 
 
@@ -60,6 +64,17 @@ class _Timed:
     b: Step
     of_a: Timing
     of_b: Timing
+    subject: Subject = OWN_TIME
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it from all others: the place's number, and which of its measurements it is."""
+        return self.number, self.subject.index
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is how long one call took."""
+        return self.subject.kind == "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,47 +113,61 @@ def judge_times(aligned: Aligned, a: Trace, b: Trace, *, same_machine: bool) -> 
     """Compare the durations of every matched execution; places keep their numbers."""
     timed = list(_timed(aligned, a.machine, b.machine))
     busy = LOADED if same_machine and max(load_of(a.run), load_of(b.run)) > HEAVY_LOAD else None
-    reasons = {t.number: why for t in timed if (why := busy or _why_not(t, same_machine=same_machine))}
-    comparable = [t for t in timed if t.number not in reasons]
+    reasons = {t.key: why for t in timed if (why := busy or _why_not(t, same_machine=same_machine))}
+    comparable = [t for t in timed if t.key not in reasons]
     if same_machine:
         statements, small = _worth_judging(_statements(aligned, comparable))
-        reasons |= {t.number: SMALL for statement in small for t in statement.executions}
+        reasons |= {t.key: SMALL for statement in small for t in statement.executions}
     else:
         statements = [_Statement([t], t.of_a.samples_ns, t.of_b.samples_ns) for t in comparable]
-    left_out = {t.number: _plain(t, reasons[t.number]) for t in timed if t.number in reasons}
+    findings = {t.key: _plain(t, reasons[t.key]) for t in timed if t.key in reasons}
     most = tuple(max((len(x) for t in timed if (x := (t.of_a, t.of_b)[s].samples_ns)), default=0) for s in (0, 1))
     counted = TimeStatistics(0, 0, 0, tuple(Counter(reasons.values()).most_common()), most[0], most[1])
-    if not statements:
-        return Times(left_out, counted)
-    if same_machine:
-        found, counted = _on_one_machine(statements, counted, _most_drift(a, b))
-    else:
-        found = _across_machines(statements)
-    of_each = {t.number: _own(of_all, t, a.machine, b.machine) for t, of_all in _spread(statements, found)}
-    return Times({**left_out, **of_each}, counted)
+    if statements:
+        if same_machine:
+            found, counted = _on_one_machine(statements, counted, _most_drift(a, b))
+        else:
+            found = _across_machines(statements)
+        findings |= {t.key: _own(of_all, t, a.machine, b.machine) for t, of_all in _spread(statements, found)}
+    of_places: dict[int, tuple[TimeFinding, ...]] = {}
+    for t in timed:
+        of_places[t.number] = (*of_places.get(t.number, ()), findings[t.key])
+    return Times(of_places, counted)
 
 
 def _timed(aligned: Aligned, on_a: Machine, on_b: Machine) -> Iterator[_Timed]:
     for number, place in enumerate(aligned.places):
         if place.a is None or place.b is None:
             continue
-        of_a, of_b = timing_of(place.a, on_a), timing_of(place.b, on_b)
-        if of_a is not None and of_b is not None:
-            yield _Timed(number, place.a, place.b, of_a, of_b)
+        calls = place.a.measured or (), place.b.measured or ()
+        if calls[0] and len(calls[0]) == len(calls[1]):
+            for index, sides in enumerate(zip(*calls, strict=True)):
+                of_a, of_b = (Timing("call", tuple(max(1, round(s * 1e9)) for s in side.seconds)) for side in sides)
+                if of_a.samples_ns and of_b.samples_ns:
+                    yield _Timed(number, place.a, place.b, of_a, of_b, Subject("measured", index))
+            continue
+        whole_a, whole_b = timing_of(place.a, on_a), timing_of(place.b, on_b)
+        if whole_a is not None and whole_b is not None:
+            yield _Timed(number, place.a, place.b, whole_a, whole_b)
 
 
 def _why_not(timed: _Timed, *, same_machine: bool) -> str | None:
     a, b = timed.of_a, timed.of_b
     if timed.a.compiled or timed.b.compiled:
         return COMPILED
-    if "launch" in (a.clock, b.clock):
-        return LAUNCH
-    if _is_cold(timed.a) != _is_cold(timed.b):
-        return COLD
-    if a.clock != b.clock and same_machine:
-        return CLOCKS
-    if max(samples.median(a.samples_ns), samples.median(b.samples_ns)) < SHORTEST_NS:
-        return SHORT
+    if not timed.is_measured:
+        if len(timed.a.measured or ()) != len(timed.b.measured or ()):
+            return UNLIKE
+        if timed.a.harness or timed.b.harness:
+            return HARNESS
+        if "launch" in (a.clock, b.clock):
+            return LAUNCH
+        if _is_cold(timed.a) != _is_cold(timed.b):
+            return COLD
+        if a.clock != b.clock and same_machine:
+            return CLOCKS
+        if max(samples.median(a.samples_ns), samples.median(b.samples_ns)) < SHORTEST_NS:
+            return SHORT
     few = min(len(a.samples_ns), len(b.samples_ns)) < statistics.FEWEST_PROCESSES
     return FEW if few and same_machine else None
 
@@ -153,7 +182,7 @@ def _statements(aligned: Aligned, timed: Sequence[_Timed]) -> list[_Statement]:
     for t in timed:
         frame = aligned.frames[aligned.places[t.number].frame].b
         function = (frame.source, frame.function) if frame is not None else None
-        key = (function, t.b.statement, t.of_b.clock, len(t.of_a.samples_ns), len(t.of_b.samples_ns))
+        key = (function, t.b.statement, t.subject, t.of_b.clock, len(t.of_a.samples_ns), len(t.of_b.samples_ns))
         grouped.setdefault(key, []).append(t)
     return [_Statement(ts, _summed([t.of_a for t in ts]), _summed([t.of_b for t in ts])) for ts in grouped.values()]
 
@@ -169,14 +198,15 @@ def _worth_judging(statements: Sequence[_Statement]) -> tuple[list[_Statement], 
     found: tuple[list[_Statement], list[_Statement]] = ([], [])
     for statement in statements:
         asked = any(t.b.annotated for t in statement.executions)
-        enough_ns = min(least_ns, WORTH_SAYING_ANNOTATED_NS) if asked else least_ns
+        measured = any(t.is_measured for t in statement.executions)
+        enough_ns = 0.0 if measured else min(least_ns, WORTH_SAYING_ANNOTATED_NS) if asked else least_ns
         found[statement.typical_ns < enough_ns].append(statement)
     return found
 
 
 def _plain(timed: _Timed, why: str | None = None) -> TimeFinding:
     a_ns, b_ns = samples.median(timed.of_a.samples_ns), samples.median(timed.of_b.samples_ns)
-    return TimeFinding("not judged", timed.of_b.clock, a_ns, b_ns, why=why)
+    return TimeFinding("not judged", timed.of_b.clock, a_ns, b_ns, why=why, subject=timed.subject)
 
 
 def _spread(statements: Sequence[_Statement], found: Sequence[TimeFinding]) -> Iterator[tuple[_Timed, TimeFinding]]:
@@ -270,7 +300,7 @@ def _ratio(statement: _Statement) -> TimeFinding:
 
 def _with_shares(found: TimeFinding, timed: _Timed, on_a: Machine, on_b: Machine) -> TimeFinding:
     """Add what fraction of its own machine's roof each side came to."""
-    sides = [_best_share(timed.a, timed.of_a, on_a), _best_share(timed.b, timed.of_b, on_b)]
+    sides = [_best_share(timed.a, timed.subject, on_a), _best_share(timed.b, timed.subject, on_b)]
     names = list(dict.fromkeys(name for _, name in sides if name))
     if not names:
         return found
@@ -278,6 +308,9 @@ def _with_shares(found: TimeFinding, timed: _Timed, on_a: Machine, on_b: Machine
     return replace(found, a_share=sides[0][0], b_share=sides[1][0], roof=roof)
 
 
-def _best_share(step: Step, timing: Timing, machine: Machine) -> tuple[float | None, str | None]:
-    shares = [(r.share, r.roof.split(" peak")[0]) for r in rates_of(step, timing, machine) if r.share and r.roof]
+def _best_share(step: Step, subject: Subject, machine: Machine) -> tuple[float | None, str | None]:
+    """Return the largest share of a roof that a step came to, or the call that it measured, with the roof's peak."""
+    call = subject.index + 1 if subject.kind == "measured" else None
+    rates = rates_of(step, timing_of(step, machine), machine)
+    shares = [(rate.share, rate.peak) for rate in rates if rate.share and rate.peak and rate.call == call]
     return max(shares, default=(None, None))

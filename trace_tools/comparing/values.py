@@ -4,7 +4,7 @@
 
 What is exact is compared exactly: types, dtypes, shapes, strides, integers, text. Floating-point numbers
 have their dtype's tolerance. Elements that follow from a device's generator are never called changed, and
-values that vary between the passes of one trace in nothing at all.
+values that vary between the passes of one trace, or follow from a clock, in nothing at all.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trace_tools.comparing.apart import numbers_apart, values_apart
 from trace_tools.comparing.difference import Verdict
 from trace_tools.comparing.elements import Numbers, compare_numbers, percent_text, relative_difference
 from trace_tools.comparing.tolerance import Tolerances
@@ -24,6 +25,7 @@ from trace_tools.rendering.summaries import summary
 from trace_tools.schema import Tensor, Value
 
 SHOWN = 80  # characters of a side in a detail
+CLOCK = "it follows from a clock: it was another once clocks were scaled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ def judge(a: Value, b: Value, context: Context) -> Judgement:
         return Judgement("varies") if a.varies else SAME
     if a.varies or b.varies:
         return Judgement("varies", _varied(a, b))
+    if a.clock or b.clock:
+        return Judgement("varies", CLOCK)
     found = _judge(a, b, context)
     if (a.device_random or b.device_random) and found.verdict in ("changed", "rounding"):
         structure = _structure_of_random(a, b, context)
@@ -92,7 +96,7 @@ def _judge(a: Value, b: Value, context: Context) -> Judgement:
         return _judge_containers(a, b, context)
     if (a.value, a.text, a.length) == (b.value, b.text, b.length):
         return SAME  # only a note differs
-    return Judgement("changed", f"{_short(summary(a, SHOWN))} → {_short(summary(b, SHOWN))}", math.inf)
+    return Judgement("changed", " → ".join(values_apart(a, b, SHOWN)), math.inf)
 
 
 def _short(text: str) -> str:
@@ -111,7 +115,7 @@ def _judge_numbers(a: Value, b: Value, context: Context) -> Judgement:
     if x == y or (x != x and y != y):
         return SAME
     size = relative_difference(x, y)
-    detail = f"{formats.quantity(x, a.unit)} → {formats.quantity(y, a.unit)}{percent_text(size)}"
+    detail = f"{' → '.join(numbers_apart(x, y, a.unit))}{percent_text(size)}"
     if a.type == "float" and context.is_close(x, y, python_float_dtype(x, y)):
         return Judgement("rounding", f"{detail}, within {python_float_dtype(x, y)}'s tolerance", size)
     return Judgement("changed", detail, size)

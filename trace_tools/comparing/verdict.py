@@ -1,7 +1,7 @@
 """One execution on both sides → what is not the same about its values, claims, memory, FLOPs and output.
 
     judge = RowJudge(context, same_counters=True)
-    list(judge.findings(place, (0, "main"), renamed={"h": "hidden"}))  # [Finding("values", "changed", "y", …), …]
+    list(judge.findings(place, renamed={"h": "hidden"}))  # [Finding("values", "changed", Subject("value", 0, "y")), …]
 
 What is the same is among them with the verdict "same", so that it can be counted.
 """
@@ -9,22 +9,20 @@ What is the same is among them with the verdict "same", so that it can be counte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_tools.comparing.align import Place
 from trace_tools.comparing.counters import counter_findings
-from trace_tools.comparing.difference import Aspect, Finding, TimeFinding
-from trace_tools.comparing.lineage import Function
-from trace_tools.comparing.values import SHOWN, Context, Judgement, judge
+from trace_tools.comparing.difference import Aspect, Finding, Subject, TimeFinding
+from trace_tools.comparing.values import Context, judge
 from trace_tools.rendering import formats
-from trace_tools.rendering.summaries import claim_summary, summary
 from trace_tools.schema import Claim, Narrative, Raised, Step, Value
 
 _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
+SHOWN = 80  # characters of a message in a detail
 
-Named = list[tuple[str, Value]]
-MEASURED = "it follows from a clock or from the machine's peaks"
+Named = Sequence[tuple[str, Value]]
 
 
 @dataclass(slots=True)
@@ -33,68 +31,60 @@ class RowJudge:
 
     context: Context
     same_counters: bool  # device type and torch version are the same: counts have to agree exactly
-    is_measured: Callable[[Function, str], bool] = lambda function, expression: False  # see `lineage`
     storages: tuple[dict[str, set[str]], dict[str, set[str]]] = field(default_factory=lambda: ({}, {}))
 
-    def findings(self, place: Place, function: Function, renamed: Mapping[str, str]) -> Iterator[Finding]:
-        """Yield what there is to say of an execution that both sides have, in a function of B."""
+    def findings(self, place: Place, renamed: Mapping[str, str]) -> Iterator[Finding]:
+        """Yield what there is to say of an execution that both sides have."""
         a, b = place.a, place.b
         if a is None or b is None:
             return
-        yield from self.claims(a.claim, b.claim, function)
-        yield from self.named(a.values or [], b.values or [], function, renamed)
+        yield from self.claims(a.claim, b.claim)
+        yield from self.named(a.values or [], b.values or [], renamed)
         yield from counter_findings(a, b, exact=self.same_counters)
         if a.claim is None or b.claim is None:  # a failed claim raises: that is told already
             yield from _raised(a.raised, b.raised)
         yield from _output(a, b)
 
-    def claims(self, a: Claim | None, b: Claim | None, function: Function) -> Iterator[Finding]:
+    def claims(self, a: Claim | None, b: Claim | None) -> Iterator[Finding]:
         """Compare two claims, and their sides as values."""
         if a is None or b is None:
             if a is not None:
-                yield Finding("claims", "only in A", _line(a.source), _claimed(a))
+                yield Finding("claims", "only in A", Subject("claim", 0, a.source), a)
             if b is not None:
-                yield Finding("claims", "only in B", _line(b.source), None, _claimed(b), matters=not b.held)
+                yield Finding("claims", "only in B", Subject("claim", 0, b.source), None, b, matters=not b.held)
             return
-        name = _line(b.source)
+        subject = Subject("claim", 0, b.source)
         if a.held == b.held:
-            yield Finding("claims", "same", name)
+            yield Finding("claims", "same", subject)
         else:
-            detail = f"in {', '.join((a.failed_runs or []) + (b.failed_runs or []))}"
-            known = [part for part in (a.message, b.message) if part]
-            detail = "; ".join([*map(_line, known), *([detail] if a.failed_runs or b.failed_runs else [])])
-            yield Finding("claims", "claim flipped", name, _claimed(a), _claimed(b), detail or None, True, 1.0)
-        for (other, x), (source, y) in zip(a.sides, b.sides, strict=False):
+            said = [formats.one_line(message, SHOWN) for message in (a.message, b.message) if message]
+            runs = (a.failed_runs or []) + (b.failed_runs or [])
+            detail = "; ".join([*said, *([f"in {', '.join(runs)}"] if runs else [])])
+            yield Finding("claims", "claim flipped", subject, a, b, detail or None, True, 1.0)
+        for place, ((other, x), (source, y)) in enumerate(zip(a.sides, b.sides, strict=False)):
             if other == source:  # else the claim was edited
-                yield self.value(source, x, y, function)
+                yield self.value(Subject("side", place, source), x, y)
 
-    def named(self, a: Named, b: Named, function: Function, renamed: Mapping[str, str]) -> Iterator[Finding]:
+    def named(self, a: Named, b: Named, renamed: Mapping[str, str]) -> Iterator[Finding]:
         """Compare values by the expressions they are of, the n-th of one with the n-th of the same."""
-        left: dict[str, list[Value]] = {}
-        for name, value in reversed(a):
-            left.setdefault(_translated(name, renamed), []).append(value)
-        for name, value in b:
-            if left.get(name):
-                yield self.value(name, left[name].pop(), value, function)
-            else:
-                yield Finding("values", "only in B", _line(name), None, summary(value, SHOWN))
-        for name, values in left.items():
-            for value in reversed(values):
-                yield Finding("values", "only in A", _line(name), summary(value, SHOWN))
+        for in_a, in_b in paired(a, b, renamed):
+            if in_a is not None and in_b is not None:
+                yield self.value(Subject("value", in_b, b[in_b][0]), a[in_a][1], b[in_b][1])
+            elif in_b is not None:
+                yield Finding("values", "only in B", Subject("value", in_b, b[in_b][0]), None, b[in_b][1])
+            elif in_a is not None:
+                yield Finding("values", "only in A", Subject("value", in_a, a[in_a][0]), a[in_a][1])
 
-    def value(self, expression: str, a: Value, b: Value, function: Function) -> Finding:
+    def value(self, subject: Subject, a: Value, b: Value) -> Finding:
         """Compare two values, and which memory they lie in."""
-        name, found = _line(expression), judge(a, b, self.context)
-        if found.verdict == "changed" and self.is_measured(function, expression):
-            found = Judgement("varies", MEASURED, found.size)
+        found = judge(a, b, self.context)
         aliasing = self._aliasing(a, b)
         if aliasing and found.verdict != "varies":
             detail = "; ".join([found.detail, aliasing] if found.verdict == "changed" and found.detail else [aliasing])
-            return Finding("values", "changed", name, summary(a, SHOWN), summary(b, SHOWN), detail, True, found.size)
+            return Finding("values", "changed", subject, a, b, detail, True, found.size)
         if found.verdict == "same":
-            return Finding("values", "same", name)
-        sides = summary(a, SHOWN), summary(b, SHOWN)
-        return Finding("values", found.verdict, name, *sides, found.detail, found.verdict == "changed", found.size)
+            return Finding("values", "same", subject)
+        return Finding("values", found.verdict, subject, a, b, found.detail, found.verdict == "changed", found.size)
 
     def _aliasing(self, a: Value, b: Value) -> str | None:
         """Say how what shares memory with a tensor's counterpart is not its own counterpart."""
@@ -111,26 +101,28 @@ class RowJudge:
         return "it shares memory in B that it does not share in A" if gained else None
 
 
-def _line(text: str) -> str:
-    return formats.one_line(text, SHOWN)
+def paired(a: Named, b: Named, renamed: Mapping[str, str]) -> Iterator[tuple[int | None, int | None]]:
+    """Yield places (in a, in b) of the values of one expression, in B's order, then what only A has."""
+    left: dict[str, list[int]] = {}
+    for place, (name, _) in reversed(list(enumerate(a))):
+        left.setdefault(_translated(name, renamed), []).append(place)
+    for place, (name, _) in enumerate(b):
+        yield (left[name].pop() if left.get(name) else None), place
+    yield from ((place, None) for places in left.values() for place in reversed(places))
 
 
 def _translated(name: str, renamed: Mapping[str, str]) -> str:
     return _IDENTIFIER.sub(lambda found: renamed.get(found[0], found[0]), name) if renamed else name
 
 
-def _claimed(claim: Claim) -> str:
-    return _line(f"{'held' if claim.held else 'failed'}: {claim_summary(claim, SHOWN - 10)}")
-
-
 def _raised(a: Raised | None, b: Raised | None) -> Iterator[Finding]:
     if a is None and b is None:
         return
-    in_a, in_b = (None if r is None else _line(f"{r.type}: {r.message}") for r in (a, b))
-    if in_a == in_b:
-        yield Finding("steps", "same", "raised", in_a, in_b)
+    subject = Subject("raised")
+    if a is not None and b is not None and (a.type, a.message) == (b.type, b.message):
+        yield Finding("steps", "same", subject, a, b)
     else:
-        yield Finding("steps", "changed", "raised", in_a, in_b, "an exception left it", True, 1.0)
+        yield Finding("steps", "changed", subject, a, b, "an exception left it", True, 1.0)
 
 
 # --- what was said --------------------------------------------------------------------------------
@@ -139,35 +131,38 @@ def _raised(a: Raised | None, b: Raised | None) -> Iterator[Finding]:
 def _output(a: Step, b: Step) -> Iterator[Finding]:
     """Compare what was printed, warned of and told; none of it matters by itself: numbers are in it that vary."""
     if a.stdout or b.stdout:
-        yield _said("printed", a.stdout or "", b.stdout or "")
+        yield _said(Subject("printed"), a.stdout or "", b.stdout or "", same=a.stdout == b.stdout)
     if a.warnings or b.warnings:
-        yield _said("warnings", "\n".join(a.warnings or []), "\n".join(b.warnings or []))
+        warnings = "\n".join(a.warnings or []), "\n".join(b.warnings or [])
+        yield _said(Subject("warnings"), *warnings, same=a.warnings == b.warnings)
     if a.narrative or b.narrative:
-        same = a.narrative == b.narrative
         kinds = ", ".join(dict.fromkeys(told.kind for told in b.narrative or a.narrative or []))
-        yield Finding("output", "same", kinds) if same else _said(kinds, _told(a.narrative), _told(b.narrative))
+        sides = _told(a.narrative), _told(b.narrative)
+        yield _said(Subject("told", 0, kinds), *sides, same=a.narrative == b.narrative)
 
 
 def _told(narrative: list[Narrative] | None) -> str:
     return " ".join(told.text or told.title or told.url or told.kind for told in narrative or [])
 
 
-def _said(name: str, a: str, b: str) -> Finding:
-    if a == b:
-        return Finding("output", "same" if name in ("printed", "warnings") else "changed", name, _line(a), _line(b))
-    start = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    start = max(0, start - 20)
-    return Finding("output", "changed", name, _line(a[start:]), _line(b[start:]))
+def _said(subject: Subject, a: str, b: str, *, same: bool) -> Finding:
+    return Finding("output", "same", subject) if same else Finding("output", "changed", subject, a, b)
 
 
-def absence(side: str, step: Step, reason: str | None, time: TimeFinding | None) -> Finding:
-    """Say that only one side has a step, and how long it took; `reason` is why that says nothing."""
-    name = "a step"
-    if reason is not None:
-        return Finding("steps", "not judged", name, detail=reason)
+def absence(side: str, step: Step, excused: str | None, unjudged: str | None, time: TimeFinding | None) -> Finding:
+    """Say that only one side has a step, and how long it took; the reasons are why that is no difference, or unknown.
+
+    A claim that failed there is one all the same.
+    """
+    failed = step.claim is not None and not step.claim.held
     prose = bool(step.narrative) and step.claim is None
+    subject = Subject("step", expression="prose" if prose else "a step")
+    if unjudged is not None:
+        return Finding("steps", "not judged", subject, detail=unjudged)
+    if excused is not None and not failed:
+        return Finding("steps", "varies", subject, detail=excused)
     aspect: Aspect = "output" if prose else "steps"
-    took = None if time is None or prose else formats.duration(time.a_ns + time.b_ns)
+    took = None if time is None or prose else time.a_ns + time.b_ns
     if side == "A":
-        return Finding(aspect, "only in A", "prose" if prose else name, a=took, matters=not prose)
-    return Finding(aspect, "only in B", "prose" if prose else name, b=took, matters=not prose)
+        return Finding(aspect, "only in A", subject, a=took, matters=not prose)
+    return Finding(aspect, "only in B", subject, b=took, matters=not prose)

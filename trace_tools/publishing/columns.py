@@ -18,13 +18,14 @@ from itertools import combinations
 
 from trace_tools.comparing.between import difference_between
 from trace_tools.comparing.difference import Difference, Finding, Side, TimeFinding
+from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
 from trace_tools.rendering import formats
 from trace_tools.rendering.columns import Cell, Column, Entry, Kind
 from trace_tools.rendering.document import Call, Execution, Listing, Row, Section, visible
 from trace_tools.rendering.observe import execution
 from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
-from trace_tools.schema import Frame, Machine, Step, Trace
+from trace_tools.schema import Frame, Machine, Step, Trace, Value
 
 ALIKE = 1.05  # ratio of times below which no factor is worth a word
 WORTH_SHOWING_BYTES = 1024
@@ -91,16 +92,16 @@ def column(section: Section, other: Counterparts) -> Column:
     return Column(other.name, cells, other.notes)
 
 
-def _rows(section: Section) -> Iterator[tuple[Row, int | None]]:
+def _rows(section: Section) -> Iterator[tuple[Row, Call | None]]:
     """Yield every row of a page; a `def` line with the call whose arguments stand on it."""
     for block in visible(section.blocks):
         if isinstance(block, Listing):
             yield from ((row, None) for row in block.rows)
         elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
-            yield block.header, block.frame
+            yield block.header, block
 
 
-def _entries(row: Row, call: int | None, other: Counterparts) -> Iterator[Entry]:
+def _entries(row: Row, call: Call | None, other: Counterparts) -> Iterator[Entry]:
     """Yield what one row was there: values and claims, time, memory, and whatever else differs."""
     known = {e.step: other.steps[e.step] for e in row.executions if e.step in other.steps}
     met = {step: c.step for step, c in known.items() if c.step is not None}
@@ -108,11 +109,14 @@ def _entries(row: Row, call: int | None, other: Counterparts) -> Iterator[Entry]
     if known and not met:
         yield _absent(findings)
         return
-    frame = other.frames.get(call) if call is not None else None
+    frame = other.frames.get(call.frame) if call is not None else None
     arguments = tuple(frame.arguments or ()) if frame is not None else ()
     if arguments or any(step.values or step.claim for step in met.values()):
         executions = tuple(execution(step, other.machine) for step in met.values())
-        yield from _said(row, replace(row, executions=executions, arguments=arguments, omitted=0), findings)
+        there = replace(row, executions=executions, arguments=arguments, omitted=0)
+        caller = other.steps.get(call.step) if call is not None and call.step is not None else None
+        of_steps = [(there_step.execution, known[step].findings) for step, there_step in met.items()]
+        yield from _said(row, there, of_steps, caller.findings if caller is not None else (), other)
     spoken = _spoken(row, known)
     if spoken is not None and spoken.step in met:
         counterpart = known[spoken.step]
@@ -127,16 +131,38 @@ def _absent(findings: Sequence[Finding]) -> Entry:
     return Entry("absent", "", "", why or "did not run there", differs=any(f.matters for f in findings))
 
 
-def _said(row: Row, there: Row, findings: Sequence[Finding]) -> Iterator[Entry]:
+def _said(
+    row: Row,
+    there: Row,
+    of_steps: Sequence[tuple[int, Sequence[Finding]]],
+    of_caller: Sequence[Finding],
+    other: Counterparts,
+) -> Iterator[Entry]:
     """Yield values and claims; what reads the same on both machines has no text."""
     here = {(remark.kind, remark.index, remark.label): remark.text for remark in remarks(row)}
     for remark in remarks(there):
-        if remark.kind in SAID:
-            same = here.get((remark.kind, remark.index, remark.label)) == remark.text
-            about = [f for f in findings if _is_about(f, remark)]
-            differs = any(f.matters for f in about)
-            text = None if same else remark.text
-            yield Entry(SAID[remark.kind], remark.name, remark.label, text, _note(about, text), differs)
+        if remark.kind not in SAID:
+            continue
+        same = here.get((remark.kind, remark.index, remark.label)) == remark.text
+        told = [f for number, found in of_steps for f in found if remark.label in ("", f"{number}")]
+        if remark.kind in ("held", "failed", "caught"):
+            about = [f for f in told if f.aspect == "claims"]
+        else:
+            values = _values_of(remark, there)
+            about = [f for f in (*told, *of_caller) if any((f.b if other.here_is_a else f.a) is v for v in values)]
+        differs = any(f.matters for f in about)
+        text = None if same else remark.text
+        yield Entry(SAID[remark.kind], remark.name, remark.label, text, _note(about, text), differs)
+
+
+def _values_of(remark: Remark, there: Row) -> list[Value]:
+    """Return the values that a remark speaks of: of one execution, or of all that it was said once for."""
+    if remark.index is None:
+        return []
+    if any(remark.value is value for _, value in there.arguments):
+        return [there.arguments[remark.index][1]]
+    executions = [e.values for e in there.executions if remark.label in ("", f"{e.number}")]
+    return [values[remark.index][1] for values in executions if remark.index < len(values)]
 
 
 def _note(about: Sequence[Finding], text: str | None) -> str:
@@ -145,13 +171,6 @@ def _note(about: Sequence[Finding], text: str | None) -> str:
         return "differs inside" if text is None else ""
     noise = next((NOISE[f.verdict] for f in about if f.verdict in NOISE), "")
     return "" if text is None or noise in text else noise
-
-
-def _is_about(finding: Finding, remark: Remark) -> bool:
-    if remark.kind in ("held", "failed", "caught"):
-        return finding.aspect == "claims"
-    name = formats.one_line(finding.name, 60)
-    return finding.aspect == "values" and (name == remark.name or name.endswith(f"({remark.name})"))
 
 
 def _spoken(row: Row, known: Mapping[int, Counterpart]) -> Execution | None:
@@ -196,10 +215,11 @@ def _memory(here: Execution, there: Step, findings: Sequence[Finding], *, asked:
 
 def _others(findings: Sequence[Finding], other: Counterparts) -> Iterator[Entry]:
     """Yield what else matters: how often it ran, what it raised, FLOPs, operators."""
-    told = {f.name: f for f in reversed(findings) if f.matters and f.aspect in ("flops", "steps", "output")}
+    asked = ("flops", "steps", "output")
+    told = {f.subject: f for f in reversed(findings) if f.matters and f.aspect in asked}
     for finding in reversed(told.values()):
-        was = finding.b if other.here_is_a else finding.a
-        yield Entry("other", formats.one_line(finding.name, 60), "", was or finding.detail or "none", "", True)
+        was = sides_text(finding)[1 if other.here_is_a else 0]
+        yield Entry("other", subject_text(finding.subject, 60), "", was or finding.detail or "none", "", True)
 
 
 def counterparts(traces: Sequence[tuple[str, Trace]]) -> list[list[Counterparts]]:
