@@ -19,7 +19,7 @@ ALLOWED = {
     "directives": {"errors", "statements"},
     "call_tree": {"schema", "statements"},
     "narrative": {"schema", "file_format"},  # for the check of an image's path
-    "drawings": set(),
+    "drawings": {"narrative"},
     "summary": {"call_tree", "schema"},
     "file_format": {"errors", "schema"},
     "machines": {"errors", "schema"},
@@ -31,6 +31,7 @@ ALLOWED = {
     },
     "rendering": {"call_tree", "directives", "errors", "file_format", "schema", "statements"},
     "comparing": {"call_tree", "directives", "errors", "file_format", "rendering", "schema", "statements"},
+    "benching": {"comparing", "errors", "machines", "rendering", "schema", "summary", "tracing"},
     "publishing": {"comparing", "errors", "file_format", "rendering", "schema"},
     "serving": {"errors", "file_format", "rendering", "schema", "statements", "summary", "tracing"},
     "__init__": {"narrative", "metering", "machines"},

@@ -18,6 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
+from trace_tools.narrative import aside
+
 __all__ = ["draw_batched_matmul", "draw_bits", "draw_memories", "draw_road_map", "draw_storage", "draw_views"]
 
 INK = "#7a828e"  # reads on a light page and on a dark one
@@ -38,6 +40,7 @@ class Strided(Protocol):
     def as_strided(self, size: Sequence[int], stride: Sequence[int], offset: int, /) -> Any: ...
 
 
+@aside
 def draw_storage(x: Strided, index: tuple[int, int]) -> Figure:
     """Draw a matrix beside the line of cells it is stored in, and the jumps that lead to `x[index]`."""
     rows, columns = x.shape
@@ -54,6 +57,7 @@ def draw_storage(x: Strided, index: tuple[int, int]) -> Figure:
     return figure
 
 
+@aside
 def draw_views(views: Mapping[str, Strided]) -> Figure:
     """Draw which cells of one storage each view covers, a row of dots for each; all must share it."""
     elements = _storage_of(next(iter(views.values())))
@@ -70,6 +74,7 @@ def draw_views(views: Mapping[str, Strided]) -> Figure:
     return figure
 
 
+@aside
 def draw_bits(bits: Mapping[str, tuple[str, str, str]]) -> Figure:
     """Draw sign, exponent and mantissa of each named format, given as three strings of binary digits."""
     width = max(len("".join(fields)) for fields in bits.values())
@@ -88,6 +93,7 @@ def draw_bits(bits: Mapping[str, tuple[str, str, str]]) -> Figure:
     return figure
 
 
+@aside
 def draw_memories(cpu: Mapping[str, str], gpu: Mapping[str, str] | None, link: str) -> Figure:
     """Draw the CPU's memory, the GPU's, and the link between them; `gpu` is None on a machine without one."""
     figure, axes = _canvas(8, 2.2)
@@ -100,6 +106,7 @@ def draw_memories(cpu: Mapping[str, str], gpu: Mapping[str, str] | None, link: s
     return figure
 
 
+@aside
 def draw_road_map(stages: Sequence[tuple[str, str]]) -> Figure:
     """Draw the stages of the lecture, each a name and what is accounted for there, from left to right."""
     figure, axes = _canvas(9, 1.5)
@@ -114,6 +121,7 @@ def draw_road_map(stages: Sequence[tuple[str, str]]) -> Figure:
     return figure
 
 
+@aside
 def draw_batched_matmul(left: Sequence[int], right: Sequence[int]) -> Figure:
     """Draw a (batch, sequence, width) tensor times one (width, outputs) matrix: shapes in, one sheet a sequence."""
     batch, sequence, width = left
@@ -214,6 +222,7 @@ def _fit(axes: Axes, across: tuple[float, float], up: tuple[float, float], *, eq
 CHAIN_GAP = 6.6  # from one box to the next, of width 2.8
 
 
+@aside
 def draw_chain(nodes: Sequence[tuple[str, str]], forward: Sequence[str], backward: Sequence[str]) -> Figure:
     """Draw tensors (name, shape) computed one from the other: what each step does, and its way back below it."""
     figure, axes = _canvas(2.4 * len(nodes), 2.3)
@@ -234,6 +243,7 @@ def draw_chain(nodes: Sequence[tuple[str, str]], forward: Sequence[str], backwar
     return figure
 
 
+@aside
 def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]) -> Figure:
     """Draw roofs, each a peak (FLOP/s) and a bandwidth (bytes/s), and points (FLOP/byte, FLOP/s), on log axes."""
     figure = Figure(figsize=(8, 4.8))

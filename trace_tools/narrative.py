@@ -11,36 +11,60 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from trace_tools.schema import Narrative, Scalar, Series
 
 Listener = Callable[[Narrative], None]
+Pause = Callable[[], AbstractContextManager[None]]
+P = ParamSpec("P")
+R = TypeVar("R")
 
-_listeners: list[Listener] = []
+_listeners: list[tuple[Listener, Pause]] = []
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Hand every narrative call made inside the `with` block, in any thread, to `listener`."""
-    _listeners.append(listener)
+def listening(listener: Listener, pause: Pause = nullcontext) -> Iterator[None]:
+    """Hand every narrative call made inside the `with` block, in any thread, to `listener`.
+
+    Each call happens inside a `pause()`: what it takes to draw a figure is not the lecture's time.
+    """
+    entry = (listener, pause)
+    _listeners.append(entry)
     try:
         yield
     finally:
-        _listeners.remove(listener)
+        _listeners.remove(entry)
 
 
+def aside(word: Callable[P, R]) -> Callable[P, R]:
+    """Make a function of the vocabulary take none of the lecture's time."""
+
+    @wraps(word)
+    def said(*args: P.args, **kwargs: P.kwargs) -> R:
+        with ExitStack() as stack:
+            for _, pause in _listeners:
+                stack.enter_context(pause())
+            return word(*args, **kwargs)
+
+    return said
+
+
+@aside
 def text(markdown: str) -> None:
     """Show a paragraph of Markdown, `$math$` included."""
     _tell(Narrative("text", text=str(markdown)))
 
 
+@aside
 def note(markdown: str) -> None:
     """Show Markdown to the presenter, not to the reader."""
     _tell(Narrative("note", text=str(markdown)))
 
 
+@aside
 def link(
     url: str,
     title: str | None = None,
@@ -53,6 +77,7 @@ def link(
     _tell(Narrative("link", url=str(url), title=title, authors=authors, date=date, text=description))
 
 
+@aside
 def image(path: str, alt: str = "", *, width: int | None = None) -> None:
     """Show an image file that lies beside the lecture; `width` in pixels.
 
@@ -66,6 +91,7 @@ def image(path: str, alt: str = "", *, width: int | None = None) -> None:
     _tell(Narrative("image", url=str(path), title=alt, width=width))
 
 
+@aside
 def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str | None = None) -> None:
     """Show a table; every row has one cell per column. Raises ValueError when one has not."""
     cells = [[_scalar(cell) for cell in row] for row in rows]
@@ -75,6 +101,7 @@ def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str |
     _tell(Narrative("table", title=title, columns=[str(c) for c in columns], rows=cells))
 
 
+@aside
 def plot(
     figure: Any,
     *,
@@ -113,7 +140,7 @@ def plot(
 
 
 def _tell(narrative: Narrative) -> None:
-    for listener in list(_listeners):
+    for listener, _ in list(_listeners):
         listener(narrative)
 
 

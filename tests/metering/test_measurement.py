@@ -9,11 +9,12 @@ import time
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from trace_tools.metering import measurement
-from trace_tools.metering.measurement import Count, Measurement, count, measure, single_calls
+from trace_tools.metering.measurement import Count, Measurement, Witness, count, measure, witnessed
 from trace_tools.metering.meters import Meter
 
 X, W = torch.rand(8, 16), torch.rand(16, 4)
@@ -143,9 +144,12 @@ def test_measuring_nothing_is_an_error() -> None:
 
 
 def test_where_calls_are_counted_each_measurement_makes_one() -> None:
-    with Meter() as meter, single_calls():
+    class Single(Witness):
+        single = True
+
+    with Meter() as meter, witnessed(Single()):
         measured = measure(lambda: X @ W)
-        with single_calls():
+        with witnessed(Single()):
             measure(lambda: X @ W)
         measure(lambda: X @ W)
     assert meter.operators == {"aten.mm": 3}
@@ -195,3 +199,13 @@ def test_on_cuda_the_devices_clock_counts(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(measured.samples_s) == 10
     batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "synchronize"]
     assert cuda.log[-len(batch) :] == batch
+
+
+def test_what_numpy_does_is_not_counted_as_nothing() -> None:
+    x = np.ones(8)
+    for f in (lambda: np.dot(x, x), lambda: sum(range(10))):
+        done = count(f)
+        assert (done.flops, done.bytes_read, done.bytes_moved, done.intensity) == (None, None, None, None)
+        assert done.why == "no torch operator ran in it: NumPy and plain Python are not counted"
+    viewed = count(lambda: X.t())
+    assert (viewed.flops, viewed.bytes_moved, viewed.why) == (0, 0, None)

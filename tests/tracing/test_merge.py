@@ -1,4 +1,4 @@
-"""Runs are matched as trees: what the base did tells the story, the rest are its samples."""
+"""Runs are matched as trees: the most typical warm run tells the story, the rest are its samples."""
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ def run(name: str, ns: int, *, iterations: int = 2, x: int = 1, shift: int = 0, 
         calling = step(main, 2, n, values=[["x", None, {"type": "int", "value": n - 1}]])
         step(frame(4, calling), 5)
     step(main, 1, iterations + 1)
-    step(main, 3, claim=[3, held, [{"type": "int", "value": x}, {"type": "int", "value": 1}]])
+    step(
+        main,
+        3,
+        claim=[3, "held" if held else "passed over", [{"type": "int", "value": x}, {"type": "int", "value": 1}]],
+    )
     return made
 
 
-def merged(*timed: RunRecord, metered: RunRecord | None = None, other_device_seed: bool = False) -> list[Any]:
+def merged(*timed: RunRecord, **others: Any) -> list[Any]:
     source, instrumented = program()
-    runs = Runs.of(timed, metered, other_device_seed=other_device_seed)
-    return events(runs, instrumented, source, frozenset({2}))
+    return events(Runs(timed, **others), instrumented, source, frozenset({2}))
 
 
 def steps(made: list[Any]) -> list[Step]:
@@ -76,11 +79,90 @@ def test_samples_come_from_the_same_steps() -> None:
     ]
 
 
-def test_what_another_run_did_beside_is_left_out() -> None:
+def test_what_another_run_did_beside_is_left_out_and_what_it_did_not_do_is_counted() -> None:
     made = merged(run("pass 1, cold", 10), run("pass 2, cold", 12, iterations=5))
     assert [step.cold_ns for step in steps(made)] == [[10, 12]] * 8
+    assert {step.runs for step in steps(made)} == {None}
     made = merged(run("pass 1, cold", 10, iterations=3), run("pass 2, cold", 12))
     assert [step.cold_ns for step in steps(made) if step.statement == 2] == [[10, 12], [10, 12], [10]]
+    assert [step.runs for step in steps(made) if step.statement in (2, 5)] == [None, None, None, None, 1, 1]
+
+
+def test_what_the_limit_left_out_has_run_all_the_same() -> None:
+    short = run("pass 2, cold", 12)
+    short.omitted[0, 2] = (1, 12)
+    made = merged(run("pass 1, cold", 10, iterations=3), short)
+    assert {step.runs for step in steps(made) if step.statement in (2, 5)} == {None}
+
+
+def typical(*values: int) -> list[Any]:
+    """The pass whose warm run tells the story, where x was so and so in the warm ones."""
+    timed = [r for n, x in enumerate(values, 1) for r in (run(f"pass {n}, cold", 1), run(f"pass {n}, warm", n, x=x))]
+    return [Runs(timed).story.ns, Runs(timed).story.name]
+
+
+def test_the_story_is_the_most_typical_warm_run() -> None:
+    assert typical(970, 417, 349, 446, 383)[1] == "pass 2, warm"
+    assert typical(1, 1, 1)[1] == "pass 1, warm"
+    assert typical(5, 9)[1] == "pass 1, warm"
+    odd = [run(f"pass {n}, warm", 1, iterations=i) for n, i in ((1, 7), (2, 2), (3, 2))]
+    assert Runs(odd).story.name == "pass 2, warm"
+
+
+def test_a_run_that_failed_tells_no_story_while_another_was_complete() -> None:
+    failed = run("pass 1, warm", 1)
+    failed.status = "ValueError at line 3"
+    assert Runs([run("pass 1, cold", 1), failed]).story.name == "pass 1, cold"
+    assert Runs([failed]).story is failed
+
+
+def test_what_moves_with_wrong_clocks_follows_from_them() -> None:
+    timed = [run("pass 1, cold", 1), run("pass 1, warm", 1)]
+    shaken = run("shaken, clocks", 1, iterations=1)
+    next(s for s in shaken.steps.values() if s.claim).claim[2][0]["value"] = 2  # type: ignore[index]
+    made = steps(merged(*timed, shaken=[run("shaken, clocks inverted", 1), shaken]))
+    assert [s.clock for s in made if s.statement in (2, 5)] == [False, False, True, True]
+    [sides] = [[value.clock for _, value in s.claim.sides] for s in made if s.claim]
+    assert sides == [True, False]
+    shaken.status = "ValueError at line 1"  # it may have ended before it came to a step
+    assert not any(s.clock for s in steps(merged(*timed, shaken=[shaken])))
+
+
+def said(text: str, **content: Any) -> dict[str, Any]:
+    return {"kind": "text", "text": text, **content}
+
+
+def told(*texts: Any) -> Any:
+    """What becomes of one narrative call of which six runs said this."""
+    timed = []
+    for n, text in enumerate(texts):
+        timed.append(run(f"pass {n // 2 + 1}, {'warm' if n % 2 else 'cold'}", 1))
+        next(iter(timed[-1].steps.values())).narrative.append(said(text) if isinstance(text, str) else text)
+    [narrative] = [s.narrative[0] for s in steps(merged(*timed)) if s.narrative]
+    return narrative
+
+
+def test_a_number_in_prose_has_its_samples_and_its_place() -> None:
+    factors = ["9.70", "4.17", "3.49", "4.46", "4.22", "3.83"]
+    narrative = told(*(f"Of 1,024 rows it falls by a factor of {f}." for f in factors))
+    [varied] = narrative.varied
+    assert narrative.text[varied.start : varied.end] == "4.17"
+    assert varied.samples == ["4.17", "4.46", "3.83"] and varied.cold_samples == ["9.70", "3.49", "4.22"]
+    assert narrative.others is None and told(*["the same 3"] * 6).varied is None
+
+
+def test_another_sentence_is_counted() -> None:
+    narrative = told(*(f"It is {word} by {n}." for n, word in enumerate(["slower", *["faster"] * 4, "slower"])))
+    assert (narrative.text == "It is faster by 1." and narrative.others == [("It is slower by 0.", 2)]) or (
+        narrative.others == [("It is slower by 5.", 2)]
+    )
+    assert narrative.varied[0].samples == ["1", "3"]
+
+
+def test_a_cell_of_a_table_has_its_samples() -> None:
+    tables = [{"kind": "table", "columns": ["a", "b"], "rows": [["x", n], ["y", 1]]} for n in (3, 1, 3, 2, 3, 3)]
+    [varied] = told(*tables).varied
+    assert (varied.row, varied.column, varied.samples) == (0, 1, [1, 2, 3])
 
 
 def test_claims_are_judged_in_every_run() -> None:
@@ -89,7 +171,7 @@ def test_claims_are_judged_in_every_run() -> None:
     ]
     assert not claim.held and claim.failed_runs == ["pass 1, warm"]
     (x, one) = claim.sides
-    assert x[0] == "x" and x[1].varies and x[1].samples == [1, 2] and not one[1].varies
+    assert x[0] == "x" and x[1].varies and (x[1].cold_samples, x[1].samples) == ([1], [2]) and not one[1].varies
 
 
 def test_the_meters_say_when_they_have_no_counterpart() -> None:
@@ -103,13 +185,22 @@ def test_the_meters_say_when_they_have_no_counterpart() -> None:
 
 
 def test_a_value_that_follows_the_device_seed() -> None:
-    metered = run("metering, cold", 0)
-    next(s for s in metered.steps.values() if s.values).values[0][2]["value"] = 99
-    values = [
-        s.values[0][1]
-        for s in steps(merged(run("pass 1, cold", 1), metered=metered, other_device_seed=True))
-        if s.values
-    ]
+    seeded = run("shaken, other device seeds", 0)
+    next(s for s in seeded.steps.values() if s.values).values[0][2]["value"] = 99
+    values = [s.values[0][1] for s in steps(merged(run("pass 1, cold", 1), seeded=seeded)) if s.values]
     assert [value.device_random for value in values] == [True, False]
-    values = [s.values[0][1] for s in steps(merged(run("pass 1, cold", 1), metered=metered)) if s.values]
+    values = [s.values[0][1] for s in steps(merged(run("pass 1, cold", 1), metered=seeded)) if s.values]
     assert not any(value.device_random for value in values)
+
+
+def test_a_measurement_is_put_together_from_its_seconds_and_one_call() -> None:
+    timed = [run(f"pass {n}, warm", 1) for n in (1, 2)]
+    for place, one in enumerate(timed):
+        next(iter(one.steps.values())).measured.append({"seconds": 0.5 + place})
+    metered = run("metering, cold", 1)
+    counts = {"flops": 8, "bytes_read": 4, "bytes_written": 2, "dtype": "float32", "why": None}
+    next(iter(metered.steps.values())).measured.append(counts)
+    [measured] = steps(merged(*timed, metered=metered))[0].measured or []
+    assert measured.seconds == [0.5, 1.5] and measured.flops == 8 and measured.dtype == "float32"
+    [measured] = steps(merged(*timed))[0].measured or []
+    assert measured.flops is None and measured.why == "no counterpart in the metering process"

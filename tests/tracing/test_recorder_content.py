@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -129,12 +130,12 @@ def test_claims_have_their_sides(trace: Trace) -> None:
             for _, held, claim in found
         ]
 
-    assert sides("assert a < b < 3") == [(True, {"a": 1, "b": 2, "3": 3})]
+    assert sides("assert a < b < 3") == [("held", {"a": 1, "b": 2, "3": 3})]
     [(held, parts)] = sides("assert a and")
-    assert held and list(parts.items())[-1] == ("missing", None), "it did not come to that side"
-    assert sides("assert isinstance") == [(True, {"a": 1, "int": "type"})]
-    assert sides("assert all") == [(True, {"all((x for x in (a, b)))": True})]
-    assert sides("assert a == b") == [(False, {"a": 1, "b": 2})]
+    assert held == "held" and list(parts.items())[-1] == ("missing", None), "it did not come to that side"
+    assert sides("assert isinstance") == [("held", {"a": 1, "int": "type"})]
+    assert sides("assert all") == [("held", {"all((x for x in (a, b)))": True})]
+    assert sides("assert a == b") == [("passed over", {"a": 1, "b": 2})]
     assert len(lecture.steps("reached = 1")) == 1, "a claim that fails is passed over"
 
 
@@ -143,7 +144,7 @@ def test_a_claim_that_fails_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="1 is not 2"):
         lecture.main()
     [step] = lecture.steps("assert a == b")
-    assert step.claim is not None and step.claim[1] is False
+    assert step.claim is not None and step.claim[1] == "raised" and step.left
     assert step.raised == {"type": "AssertionError", "message": "1 is not 2", "origin_line": step_line(lecture, step)}
     assert lecture.steps("reached = 1") == []
 
@@ -153,7 +154,54 @@ def test_a_covered_claim_that_fails_is_told_to_the_step_above(tmp_path: Path) ->
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal", failing_claims_raise=False).main()
     one, zero = lecture.steps("f(1)")[0], lecture.steps("f(0)")[0]
     assert one.claim is None
-    assert zero.claim == [lecture.number("assert x"), False, [{"type": "int", "value": n} for n in (0, 0)]]
+    assert zero.claim == [lecture.number("assert x"), "passed over", [{"type": "int", "value": n} for n in (0, 0)]]
+
+
+CAUGHT = """
+import contextlib
+def main():
+    section()
+def section():
+    try:
+        check(-1)
+    except AssertionError:
+        y = 3
+    with contextlib.suppress(AssertionError):
+        assert 1 == 2
+    tried = 0
+    while True:
+        try:
+            assert tried == 5
+        except Exception:
+            tried += 1
+        else:
+            break
+    try:
+        assert tried == 6
+    except ValueError:
+        pass
+def check(x):
+    inner(x)
+def inner(x):{covered}
+    assert x > 0
+"""
+
+
+@pytest.mark.parametrize("covered", ["", "  # @stepover"])
+@pytest.mark.parametrize("raising", [True, False])
+def test_a_claim_that_the_lecture_catches_is_raised_and_has_not_failed(
+    tmp_path: Path, raising: bool, covered: str
+) -> None:
+    lecture = Probed(
+        CAUGHT.replace("{covered}", covered), "lecture.py", tmp_path / "x.journal", failing_claims_raise=raising
+    )
+    with pytest.raises(AssertionError) if raising else contextlib.nullcontext():
+        lecture.main()
+    assert len(lecture.steps("y = 3")) == 1 and len(lecture.steps("tried += 1")) == 5
+    last = lecture.steps("assert tried == 6")[0]
+    assert (last.claim or [0, 0])[1] == ("raised" if raising else "passed over") and last.left is raising
+    broken = [s for s in lecture.run.steps.values() if s.claim and s.claim[1] == "raised" and s.seq != last.seq]
+    assert len(broken) == 7 and not any(s.left for s in broken)
 
 
 # ------------------------------------------------------------------------------ exceptions

@@ -173,7 +173,7 @@ def test_a_whole_trace(everything: tuple[subprocess.CompletedProcess[str], Path]
     assert f"lecture.py:{line}: @inspect missing: NameError: name 'missing' is not defined" in ran.stderr
     trace = load(folder / "rendered/cpu/trace.yaml").trace
     assert (trace.title, trace.run.complete, trace.run.passes) == ("A lecture that does a bit of everything", True, 2)
-    assert [process.name for process in trace.run.processes] == ["pass 1", "pass 2", "metering"]
+    assert [process.name for process in trace.run.processes] == ["pass 1", "pass 2", "metering", "shaken"]
     assert yaml.safe_load((folder / "rendered/cpu/trace.yaml").read_text(encoding="utf-8"))["schema"] == 1
     assert not list((folder / "rendered").glob(".run-*"))
 
@@ -194,7 +194,8 @@ def test_what_varies_is_marked(everything: tuple[subprocess.CompletedProcess[str
     found = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
     varying = {name for name, value in found.items() if value.varies}
     assert varying == {"seconds", "when"}
-    assert found["when"].samples and len(found["when"].samples) == 4 and found["when"].unit == "s"
+    when = found["when"]
+    assert len(when.samples or []) == len(when.cold_samples or []) == 2 and when.unit == "s"
 
 
 def test_loops_are_kept_first_and_last(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
@@ -486,16 +487,47 @@ def test_the_lecture_runs_plainly(tmp_path: Path) -> None:
         os.chdir(ROOT)
 
 
-def test_a_measured_roof_varies_between_passes(
+def test_what_follows_from_clocks_is_told_by_experiment(
     lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """It is a measurement like any other: what is derived from it is no fact that a diff could compare."""
-    source = "from trace_tools import peak_flops\n\ndef main():\n    peak = peak_flops('float32')  # @inspect peak\n"
+    """The same roof for lecture, head and figures; what is derived from it or from a clock says so, nothing else."""
+    source = """import time
+from time import perf_counter
+import torch
+from trace_tools import count, measure, peak_bandwidth, peak_flops
+
+def main():
+    section()
+
+def section():
+    peak = peak_flops("float32")                            # @inspect peak
+    ridge = peak / peak_bandwidth()                         # @inspect ridge
+    x = torch.ones(64, 64)
+    done = count(lambda: x @ x)                             # @inspect done.flops
+    took = measure(lambda: x @ x, repeats=3, min_seconds=0.001).seconds
+    sane = 0 < took < 1e3                                   # @inspect sane
+    start = time.perf_counter()
+    time.sleep(0.02)
+    rounded = round((time.perf_counter() - start) * 10)     # @inspect rounded
+    bound = "memory" if ridge > 1e-9 else "compute"         # @inspect bound
+    ratio = measure(lambda: time.sleep(0.02), repeats=1).seconds / measure(lambda: time.sleep(0.02), repeats=1).seconds
+    near = ratio > 1.25                                     # @inspect near
+    if ratio < 1.25:
+        branch = "taken"                                    # @inspect branch
+    stable = 2 * done.flops                                 # @inspect stable
+"""
     measuring = {name: value for name, value in environment.items() if name != STORED}
     command = [sys.executable, "-m", "trace_tools", "trace", lecture(source), "--passes", "2", "--device", "cpu"]
     subprocess.run(command, cwd=tmp_path, env=measuring, check=True, capture_output=True, timeout=120)
     trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
-    peak = values(trace)["peak"]
-    assert peak.varies
-    assert peak.samples is not None
-    assert max(peak.samples) == next(p.per_second for p in trace.machine.peaks if p.name == "float32")
+    found = values(trace)
+    assert {name for name, value in found.items() if value.clock} == {"peak", "ridge", "rounded", "near"}
+    assert not any(value.varies for value in found.values())
+    assert found["peak"].value == next(p.per_second for p in trace.machine.peaks if p.name == "float32")
+    branch = next(s for s in trace.steps if isinstance(s, Step) and s.values and s.values[0][0] == "branch")
+    assert branch.clock and branch.runs is None
+    assert found["stable"].value == 4 * 64**3
+    timed = next(s for s in trace.steps if isinstance(s, Step) and s.measured)
+    [measured] = timed.measured or []
+    assert timed.harness and measured.flops == 2 * 64**3 and measured.dtype == "float32" and len(measured.seconds) == 2
+    assert trace.run.story in ("pass 1, warm", "pass 2, warm") and trace.run.timed_runs == 4

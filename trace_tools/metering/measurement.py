@@ -14,16 +14,15 @@ import itertools
 import math
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from time import perf_counter
+from typing import Any, Literal
 
 Batch = Callable[[int], float]  # how many calls → the seconds they took together
 
-_SINGLE = ContextVar("single_calls", default=False)
+NOTHING_COUNTED = "no torch operator ran in it: NumPy and plain Python are not counted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +66,10 @@ class Count:
 
     FLOPs follow the convention in `flop_weights`, and are a lower bound when `uncounted` names operators.
     Bytes are the least an operator must move (`traffic`); None when compiled code ran, which fuses operators.
+    Both are None when no operator of torch ran: what NumPy or plain Python did is not known. `why` says so.
     """
 
-    flops: int
+    flops: int | None
     bytes_read: int | None
     bytes_written: int | None
     peak_bytes: int  # most tensor bytes alive at once, those of the inputs from when they are first used
@@ -77,6 +77,7 @@ class Count:
     bytes_by_operator: dict[str, int]  # read and written; most first
     operators: dict[str, int]  # how often each ran
     uncounted: tuple[str, ...]  # operators without a FLOP formula
+    why: str | None = None  # why a figure is None
 
     @property
     def bytes_moved(self) -> int | None:
@@ -87,8 +88,8 @@ class Count:
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs per byte moved; None where no byte was."""
-        return self.flops / self.bytes_moved if self.bytes_moved else None
+        """FLOPs per byte moved; None where no byte was, or nothing was counted."""
+        return self.flops / self.bytes_moved if self.flops is not None and self.bytes_moved else None
 
 
 def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
@@ -98,17 +99,22 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     """
     from trace_tools.metering.meters import Meter
 
+    for witness in _witnesses:
+        witness.began("count")
     with Meter() as meter:
         f(*args, **kwargs)
+    unseen = NOTHING_COUNTED if not meter.operators else None
+    hidden = unseen or ("fused" if meter.fused else None)
     return Count(
-        flops=meter.flops,
-        bytes_read=None if meter.fused else meter.bytes_read,
-        bytes_written=None if meter.fused else meter.bytes_written,
+        flops=None if unseen else meter.flops,
+        bytes_read=None if hidden else meter.bytes_read,
+        bytes_written=None if hidden else meter.bytes_written,
         peak_bytes=meter.take_peak(),
         flops_by_operator=_most_first(meter.flops_by_operator),
-        bytes_by_operator={} if meter.fused else _most_first(meter.bytes_by_operator),
+        bytes_by_operator={} if hidden else _most_first(meter.bytes_by_operator),
         operators=_most_first(meter.operators),
         uncounted=tuple(sorted(meter.uncounted)),
+        why=hidden,
     )
 
 
@@ -126,38 +132,65 @@ def measure(
     synchronising, so a sample lasts until its kernels are done (work on other streams counts as far as the
     current one waits for it). Kernels shorter than their launch are measured at the rate they can be launched.
 
-    Raises ValueError when `repeats` is less than 1. Under `single_calls` it calls `f` once.
+    Raises ValueError when `repeats` is less than 1. What a tracer does about it is its `Witness`'s.
     """
     if repeats < 1:
         raise ValueError(f"measure: repeats is {repeats}; expected at least 1")
-    if _SINGLE.get():
-        return Measurement((_batch(f)(1),), 1, _device())
-    started = time.perf_counter()
+    for witness in _witnesses:
+        witness.began("measure")
+    if any(witness.single for witness in _witnesses):
+        measurement = Measurement((_batch(f)(1),), 1, _device())
+    else:
+        measurement = _sampled(f, warmup, repeats, min_seconds, max_seconds)
+    for witness in _witnesses:
+        measurement = witness.measured(measurement)
+    return measurement
+
+
+def _sampled(f: Callable[[], Any], warmup: int, repeats: int, min_seconds: float, max_seconds: float) -> Measurement:
+    started = perf_counter()
     for call in itertools.count(1):
         _batch(f)(1)
-        elapsed = time.perf_counter() - started
+        elapsed = perf_counter() - started
         if elapsed > max_seconds / 2 or (call >= warmup and elapsed > min_seconds / 10):
             break
     batch = _batch(f)  # by now f has put CUDA to use if it ever will
     with _no_garbage_collection():
         calls, seconds = _calls_lasting(min_seconds / repeats, batch)
         samples = [seconds / calls]
-        while len(samples) < repeats and time.perf_counter() - started < max_seconds:
+        while len(samples) < repeats and perf_counter() - started < max_seconds:
             samples.append(batch(calls) / calls)
     return Measurement(tuple(samples), calls, _device())
 
 
-@contextmanager
-def single_calls() -> Iterator[None]:
-    """Make `measure` call its function exactly once, as its only sample, inside the `with` block.
+class Witness:
+    """Is told of `measure` and `count` while a trace is made; this one lets them be.
 
-    For a process that counts operators: there a call is a call, and its time means nothing.
+    `single` makes `measure` call its function exactly once, as its only sample: for a process that counts
+    operators. There a call is a call, and its time means nothing.
     """
-    token = _SINGLE.set(True)
+
+    single = False
+
+    def began(self, word: Literal["measure", "count"]) -> None:
+        """One of them has been called: until it returns, what runs is many calls, or a counted one."""
+
+    def measured(self, measurement: Measurement) -> Measurement:
+        """Return what `measure` is to return."""
+        return measurement
+
+
+_witnesses: list[Witness] = []
+
+
+@contextmanager
+def witnessed(witness: Witness) -> Iterator[None]:
+    """Tell `witness` of every `measure` and `count` inside the `with` block, in any thread."""
+    _witnesses.append(witness)
     try:
         yield
     finally:
-        _SINGLE.reset(token)
+        _witnesses.remove(witness)
 
 
 def _calls_lasting(seconds: float, batch: Batch) -> tuple[int, float]:
@@ -173,10 +206,10 @@ def _batch(f: Callable[[], Any]) -> Batch:
     cuda = _cuda_in_use()
 
     def on_host(calls: int) -> float:
-        started = time.perf_counter()
+        started = perf_counter()
         for _ in itertools.repeat(None, calls):
             f()
-        return time.perf_counter() - started
+        return perf_counter() - started
 
     def on_device(calls: int) -> float:
         start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)

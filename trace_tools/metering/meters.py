@@ -40,6 +40,8 @@ from trace_tools.metering.operators import floating, memory_of, tensors_in
 from trace_tools.metering.storages import Storages
 from trace_tools.metering.traffic import Traffic
 
+NEARLY_ALL = 0.99  # of a step's FLOPs, in one dtype: that one's peak is its roof
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -52,6 +54,7 @@ class Reading:
     fused: int  # operators that ran inside compiled functions
     operators: Counter[str]
     uncounted: Counter[str]
+    flops_by_dtype: Counter[str]
 
     def __sub__(self, earlier: Reading) -> Reading:
         """Return what happened between `earlier` and this reading; live bytes are this one's."""
@@ -63,7 +66,14 @@ class Reading:
             fused=self.fused - earlier.fused,
             operators=self.operators - earlier.operators,
             uncounted=self.uncounted - earlier.uncounted,
+            flops_by_dtype=self.flops_by_dtype - earlier.flops_by_dtype,
         )
+
+    @property
+    def dtype(self) -> str | None:
+        """The dtype in which at least 99% of the FLOPs were done; None where there is no such one."""
+        name, flops = max(self.flops_by_dtype.items(), key=lambda item: item[1], default=("", 0))
+        return name if flops and flops >= NEARLY_ALL * self.flops else None
 
     def plain(self) -> dict[str, Any]:
         """Return the fields of `schema.Meters`, but for the peak."""
@@ -74,6 +84,7 @@ class Reading:
             "live_bytes": self.live_bytes,
             "operators": sorted(self.operators.items()),
             "uncounted": sorted(self.uncounted),
+            "dtype": self.dtype,
             "why": "fused" if self.fused else None,
         }
 
@@ -92,6 +103,7 @@ class Meter:
         self.operators: Counter[str] = Counter()
         self.uncounted: Counter[str] = Counter()
         self.flops_by_operator: Counter[str] = Counter()
+        self.flops_by_dtype: Counter[str] = Counter()
         self.bytes_by_operator: Counter[str] = Counter()
         self._storages = Storages(device)
         self._mode = _Mode(self)
@@ -129,6 +141,7 @@ class Meter:
             self.fused,
             self.operators.copy(),
             self.uncounted.copy(),
+            self.flops_by_dtype.copy(),
         )
 
     @contextmanager
@@ -144,6 +157,7 @@ class Meter:
         if flops:
             self.flops += flops
             self.flops_by_operator[name] += flops
+            self.flops_by_dtype[_dtype_of(args, out)] += flops
         elif flops is None:
             self.uncounted[name] += 1
 
@@ -158,6 +172,13 @@ class Meter:
             self._storages.see_argument(tensor)
         for tensor in results:
             self._storages.see_result(tensor)
+
+
+def _dtype_of(args: Arguments, out: Any) -> str:
+    """Name the dtype an operator computes in: that of its first floating tensor."""
+    tensors = tensors_in([*args, out])
+    first = next(filter(floating, tensors), tensors[0] if tensors else None)
+    return "" if first is None else str(first.dtype).removeprefix("torch.")
 
 
 class _Operator:

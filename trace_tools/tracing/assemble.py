@@ -21,7 +21,8 @@ from trace_tools.errors import NothingRecordedError
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.schema import Process, Run, SourceFile, Trace
 from trace_tools.statements import ParsedSource
-from trace_tools.tracing.instrument import instrument
+from trace_tools.tracing.child import COLD, METERING, OTHER_SEEDS, SHAKEN, WARM
+from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.merge import Runs, events
 from trace_tools.tracing.recorder import Settings
 from trace_tools.tracing.runs import COMPLETE, ProcessRecord, RunRecord, read_process
@@ -30,25 +31,30 @@ from trace_tools.tracing.size_cap import capped
 if TYPE_CHECKING:
     from trace_tools.tracing.tracer import RunNotes
 
-METERING = "metering"
-
 
 def assemble(folder: Path, source: ParsedSource, notes: RunNotes) -> Trace:
     """Return the trace of the run in `folder`. Raises NothingRecordedError when there is no step."""
     processes = [_read(path, source) for path in _journals(folder)]
-    ran = [run for process in processes if process.name != METERING for run in process.runs]
+    passes = [process for process in processes if process.name not in (METERING, SHAKEN)]
+    ran = [run for process in passes for run in process.runs]
     timed = [run for run in ran if _is_usable(run)]
     if not timed or not timed[0].steps:
         raise NothingRecordedError(f"{notes.lecture}: nothing was recorded; {_last_words(folder)}")
-    metered = next((run for p in processes if p.name == METERING for run in p.runs), None)
     machine = from_json((folder / "machine.json").read_text(encoding="utf-8"))
+    of = {process.name: process.runs for process in processes}
     directives = parse_directives(source)
-    abandoned = [run for run in ran if not _is_usable(run)]
-    runs = Runs.of(timed, metered, abandoned, other_device_seed=machine.device != "cpu")
+    runs = Runs(
+        timed=timed,
+        metered=next(iter(of.get(METERING, [])), None),
+        shaken=[run for run in of.get(SHAKEN, []) if not run.name.endswith(OTHER_SEEDS)],
+        seeded=next((run for run in of.get(SHAKEN, []) if run.name.endswith(OTHER_SEEDS)), None),
+        abandoned=[run for run in ran if not _is_usable(run)],
+    )
     annotated = frozenset(d.statement for d in directives if d.name == "inspect")
     program = instrument(source, directives)
     made = [_process(process, folder, source) for process in processes]
-    finished = len(processes) == notes.passes + 1 and all(process.ended == COMPLETE for process in made)
+    ended = {process.name: process.ended for process in made}
+    finished = all(ended.get(name) == COMPLETE for name in _judging(notes))
     steps, dropped = capped(events(runs, program, source, annotated))
     return Trace(
         title=_title(source, notes.lecture),
@@ -59,13 +65,15 @@ def assemble(folder: Path, source: ParsedSource, notes: RunNotes) -> Trace:
             passes=notes.passes,
             limit=notes.limit,
             complete=finished,
-            ended=COMPLETE if finished else _ended(made, notes),
+            ended=COMPLETE if finished else _ended(ended, notes),
+            timed_runs=runs.complete or None,
+            story=runs.story.name,
             only=notes.only,
             commit=notes.commit,
             keep_going=notes.keep_going,
             inspect_all=notes.inspect_all,
             processes=made,
-            dropped=[*dropped, *_refused(timed[0])],
+            dropped=[*dropped, *_refused(runs.story, program), *_unshaken(ended, notes)],
         ),
         machine=replace(machine, slug=slug(notes.name)) if notes.name else machine,
         versions=[(name, version) for name, version in json.loads((folder / "versions.json").read_text("utf-8"))],
@@ -74,16 +82,29 @@ def assemble(folder: Path, source: ParsedSource, notes: RunNotes) -> Trace:
     )
 
 
-def _refused(run: RunRecord) -> Iterable[str]:
+def _refused(run: RunRecord, program: Instrumented) -> Iterable[str]:
     """Say which functions were called more often than frames are kept."""
     for function, calls in run.refused:
-        yield f"{calls:,} further calls of {function}, beyond the first {Settings().frames:,} that were kept"
+        name, kept = program.functions[function], Settings().frames
+        yield f"{calls:,} further calls of {name}, beyond the first {kept:,} that were kept"
+
+
+def _judging(notes: RunNotes) -> list[str]:
+    """Return the processes without which a trace is partial: wrong clocks may well end the shaken one."""
+    return [*(f"pass {n}" for n in range(1, notes.passes + 1)), *(name for name in notes.beside if name != SHAKEN)]
+
+
+def _unshaken(ended: dict[str, str], notes: RunNotes) -> Iterable[str]:
+    """Say that not all of what follows from clocks could be told."""
+    how = ended.get(SHAKEN, COMPLETE)
+    if how != COMPLETE and SHAKEN in notes.beside:
+        yield f"what follows from clocks, from where the run with wrong clocks ended: {how}"
 
 
 def _journals(folder: Path) -> list[Path]:
     """Return the journals in the order their processes ran."""
     passes = sorted(folder.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
-    return [*passes, *folder.glob(f"{METERING}.journal")]
+    return [*passes, *(path for name in (METERING, SHAKEN) for path in folder.glob(f"{name}.journal"))]
 
 
 def _read(path: Path, source: ParsedSource) -> ProcessRecord:
@@ -92,7 +113,7 @@ def _read(path: Path, source: ParsedSource) -> ProcessRecord:
 
 def _is_usable(run: RunRecord) -> bool:
     """Whether a run's samples count: those of a warm run that failed after a complete cold one don't."""
-    return run.status == COMPLETE or run.name.endswith("cold")
+    return run.status == COMPLETE or run.name.endswith(COLD)
 
 
 def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:
@@ -100,8 +121,8 @@ def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Proc
     return Process(
         name=process.name,
         ended=process.done or _how_it_ended(process, folder, source),
-        cold_ns=times.get("cold"),
-        warm_ns=times.get("warm"),
+        cold_ns=times.get(COLD),
+        warm_ns=times.get(WARM),
         why_no_warm=process.why_no_warm,
         restored=process.restored or None,
         notes=list(dict.fromkeys(process.notes)) or None,
@@ -124,11 +145,11 @@ def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) ->
     return how if last is None else f"{how} at line {source.statements[last].line}"
 
 
-def _ended(processes: list[Process], notes: RunNotes) -> str:
-    for process in processes:
-        if process.ended != COMPLETE:
-            return f"{process.ended} ({process.name})"
-    return f"stopped after {len(processes)} of {notes.passes + 1} processes"
+def _ended(ended: dict[str, str], notes: RunNotes) -> str:
+    for name in _judging(notes):
+        if name in ended and ended[name] != COMPLETE:
+            return f"{ended[name]} ({name})"
+    return f"stopped after {len(ended)} of {notes.passes + len(notes.beside)} processes"
 
 
 def _last_words(folder: Path) -> str:

@@ -5,8 +5,8 @@
 The parent writes the job and reads the journal. What comes out besides: lines of JSON on the
 descriptor `progress`, one when a run starts and one for each function that `main` calls.
 Records of its own in the journal: ["run", name], then that run's, then ["end", status, ns]; before
-them ["note", text] of the machine's state, between them ["restored", names]; ["refused", [function, calls], …] where a
-function was called more often than is kept.
+them ["note", text] of the machine's state, between them ["restored", names]; ["refused", [number, calls], …]
+where a function was called more often than is kept.
 """
 
 from __future__ import annotations
@@ -44,13 +44,16 @@ from trace_tools.tracing.leftovers import Leftovers, seed_everything, working_di
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings
 
 COMPLETE = "complete"
+METERING, SHAKEN = "metering", "shaken"  # processes beside the passes
+COLD, WARM = "cold", "warm"
+CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS = "clocks", "clocks inverted", "other device seeds"  # runs of the shaken one
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """What one process is to do."""
 
-    name: str  # "pass 1", "metering"
+    name: str  # "pass 1", METERING, SHAKEN
     lecture: str  # absolute path
     text: str  # the source, as the parent read it
     journal: str
@@ -65,7 +68,14 @@ class Job:
 
     @property
     def metering(self) -> bool:
-        return self.name == "metering"
+        return self.name == METERING
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the runs in this process, in order."""
+        if self.name == SHAKEN:
+            return CLOCKS_UP, CLOCKS_DOWN, *([OTHER_SEEDS] if self.device != "cpu" else [])
+        return (COLD,) if self.metering else (COLD, WARM)
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -82,8 +92,7 @@ def main(job_path: str) -> int:
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
     program = instrument(source, directives, frozenset(job.skipped))
     # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
-    runs = ("cold",) if job.metering else ("cold", "warm")
-    codes = {run: compile(program.tree, job.lecture, "exec", dont_inherit=True) for run in runs}
+    codes = {run: compile(program.tree, job.lecture, "exec", dont_inherit=True) for run in job.runs}
     program = replace(program, tree=ast.Module([], []))  # a large lecture's trees would slow its garbage collection
     del source, directives
     linecache.cache[job.lecture] = (len(job.text), None, job.text.splitlines(keepends=True), job.lecture)
@@ -112,19 +121,21 @@ class _Process:
         self.place: str | None = None  # the last one told to the parent
 
     def run(self) -> str:
-        """Run the lecture: in a timed process cold and then warm, in the metering process once."""
+        """Run the lecture as often as the job says, each time from the same state; return how that ended."""
         self._note_conditions()
         folder = str(Path(self.job.lecture).parent)
         sys.argv[:] = [self.job.lecture]
         sys.path.insert(0, folder)
         before = Leftovers.read()
-        status = self._run("cold")
-        if status == COMPLETE and not self.job.metering:
+        first, *others = self.job.runs
+        status = self._run(first)
+        for name in others if status == COMPLETE else ():
             self.journal.write([["restored", before.restore()]])
-            warm = self._run("warm")
-            if warm != COMPLETE:  # the cold samples serve, and the trace says why
-                self.journal.write([["no warm", warm]])
-                status = warm if warm.startswith("KeyboardInterrupt") else COMPLETE
+            again = self._run(name)
+            if again != COMPLETE:  # the runs before serve, and the trace says why
+                self.journal.write([["no warm", again]])
+                status = again if again.startswith("KeyboardInterrupt") else COMPLETE
+                break
         self._note_conditions()
         self.journal.write([["done", status]])
         self.journal.close(complete=status == COMPLETE)
@@ -133,17 +144,17 @@ class _Process:
     def _run(self, name: str) -> str:
         self.journal.write([["run", name]])
         self._progress(name)
-        seed_everything(self.job.seed, self.job.seed + 1 if self.job.metering else None)
+        seed_everything(self.job.seed)
         recorder = self._recorder()
         module = self._module(recorder)
         started = time.perf_counter_ns()
         with contextlib.ExitStack() as stack:
             stack.enter_context(_scratch_folder(Path(self.job.lecture)))
-            stack.enter_context(self._meter(recorder))
+            stack.enter_context(self._observed(name, recorder))
             stack.enter_context(_listening(recorder, self.redact))
             stack.enter_context(recorder.watching(self._alive(recorder)))
             status = self._execute(self.codes.pop(name), module)
-        refused = [[self.program.functions[number], calls] for number, calls in recorder.refused.items()]
+        refused = [list(item) for item in recorder.refused.items()]
         self.journal.write([["refused", *refused]] if refused else [])
         self.journal.write([["end", status, time.perf_counter_ns() - started]])
         return status
@@ -180,9 +191,9 @@ class _Process:
         cuda = self.torch.cuda if self.job.device == "cuda" else None
         settings = Settings(
             limit=self.job.limit,
-            failing_claims_raise=not (self.job.keep_going or self.job.metering),
+            failing_claims_raise=not (self.job.keep_going or self.job.metering or self.job.name == SHAKEN),
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
-            describe_values=not self.job.metering or cuda is not None,
+            describe_values=not self.job.metering,
         )
         instruments = Instruments(
             describe=Describer(redact=self.redact),
@@ -193,13 +204,25 @@ class _Process:
         return Recorder(self.program, self.journal, instruments, settings)
 
     @contextlib.contextmanager
-    def _meter(self, recorder: Recorder) -> Iterator[None]:
-        from trace_tools.metering.measurement import single_calls
+    def _observed(self, name: str, recorder: Recorder) -> Iterator[None]:
+        """Meter or shake a run, and see what `measure` and `count` do in it."""
+        from trace_tools.metering.measurement import witnessed
+        from trace_tools.tracing.shaken import shaken_clocks, shaken_devices
+        from trace_tools.tracing.witnesses import Metering, Timing
 
-        if recorder.instruments.meter is None:
-            yield
-            return
-        with recorder.instruments.meter, single_calls():
+        meter = recorder.instruments.meter
+        with contextlib.ExitStack() as stack:
+            if name in (CLOCKS_UP, CLOCKS_DOWN):
+                folder = Path(self.job.journal).parent
+                stack.enter_context(shaken_clocks(self.job.seed, inverted=name == CLOCKS_DOWN, folder=folder))
+            elif name == OTHER_SEEDS:
+                stack.enter_context(shaken_devices())
+                seed_everything(self.job.seed)
+            elif meter is not None:
+                stack.enter_context(meter)
+                stack.enter_context(witnessed(Metering(recorder, meter)))
+            else:
+                stack.enter_context(witnessed(Timing(recorder)))
             yield
 
     def _note_conditions(self) -> None:
@@ -254,7 +277,7 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
     warnings.showwarning = show
     threading.Thread.start = recorded_start  # type: ignore[method-assign]
     try:
-        with narrative.listening(lambda told: recorder.emit("N", _redacted(to_plain(told), redact))):
+        with narrative.listening(lambda told: recorder.emit("N", _redacted(to_plain(told), redact)), recorder.apart):
             yield
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]

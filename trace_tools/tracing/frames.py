@@ -39,8 +39,8 @@ class Frame:
     """One call of a lecture function, while it runs."""
 
     __slots__ = (
-        "covered", "current", "ended", "event", "executions", "here", "id", "key", "lost_before", "n", "number",
-        "out", "parent", "recorder", "seq", "started", "thread",
+        "covered", "current", "ended", "event", "executions", "failing", "here", "id", "idle_before", "key",
+        "lost_before", "marked", "n", "number", "out", "parent", "recorder", "seq", "started", "thread",
     )  # fmt: skip
 
     recorded = True
@@ -58,6 +58,9 @@ class Frame:
         self.n = self.started = self.ended = 0
         self.seq = -1
         self.event: Any = None
+        self.idle_before = 0
+        self.failing: int | None = None  # the step whose claim is being raised
+        self.marked: dict[str, int] = {}  # mark → the last step that has it
         self.executions: dict[int, Executions] = {}  # by statement
         self.thread = threading.get_ident()
         thread = None if parent is None or parent.thread == self.thread else _thread_name(self.thread)
@@ -72,9 +75,8 @@ class Frame:
         """Close the step before, open one for this statement."""
         now = clock()
         recorder = self.recorder
-        if self.ended:  # since then the tracer was reading values
-            recorder.lost = self.lost_before + now - self.ended
-            self.ended = 0
+        if self.ended:
+            now = self._resumed(now)
         at = now - recorder.lost
         if self.current is not None:
             self.here.append(("S", self.seq, self.id, self.current, self.n, at - self.started))
@@ -117,9 +119,11 @@ class Frame:
         now = clock()
         self.covered = statement in recorder.program.covered
         cuda = recorder.instruments.cuda
-        if cuda is not None and _can_synchronise(cuda):
+        if cuda is not None and can_synchronise(cuda):
             cuda.synchronize()
             self.event = cuda.Event(enable_timing=True)
+            self.idle_before = recorder.idle
+            recorder.events += 1
             self.event.record()
         recorder.lost += clock() - now
 
@@ -140,7 +144,7 @@ class Frame:
     def end(self) -> None:
         """Close the step; until the next probe, time is the tracer's."""
         event, cuda = self.event, self.recorder.instruments.cuda
-        if event is not None and not _can_synchronise(cuda):  # the statement began to capture a graph
+        if event is not None and not can_synchronise(cuda):  # the statement began to capture a graph
             event = None
         if event is not None:
             finish = cuda.Event(enable_timing=True)
@@ -151,8 +155,11 @@ class Frame:
             elapsed = now - self.recorder.lost - self.started
             self.here.append(("S", self.seq, self.id, self.current, self.n, elapsed))
         if event is not None:
-            self.here.append(("D", self.seq, round(event.elapsed_time(finish) * 1e6)))
+            idle = self.recorder.idle - self.idle_before
+            self.here.append(("D", self.seq, max(0, round(event.elapsed_time(finish) * 1e6) - idle)))
             self.here.append(("A", self.seq, cuda.memory_allocated()))
+        if self.event is not None:
+            self.recorder.events -= 1
         self.current = self.event = None
         self.covered = False
         self.ended, self.lost_before = now, self.recorder.lost
@@ -177,11 +184,21 @@ class Frame:
 
     def _now(self) -> int:
         """Return the time without what recording took."""
-        now, recorder = clock(), self.recorder
+        now = clock()
         if self.ended:
-            recorder.lost = self.lost_before + now - self.ended
-            self.ended = 0
-        return now - recorder.lost
+            now = self._resumed(now)
+        return now - self.recorder.lost
+
+    def _resumed(self, now: int) -> int:
+        """Take out what passed since the step ended: the tracer was reading values; return the time now."""
+        recorder, cuda = self.recorder, self.recorder.instruments.cuda
+        if recorder.events and can_synchronise(cuda):  # a step around this one is timed on the device, which waited
+            cuda.synchronize()
+            now = clock()
+            recorder.idle += now - self.ended
+        recorder.lost = self.lost_before + now - self.ended
+        self.ended = 0
+        return now
 
     # ------------------------------------------------------------------ what is in a step
 
@@ -199,18 +216,27 @@ class Frame:
 
     def held(self, statement: int, *sides: object) -> None:
         """Record a claim that held."""
-        self._claim(statement, True, sides)
+        self._claim(statement, "held", sides)
 
     def broken(self, statement: int, *sides: object) -> bool:
         """Record a claim that did not hold; return whether the assertion is to fail."""
-        self._claim(statement, False, sides)
-        return self.recorder.settings.failing_claims_raise
+        return self.break_claim(statement, sides, self)
 
-    def _claim(self, statement: int, held: bool, sides: tuple[object, ...]) -> None:
-        now = clock()
-        described = [None if side is UNSET else self._described(side) for side in sides]
-        self.here.append(("C", self.seq, statement, held, described))
-        self.recorder.lost += clock() - now
+    def break_claim(self, statement: int, sides: tuple[object, ...], where: Frame | DroppedFrame) -> bool:
+        """Record a claim that did not hold in this call or in one, `where`, that is not recorded.
+
+        It is raised where the lecture itself is about to catch it, too: what it does then is part of the lecture.
+        """
+        raises = self.recorder.settings.failing_claims_raise or self.recorder.is_caught(statement, where)
+        self._claim(statement, "raised" if raises else "passed over", sides)
+        if raises:
+            self.failing = self.seq
+        return raises
+
+    def _claim(self, statement: int, how: str, sides: tuple[object, ...]) -> None:
+        with self.recorder.apart():
+            described = [None if side is UNSET else self._described(side) for side in sides]
+            self.here.append(("C", self.seq, statement, how, described))
 
     def _described(self, value: object) -> Any:
         if not self.recorder.settings.describe_values:
@@ -230,15 +256,28 @@ class Frame:
 
     def caught(self) -> None:
         """Record the exception that an `except` clause of this frame has just caught."""
-        self._exception(sys.exception(), sys._getframe(1))
+        error = sys.exception()
+        self._exception(error, sys._getframe(1))
+        self.recorder.failing.pop(id(error), None)
 
     def raised(self) -> None:
         """Record the exception that is leaving this frame."""
-        if not isinstance(sys.exception(), GeneratorExit):  # a generator being closed
-            self._exception(sys.exception(), sys._getframe(1))
+        error = sys.exception()
+        if isinstance(error, GeneratorExit):  # a generator being closed
+            return
+        self._exception(error, sys._getframe(1))
+        if id(error) in self.recorder.failing and self._is_outermost():
+            self.here.append(("L", self.recorder.failing.pop(id(error))))
+
+    def _is_outermost(self) -> bool:
+        """Whether this is a section, what calls sections, or where a thread began."""
+        return self.parent is None or self.parent.parent is None or self.parent.thread != self.thread
 
     def _exception(self, error: BaseException | None, python_frame: FrameType) -> None:
         now = clock()
+        if self.failing is not None and isinstance(error, AssertionError):
+            self.recorder.failing[id(error)] = self.failing
+            self.failing = None
         entry = error.__traceback__ if error else None
         while entry is not None and entry.tb_frame is not python_frame:
             entry = entry.tb_next
@@ -313,7 +352,7 @@ class MeteredFrame(Frame):
 class DroppedFrame:
     """A call that is not recorded: under @stepover, beyond a limit, or while values are read."""
 
-    __slots__ = ("key", "parent", "recorder")
+    __slots__ = ("current", "key", "parent", "recorder")
 
     recorded = False
 
@@ -321,16 +360,29 @@ class DroppedFrame:
         self.recorder = recorder
         self.key = key
         self.parent = parent
+        self.current: int | None = None
 
     def step(self, statement: int) -> None:
-        pass
+        self.current = statement
 
-    begin = enter = resume = step
+    begin = step
+
+    def enter(self, statement: int) -> int:
+        self.current = statement
+        return statement
+
+    resume = step
 
     def end(self) -> None:
         pass
 
-    caught = raised = end
+    raised = end
+
+    def caught(self) -> None:
+        """A claim that failed in here did not fail: the lecture caught it."""
+        frame = self._around()
+        if frame is not None:
+            frame.failing = None
 
     def close(self) -> None:
         self.recorder.frames.pop(self.key, None)
@@ -340,10 +392,16 @@ class DroppedFrame:
 
     def broken(self, statement: int, *sides: object) -> bool:
         """Pass a claim that did not hold on to the step under which it happened."""
+        frame = self._around()
+        if frame is not None:
+            return frame.break_claim(statement, sides, self)
+        return self.recorder.settings.failing_claims_raise or self.recorder.is_caught(statement, self)
+
+    def _around(self) -> Frame | None:
         frame = self.parent
         while isinstance(frame, DroppedFrame):
             frame = frame.parent
-        return self.recorder.settings.failing_claims_raise if frame is None else frame.broken(statement, *sides)
+        return frame
 
 
 class _Unset:
@@ -359,5 +417,5 @@ def _thread_name(ident: int) -> str:
     return thread.name if thread else "native"
 
 
-def _can_synchronise(cuda: Any) -> bool:
+def can_synchronise(cuda: Any) -> bool:
     return bool(cuda.is_initialized() and not cuda.is_current_stream_capturing())

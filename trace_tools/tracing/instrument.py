@@ -38,6 +38,7 @@ from trace_tools.tracing.syntax import (
     FRAME,
     assign,
     at,
+    catches_assertions,
     changed,
     ended,
     frame_call,
@@ -71,6 +72,7 @@ class Instrumented:
     suspending: frozenset[int]  # statements that yield or await
     covered: frozenset[int]  # statements and functions under @stepover
     claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → its test, and its sides, as written
+    catching: frozenset[int]  # statements whose AssertionError is caught around them in the same function
 
 
 def instrument(
@@ -110,6 +112,14 @@ class _Instrumenter:
         self.functions = {MODULE_FRAME: MODULE}
         self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.names = itertools.count()
+        self.catching = frozenset(
+            self.number_of[node]
+            for statement in source.statements
+            if catches_assertions(statement.node)
+            for child in statement.node.body  # type: ignore[attr-defined]
+            for node in own_nodes(child)
+            if isinstance(node, ast.stmt)
+        )
 
     def run(self) -> Instrumented:
         body = self.source.tree.body
@@ -121,6 +131,7 @@ class _Instrumenter:
             suspending=frozenset(s.number for s in self.source.statements if suspends(s.node)),
             covered=frozenset(number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
+            catching=self.catching,
         )
 
     # ------------------------------------------------------------------ frames

@@ -47,16 +47,13 @@ class Leftovers:
         return changed
 
 
-def seed_everything(seed: int, device_seed: int | None = None) -> None:
-    """Seed Python's, NumPy's and torch's generators; the devices' own differently, if asked to."""
+def seed_everything(seed: int) -> None:
+    """Seed Python's, NumPy's and torch's generators, the devices' own among them."""
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed % 2**32)
     if "torch" in sys.modules:
-        torch = sys.modules["torch"]
-        torch.manual_seed(seed)
-        if device_seed is not None and torch.cuda.is_available():
-            torch.cuda.manual_seed_all(device_seed)
+        sys.modules["torch"].manual_seed(seed)
 
 
 def working_directory() -> str:

@@ -7,10 +7,13 @@ ours. Records are tuples, a letter and its fields; `merge` reads them:
     F frame function parent-step thread    a frame opened       G frame source unit value   an argument
     S step frame statement execution ns    a step ended (a `with` has two: entering, leaving)
     V step source unit value               a value              A step bytes    allocated by the device
-    C step statement held sides            a claim              D step ns       time on the device
+    C step statement how sides             a claim: "held", "raised", "passed over"
+    L step                                 its error has left the section
+    D step ns                              time on the device
     N step narrative                       a narrative call     O step text     printed
     X frame step line raised               an exception         W step text     a warning
-    M step meters                          what operators did   P step mark     "compiled"
+    M step meters                          what operators did   P step mark     "compiled", "harness"
+    K step measurement                     of a call of `measure`: its seconds, or what one call did
     T frame statement omitted ns           what the limit left out              E frame   it closed
 In the tail: R frame statement [(execution, records), …], T with the first execution kept, and for a step still
 open Q step frame statement execution.
@@ -30,7 +33,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from trace_tools.tracing.frames import DroppedFrame, Executions, Frame, MeteredFrame, clock
+from trace_tools.tracing.frames import DroppedFrame, Executions, Frame, MeteredFrame, can_synchronise, clock
 from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.journal import Journal
 
@@ -59,6 +62,9 @@ class Recorder:
         self.head = max(1, settings.limit // 2)
         self.tail = max(1, settings.limit - self.head)
         self.lost = 0  # ns spent recording so far: taken out of every step open at the time
+        self.idle = 0  # of them, ns for which a device had nothing to do, while a step was timed on it
+        self.events = 0  # steps that are being timed on the device
+        self.failing: dict[int, int] = {}  # id of an AssertionError under way → the step whose claim it is
         self.due = 0
         self.pending: list[Any] = []
         self.frames: dict[int, Frame | DroppedFrame] = {}  # by id of the Python frame
@@ -134,12 +140,41 @@ class Recorder:
         self.lost += clock() - now
 
     def mark(self, text: str) -> None:
-        """Mark every step open on this stack."""
+        """Mark every step open on this stack, once."""
         frame = self.owner(sys._getframe(1))
         while frame is not None:
-            if isinstance(frame, Frame):
+            if isinstance(frame, Frame) and frame.marked.get(text) != frame.seq:
+                frame.marked[text] = frame.seq
                 frame.here.append(("P", frame.seq, text))
             frame = frame.parent
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Keep what happens inside the `with` block out of every step, on the device's clock, too."""
+        cuda = self.instruments.cuda
+        timed = self.events > 0 and can_synchronise(cuda)
+        if timed:
+            cuda.synchronize()  # the device is at work for a step: until it is done, that is the step's time
+        started, lost = clock(), self.lost
+        try:
+            yield
+        finally:
+            if timed:
+                cuda.synchronize()
+                self.idle += clock() - started
+            self.lost = lost + clock() - started
+
+    def is_caught(self, statement: int, frame: Frame | DroppedFrame | None) -> bool:
+        """Whether the lecture will catch an AssertionError that a statement raises: it, or what called it, is tried."""
+        at: int | None = statement
+        while frame is not None:
+            if at in self.program.catching:
+                return True
+            caller = frame.parent
+            if isinstance(frame, Frame) and isinstance(caller, Frame) and caller.thread != frame.thread:
+                return False
+            frame, at = caller, caller.current if caller is not None else None
+        return False
 
     # ------------------------------------------------------------------ to the journal
 

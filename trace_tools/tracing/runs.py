@@ -30,7 +30,10 @@ class Draft:
     device_ns: int | None = None
     allocated_bytes: int | None = None
     values: list[list[Any]] = field(default_factory=list)  # [source, unit, value]
-    claim: list[Any] | None = None  # [statement, held, sides]
+    claim: list[Any] | None = None  # [statement, "held" or "raised" or "passed over", sides]
+    left: bool = False  # the claim's error left its section
+    measured: list[dict[str, Any]] = field(default_factory=list)  # of each call of `measure`
+    harness: bool = False
     narrative: list[Any] = field(default_factory=list)
     stdout: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -60,7 +63,7 @@ class RunRecord:
     frames: dict[int, FrameDraft] = field(default_factory=dict)
     steps: dict[int, Draft] = field(default_factory=dict)
     omitted: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    refused: list[tuple[str, int]] = field(default_factory=list)  # calls beyond those kept, by function
+    refused: list[tuple[int, int]] = field(default_factory=list)  # function's number, calls beyond those kept
     open_statement: int | None = None  # the innermost one, when the process was killed
 
 
@@ -179,6 +182,12 @@ def _add(step: Draft, record: list[Any]) -> None:
             step.meters = _added(step.meters, meters)
         case ["P", _, "compiled"]:
             step.compiled = True
+        case ["P", _, "harness"]:
+            step.harness = True
+        case ["K", _, measured]:
+            step.measured.append(measured)
+        case ["L", _]:
+            step.left = True
 
 
 def _added(first: dict[str, Any] | None, second: dict[str, Any]) -> dict[str, Any]:
@@ -194,6 +203,7 @@ def _added(first: dict[str, Any] | None, second: dict[str, Any]) -> dict[str, An
         counts[operator] = counts.get(operator, 0) + count
     both["operators"] = sorted([name, count] for name, count in counts.items())
     both["uncounted"] = sorted({*(first.get("uncounted") or ()), *(second.get("uncounted") or ())})
+    both["dtype"] = first.get("dtype") if first.get("dtype") == second.get("dtype") else None
     both["peak_bytes"] = max(first.get("peak_bytes") or 0, second.get("peak_bytes") or 0)
     return both
 

@@ -1,6 +1,6 @@
 """A process before the passes: measures the machine, so that no pass has to, and none is warmer for it.
 
-    python -m trace_tools.tracing.survey RUN/machine-pass-1.json [cpu|cuda]
+    python -m trace_tools.tracing.survey RUN/machine-1.json [cpu|cuda]
 
 Writes the machine there, and beside it `versions.json`. Without such a device: one line, exit code 2.
 """

@@ -6,6 +6,7 @@ probe("step", ast.Constant(3))  # the statement `_@frame.step(3)`
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import sys
 from collections.abc import Iterator, Sequence
@@ -96,6 +97,24 @@ def suspends(node: ast.stmt) -> bool:
     inner = (*FUNCTIONS, ast.ClassDef, ast.stmt, ast.ExceptHandler, ast.Lambda, ast.GeneratorExp)
     own = (n for child in ast.iter_child_nodes(node) for n in own_nodes(child, inner))
     return any(isinstance(n, SUSPENSIONS) or getattr(n, "is_async", 0) for n in own)
+
+
+def catches_assertions(node: ast.stmt) -> bool:
+    """Return whether an AssertionError in the body of `try` or `with` ends there, as far as the code says."""
+    match node:
+        case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
+            kinds = [h.type.elts if isinstance(h.type, ast.Tuple) else [h.type] for h in handlers]
+            return any(kind is None or _is_assertion_error(kind) for several in kinds for kind in several)
+        case ast.With(items=items):
+            calls = [item.context_expr for item in items if isinstance(item.context_expr, ast.Call)]
+            suppressing = (call for call in calls if ast.unparse(call.func).endswith(("suppress", "raises")))
+            return any(_is_assertion_error(argument) for call in suppressing for argument in call.args)
+    return False
+
+
+def _is_assertion_error(expression: ast.expr) -> bool:
+    kind = getattr(builtins, expression.id, None) if isinstance(expression, ast.Name) else None
+    return isinstance(kind, type) and issubclass(AssertionError, kind)
 
 
 def place_of_failure(node: ast.Assert) -> ast.AST:

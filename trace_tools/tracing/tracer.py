@@ -34,13 +34,13 @@ from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Trace
 from trace_tools.statements import ParsedSource, parse_source, read_source, sections
 from trace_tools.tracing.assemble import assemble
-from trace_tools.tracing.child import Job
+from trace_tools.tracing.child import METERING, SHAKEN, Job
 
 Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
 
 GRACE_S = 5.0  # what a process has to end after Ctrl-C
-METERING = "metering"
 SURVEY = "survey"
+SURVEYS = 3  # of a CPU, whose roof no datasheet gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ class RunNotes:
     keep_going: bool
     inspect_all: bool
     name: str | None
+    beside: list[str] = field(default_factory=lambda: [METERING, SHAKEN])  # processes besides the passes
 
 
 class Tracer:
@@ -105,6 +106,7 @@ class Tracer:
             raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
         self.interrupted = False
         self._device = "cpu"
+        self._longest_s = 60.0  # that any process may be expected to take
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -137,15 +139,20 @@ class Tracer:
         self._device = self._survey(folder)
 
     def process(self, name: str, folder: Path) -> tuple[int, float]:
-        """Run one process ("pass 1", METERING) in a prepared folder; return its status and how long it took (s)."""
+        """Run one process ("pass 1", METERING, SHAKEN) in a prepared folder; return its status and its time (s).
+
+        What wrong clocks make of a lecture may take for ever: the shaken process has a limit.
+        """
         started = time.monotonic()
-        returned = self._child(name, folder, self._device)
+        limit_s = 4 * self._longest_s if name == SHAKEN else None
+        returned = self._child(name, folder, limit_s)
         (folder / f"{_slug(name)}.status").write_text(str(returned), encoding="utf-8")
+        self._longest_s = max(self._longest_s, time.monotonic() - started)
         return returned, time.monotonic() - started
 
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
         self.prepare(folder)
-        names = [*(f"pass {n}" for n in range(1, self.request.passes + 1)), METERING]
+        names = [*(f"pass {n}" for n in range(1, self.request.passes + 1)), *self._beside()]
         if self.request.together:
             return self._at_once(names, folder)
         seconds = []
@@ -155,6 +162,10 @@ class Tracer:
             if returned != 0 or self.interrupted or self._stopped.is_set():
                 break
         return seconds
+
+    def _beside(self) -> list[str]:
+        """Return the processes besides the passes; for one who waits, what only comparisons need is left out."""
+        return [METERING] if self.request.together else [METERING, SHAKEN]
 
     def _at_once(self, names: Sequence[str], folder: Path) -> list[tuple[str, float]]:
         with ThreadPoolExecutor(len(names)) as pool:
@@ -168,15 +179,14 @@ class Tracer:
     def _survey(self, folder: Path) -> str:
         """Measure the machine in processes of their own, which leave no warm caches to the passes.
 
-        A CPU's roof is measured once for each pass, which then computes with its own: what the lecture derives
-        from it varies between passes, as everything measured does, and no diff takes it for a fact.
+        A CPU's roof is the best of a few: the lecture, the head of the trace and every figure have the same.
         """
         machine = self._known(folder, self.request.like) if self.request.like else self._surveyed(folder, 1)
         slug = machines.slug(self.request.name) if self.request.name else machine.slug
         if not self.request.force:
             _refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
         known = self.request.like is not None or machines.STORED in os.environ  # measured earlier
-        again = range(2, self.request.passes + 1) if machine.device == "cpu" and not known else ()
+        again = range(2, min(self.request.passes, SURVEYS) + 1) if machine.device == "cpu" and not known else ()
         best = machines.with_best_peaks([machine, *(self._surveyed(folder, n) for n in again)])
         (folder / "machine.json").write_text(machines.to_json(best), encoding="utf-8")
         return best.device
@@ -187,7 +197,7 @@ class Tracer:
 
     def _surveyed(self, folder: Path, number: int) -> Machine:
         self.progress(SURVEY, "this machine")
-        stored = folder / f"machine-pass-{number}.json"
+        stored = folder / f"machine-{number}.json"
         command = [sys.executable, "-m", "trace_tools.tracing.survey", str(stored), self.request.device or ""]
         with subprocess.Popen(
             command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -210,32 +220,33 @@ class Tracer:
                 return process.communicate(timeout=0.05)[1]
         return ""
 
-    def _child(self, name: str, folder: Path, device: str) -> int:
-        """Run one process to its end; return its status, negative for a signal."""
+    def _child(self, name: str, folder: Path, limit_s: float | None) -> int:
+        """Run one process to its end, or for so long; return its status, negative for a signal."""
         listening, telling = os.pipe()
-        job, own = folder / f"{_slug(name)}.json", folder / f"machine-{_slug(name)}.json"
-        self._job(name, folder, device, telling).save(job)
+        job = folder / f"{_slug(name)}.json"
+        self._job(name, folder, telling).save(job)
         with (folder / f"{_slug(name)}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
             process = subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", "-m", "trace_tools.tracing.child", str(job)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=_environment(stored=own if own.exists() else folder / "machine.json", device=device),
+                env=_environment(stored=folder / "machine.json", device=self._device),
                 pass_fds=[telling],
                 start_new_session=True,  # so that Ctrl-C comes to us, and we pass it on
             )
             os.close(telling)
-            return self._wait(process, progress.fileno())
+            return self._wait(process, progress.fileno(), limit_s)
 
-    def _wait(self, process: subprocess.Popen[bytes], progress: int) -> int:
+    def _wait(self, process: subprocess.Popen[bytes], progress: int, limit_s: float | None) -> int:
         deadline: float | None = None
+        ends = time.monotonic() + limit_s if limit_s is not None else None
         while True:
             try:
                 self._listen(progress)
                 if process.poll() is not None:
                     return process.returncode
-                if self._stopped.is_set():
+                if self._stopped.is_set() or (ends is not None and time.monotonic() > ends):
                     _kill_all(process)
                 elif deadline is not None and time.monotonic() > deadline:
                     process.kill()
@@ -253,14 +264,14 @@ class Tracer:
             with contextlib.suppress(ValueError):
                 self.progress(*json.loads(line))
 
-    def _job(self, name: str, folder: Path, device: str, telling: int) -> Job:
+    def _job(self, name: str, folder: Path, telling: int) -> Job:
         request = self.request
         return Job(
             name=name,
             lecture=str(request.lecture.resolve()),
             text=self.source.text,
             journal=str(folder / f"{_slug(name)}.journal"),
-            device=device,
+            device=self._device,
             seed=request.seed,
             limit=request.limit,
             skipped=self.skipped,
@@ -283,6 +294,7 @@ class Tracer:
             keep_going=request.keep_going,
             inspect_all=request.inspect_all,
             name=request.name,
+            beside=self._beside(),
         )
 
 
