@@ -229,3 +229,49 @@ def test_textconv_of_a_trace_with_everything_in_it(tmp_path: Path) -> None:
     assert "flops = 48 FLOP" in shown and "claim FAILED" in shown and "ns" not in shown.split()
     slow = replace(example_trace(), steps=with_steps(example_trace(), slower(2.0, 19)).steps)
     assert diff("--textconv", saved(tmp_path / "f", slow)).output == shown
+
+
+# --- what could not be judged ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("passes", "options", "code"),
+    [
+        (3, [], 0),
+        (1, [], 3),
+        (2, [], 3),
+        (1, ["--fail-on", "time"], 3),
+        (1, ["--fail-on", "values"], 0),
+        (1, ["--fail-on", "values,time"], 3),
+        (1, ["--fail-on", "none"], 0),
+        (1, ["--only", "values"], 0),
+        (1, ["--ignore", "time"], 0),
+        (1, ["--only", "time"], 3),
+    ],
+)
+def test_where_no_time_could_be_judged_the_exit_code_is_3(
+    tmp_path: Path, passes: int, options: list[str], code: int
+) -> None:
+    a, b = (saved(tmp_path / name, made(n, passes=passes)) for n, name in enumerate("ab"))
+    result = diff(a, b, *options)
+    assert result.exit_code == code
+    asked = passes < 3 and options not in (["--only", "values"], ["--ignore", "time"])
+    assert ("TIME NOT JUDGED: fewer than 3 processes on a side" in result.output) == asked
+    assert diff(a, b, "--format", "json", *options).exit_code == code
+
+
+def test_a_difference_wins_over_what_could_not_be_judged(tmp_path: Path) -> None:
+    changed = with_steps(made(1, passes=1), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
+    a, b = saved(tmp_path / "a", made(0, passes=1)), saved(tmp_path / "b", changed)
+    result = diff(a, b)
+    assert result.exit_code == 1 and "1 value. TIME NOT JUDGED" in result.output
+    assert diff(a, b, "--fail-on", "time").exit_code == 3
+    assert diff(a, a).exit_code == 0  # one recording: nothing of it can differ
+
+
+def test_of_two_machines_times_are_judged_by_nobody_unless_that_is_asked(tmp_path: Path) -> None:
+    b = made(1)
+    a, b_file = saved(tmp_path / "a", made(0)), saved(tmp_path / "b", replace(b, machine=replace(b.machine, cores=9)))
+    assert diff(a, b_file).exit_code == 0
+    asked = diff(a, b_file, "--fail-on", "time")
+    assert asked.exit_code == 3 and "TIME NOT JUDGED: two machines" in asked.output

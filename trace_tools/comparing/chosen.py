@@ -20,9 +20,10 @@ from trace_tools.errors import LectureError
 from trace_tools.schema import Frame, SourceFile, Step, Trace
 from trace_tools.statements import parse_source
 
-CHOOSING = (ast.If, ast.While, ast.For, ast.AsyncFor, ast.Match)  # statements whose bodies may run or not
+LOOPS = (ast.While, ast.For, ast.AsyncFor)
+CHOOSING = (ast.If, ast.Match, *LOOPS)  # statements whose bodies may run or not
 
-Ancestors = Mapping[int, Sequence[int]]  # of a statement: the choosing ones that it stands in, innermost first
+Ancestors = Mapping[int, Sequence[int]]  # of a statement: those it stands in, innermost first; a loop itself
 
 
 class Chosen:
@@ -66,7 +67,9 @@ class Chosen:
                     continue
                 why = self._why(side, step)
                 self.statements.setdefault((place.frame, self._in_b(side, place.frame, step.statement)), why)
-                for choice in self._around(side, place.frame, step)[:1]:
+                around = self._around(side, place.frame, step)
+                is_loop = bool(around) and around[0] == self._in_b(side, place.frame, step.statement)
+                for choice in around[: 2 if is_loop and step.execution == 1 else 1]:
                     self.choices.setdefault((place.frame, choice), why)
                     self.by_side[side].add((place.frame, choice))
 
@@ -127,11 +130,11 @@ def _ancestors(source: SourceFile) -> Ancestors:
         return {}
     found: dict[int, list[int]] = defaultdict(list)
     by_number = {statement.number: statement for statement in statements}
-    for statement in statements:
-        if statement.parent is None:
-            continue
-        parent = by_number[statement.parent]
-        if parent.function == statement.function:  # not the `def` that it stands in
-            here = [parent.number] if isinstance(parent.node, CHOOSING) else []
-            found[statement.number] = here + found[parent.number]
+    for statement in statements:  # parents first
+        parent = by_number[statement.parent] if statement.parent is not None else None
+        around: list[int] = []
+        if parent is not None and parent.function == statement.function:  # not the `def` that it stands in
+            choosing = isinstance(parent.node, CHOOSING) and not isinstance(parent.node, LOOPS)
+            around = [parent.number] * choosing + found[parent.number]
+        found[statement.number] = [statement.number] * isinstance(statement.node, LOOPS) + around
     return dict(found)
