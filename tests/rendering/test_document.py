@@ -6,6 +6,7 @@ from tests.rendering.recording import Recording, matrix
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Block, Call, Document, Listing, Row, Said, Section, salient
 from trace_tools.schema import Claim, Frame, Machine, Meters, Narrative, Peak, Raised, Run, Step, Value
+from trace_tools.statements import parse_source, sections
 
 LECTURE = '''\
 """A lecture."""
@@ -330,3 +331,18 @@ def test_deep_recursion_does_not_break_the_pages() -> None:
         made.step(frame, "if n")
         frame = made.call(frame, "f(n - 1)", "f")
     assert make_document(made.trace()).sections[0].steps > 1_000
+
+
+def test_pages_are_of_the_sections_that_can_be_run_alone() -> None:
+    names = "first", "second", "third", "fourth", "fifth", "sixth"
+    text = (
+        "def main():\n    first()\n    y = second()\n    if y:\n        third(fourth())\n"
+        "    for f in (fifth, sixth):\n        f()\n\n"
+    ) + "".join(f"def {name}():\n    helper()\n\n" for name in (*names, "helper"))
+    made = Recording(text)
+    main = made.frame("main")
+    calls = ("first", "first()"), ("second", "y ="), ("fourth", "third("), ("third", "third("), ("fifth", "f()")
+    for function, code in (*calls, ("sixth", "f()")):
+        made.call(made.call(main, code, function), "helper()", "helper")
+    document = make_document(made.trace())
+    assert [section.function for section in document.sections] == sections(parse_source(text, "lecture.py"))

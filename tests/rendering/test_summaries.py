@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tests.rendering.recording import matrix
-from trace_tools.rendering.summaries import claim_summary, facts, grids, summary
+from trace_tools.rendering.summaries import claim_summary, facts, grids, side_text, summary
 from trace_tools.schema import Claim, Statistics, Tensor, Value
 
 
@@ -87,3 +87,11 @@ def test_facts_are_exact() -> None:
     known = dict(facts(tensor([9, 9], statistics=stats, storage="s1", storage_bytes=324, offset=2)))
     assert known["range"] == "-1.0 … 2.0" and known["among them"] == "3 nan"
     assert known["storage"] == "s1, 324 B" and known["offset"] == "2"
+
+
+def test_a_claim_that_failed_shows_both_sides_to_where_they_differ() -> None:
+    sides = [("total", number(0.1 + 0.2)), ("0.3", number(0.3))]
+    assert claim_summary(Claim("total == 0.3", False, sides)) == "0.30000000000000004 == 0.3"
+    assert claim_summary(Claim("total != 0.3", True, sides)) == "0.3 ≠ 0.3"
+    assert [side_text(value) for _, value in sides] == ["0.3 (exactly 0.30000000000000004)", "0.3"]
+    assert side_text(number(12_345)) == "12,345" and side_text(Value("int", 1025, unit="B")).endswith("(exactly 1025)")

@@ -17,7 +17,7 @@ from typing import Literal
 from trace_tools.rendering import formats
 from trace_tools.rendering.document import Call, Execution, Failure, Rate, Row, Timing, salient
 from trace_tools.rendering.observe import intensity_of
-from trace_tools.rendering.summaries import claim_summary, facts, summary
+from trace_tools.rendering.summaries import claim_summary, facts, side_text, summary
 from trace_tools.schema import Claim, Measured, Meters, Value
 
 WORTH_SAYING_NS = 1_000_000  # of a statement that nobody annotated
@@ -320,7 +320,7 @@ def _printed(stdout: str, label: str) -> Below:
 
 def _failed(claim: Claim, label: str) -> Below:
     lines = [formats.visible(formats.shorten(claim.source, 1_000))]
-    lines += [f"{formats.one_line(name, 80)} = {summary(value)}" for name, value in claim.sides]
+    lines += [f"{formats.one_line(name, 80)} = {side_text(value)}" for name, value in claim.sides]
     if claim.message:
         lines.append(formats.visible(formats.shorten(claim.message, 1_000)))
     runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""

@@ -219,6 +219,17 @@ def facts(value: Value) -> list[tuple[str, str]]:
     return found
 
 
+def side_text(value: Value) -> str:
+    """Write one side of a claim that failed: as a line shows it, and to the last digit where that says more."""
+    text, exact = summary(value), _exactly(value)
+    return f"{text} (exactly {exact})" if exact is not None and exact != text.replace(",", "") else text
+
+
+def _exactly(value: Value) -> str | None:
+    number = value.value
+    return _exact(number) if isinstance(number, (int, float)) and not isinstance(number, bool) else None
+
+
 def _exact(value: int | float) -> str:
     if isinstance(value, int) and value.bit_length() > 1_000:
         return f"an integer of {value.bit_length():,} bits"
@@ -279,6 +290,9 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
     """Write both sides of a claim as they were: `6.0 == 6.0`; a claim of another form, part by part."""
     operators = _comparison(claim.source)
     sides = [summary(value, limit // 2) for _, value in claim.sides]
+    if not claim.held and len(sides) == 2 and sides[0] == sides[1]:  # they differ where six digits don't show it
+        sides = [_exactly(value) or side for (_, value), side in zip(claim.sides, sides, strict=True)]
+        return formats.one_line(f" {operators[0] if operators else 'and'} ".join(sides), limit)
     if operators and len(sides) == len(operators) + 1:
         if operators == ["=="] and sides[0] == sides[1] and len(sides[0]) > BOTH:
             return formats.one_line(f"both {summary(claim.sides[0][1], limit - 8)}", limit)
