@@ -13,7 +13,7 @@ from tests.comparing.test_compare import LECTURE, PEAKS, lines, side_by_side
 from tests.rendering.recording import Recording
 from trace_tools.comparing.along import along
 from trace_tools.comparing.difference import Difference, Subject
-from trace_tools.comparing.entries import entries, headline
+from trace_tools.comparing.entries import entries, headline, leads
 from trace_tools.comparing.measured import SEVERAL
 from trace_tools.comparing.terminal import print_report
 from trace_tools.comparing.times import HARNESS, UNLIKE
@@ -76,6 +76,15 @@ def test_a_measured_count_that_doubled_leads_also_where_no_clock_can_tell() -> N
     unjudged = differ(a, replace(b, run=replace(b.run, processes=busy)))
     assert "50% more FLOPs; clocks too noisy. TIME NOT JUDGED: others were using" in headline(unjudged)
     assert "clocks too noisy" in (entries(unjudged, "flops")[0].detail or "")
+
+
+def test_a_time_that_grew_with_its_count_may_follow_from_it_and_comes_after_it() -> None:
+    difference = differ(measuring(3e-6, flops=10**6), measuring(6e-6, flops=2 * 10**6))
+    [lead] = leads(difference)
+    assert (lead.subject, lead.follows) == (Subject("measured", 0, "flops"), 1)
+    assert [(e.verdict, e.after_line) for e in entries(difference, "time")] == [("slower", 6)]
+    faster = differ(measuring(6e-6, flops=10**6), measuring(3e-6, flops=2 * 10**6))
+    assert leads(faster) == [] and [e.origin for e in entries(faster, "time")] == [None]
 
 
 def test_shares_of_the_roof_are_those_of_the_call() -> None:

@@ -152,13 +152,23 @@ def _marked(row: Row, origin: int, speaks: bool) -> Row:
 def _after_counts(row: Row, section: str | None, known: dict[tuple[str | None, Change], tuple[int, int | None]]) -> Row:
     """Say of values that changed just as FLOPs did, or as another statement's number, that it may be for that reason.
 
+    So may be a time that grew with its statement's FLOPs, or shrank with them.
+
     `known` has a row, and its statement if a value of it changed so, by section and change; FLOPs also as a factor.
     """
     statement = row.step.statement
+    longer: set[bool] = set()  # which way the work changed
     for f in row.findings:
         if _leads_alone(f) and f.subject.expression == "flops" and isinstance(f.a, int) and isinstance(f.b, int):
+            longer.add(f.b > f.a)
             for change in ((f.a, f.b), *_factor((f.a, f.b))):
                 known.setdefault((section, change), (row.number, None))
+    times = tuple(
+        replace(time, origin=row.number)
+        if time.matters and time.cause is None and time.origin is None and longer == {time.verdict == "slower"}
+        else time
+        for time in row.times
+    )
     findings = []
     for f in row.findings:
         changed = _change(f) if _leads_alone(f) else None
@@ -170,7 +180,7 @@ def _after_counts(row: Row, section: str | None, known: dict[tuple[str | None, C
             elif not found and not isinstance(changed[0], str):
                 known[section, changed] = row.number, statement
         findings.append(f)
-    return replace(row, findings=tuple(findings))
+    return replace(row, findings=tuple(findings), times=times)
 
 
 def _leads_alone(finding: Finding) -> bool:
