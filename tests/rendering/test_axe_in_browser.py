@@ -15,6 +15,7 @@ import pytest
 from tests.rendering.browsing import NARROW, WIDE, press, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_document import LECTURE, failing, lecture
+from tests.rendering.test_varied_in_browser import varied_lecture
 from trace_tools.publishing.site import Rendered, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -27,6 +28,7 @@ EXAMPLES = [
     "failing/index",
     "failing/01-second",
     "hostile/00-evil",
+    "varied/00-f",
 ]
 
 AGAIN = ["color-contrast", "scrollable-region-focusable", "target-size"]  # what depends on scheme and width
@@ -54,6 +56,7 @@ def site(axe: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("axe")
     traces = {"plain": lecture().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
     render_site([Rendered(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
+    render_site([Rendered(varied_lecture(), "varied")], out)
     return out
 
 
@@ -61,6 +64,7 @@ def judged(browser: Any, axe: str, page: Path, scheme: str, options: dict[str, A
     """Return what is serious on a page, everything on it opened: wide when light, narrow when dark."""
     show(browser, page, WIDE if scheme == "light" else NARROW, scheme)
     browser.execute_script("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
+    browser.execute_script("document.querySelector('.varied')?.focus()")
     return problems(browser, axe, options)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.rendering.browsing import NARROW, WIDE, ask, press, show
 from tests.rendering.recording import Recording
 from trace_tools.publishing.site import Rendered, render_site
-from trace_tools.schema import Narrative, Run, Varied
+from trace_tools.schema import Narrative, Run, Trace, Varied
 
 TEXT = (
     "A long line of prose ends, as it were, at the very edge of its own column: 9.7. Other lines that go on, 12.5 "
@@ -20,9 +20,8 @@ NUMBERS = ("9.7", "12.5", "3.25", "14.75", "4.125", "4.25", "4.375", "4.5")
 SHOWN = "[...document.querySelectorAll('[role=tooltip]')].filter(tip => tip.checkVisibility())"
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("varied")
+def varied_lecture() -> Trace:
+    """A text and a table whose numbers varied, and another text in two of six runs."""
     made = Recording("def main():\n    f()\n\ndef f():\n    text(f'{x}')\n    table(rows)\n")
     f = made.call(made.frame("main"), "f()", "f")
     numbers = [Varied([n, "1.5", "2.25"], ["88"], (at := TEXT.index(n)), at + len(n)) for n in NUMBERS]
@@ -30,9 +29,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells = [Varied([2.5, 3.5, 2.75], [9.5, 9.0, 9.25], row=row, column=1) for row in range(3)]
     rows: Any = [[f"the {n} of several operations, with a long name", 2.5] for n in ("first", "second", "third")]
     table = Narrative("table", columns=["operation", "ms"], rows=rows, varied=cells)
-    made.step(f, "table", narrative=[table])
-    run = Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6)
-    render_site([Rendered(made.trace(run=run), "cpu")], out)
+    made.step(f, "table", narrative=[table], runs=4)
+    return made.trace(run=Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("varied")
+    render_site([Rendered(varied_lecture(), "cpu")], out)
     return out / "cpu" / "00-f.html"
 
 

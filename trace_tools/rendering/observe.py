@@ -106,9 +106,8 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
     if statistics.median(samples) < SHORTEST_NS:
         return f"shorter than {formats.duration(SHORTEST_NS)}: mostly dispatch"
     if max(samples) > APART * min(samples):
-        return (
-            f"the slowest run took {formats.percent(max(samples) / max(min(samples), 1) - 1)} longer than the fastest"
-        )
+        times = formats.ratio(max(samples) / max(min(samples), 1))
+        return f"the slowest run took {times} times as long as the fastest"
     return None
 
 
