@@ -10,7 +10,7 @@ from trace_tools.rendering.charts.roofline import roof_points
 from trace_tools.rendering.document import Execution, Row
 from trace_tools.rendering.observe import execution
 from trace_tools.rendering.remarks import measured, remarks
-from trace_tools.schema import Machine, Measured, Meters, Peak, Step
+from trace_tools.schema import Machine, Measured, Meters, Peak, Step, Value
 
 CPU = Machine("A processor", "cpu", "cpu", peaks=[Peak("float32", 2e11, "best of 3"), Peak("memory", 4e10, "copies")])
 MATMUL = Meters(2_000_000, 8_000, 4_000, dtype="float32")
@@ -111,3 +111,11 @@ def test_a_row_that_did_not_run_every_time_says_so() -> None:
     assert (remark.kind, remark.text) == ("runs", "ran in 4 of 6 runs")
     [remark] = remarks(Row((), "L1", executions=(execution(Step(0, 0, 0, 1, runs=1, clock=True), CPU),)))
     assert remark.text == "ran in 1 of the timed runs, as a clock had it"
+
+
+def test_expressions_that_begin_alike_stay_apart() -> None:
+    long = "the_same_name_of_more_than_sixty_characters_before_anything_differs"
+    values = [(f"{long}.first", Value("int", 1)), (f"{long}.second", Value("int", 1))]
+    twice = tuple(execution(Step(n, 0, 0, 1, n + 1, values=values), CPU) for n in range(2))
+    found = remarks(Row((), "L1", executions=twice))
+    assert [(remark.index, remark.text, remark.label) for remark in found] == [(0, "1", ""), (1, "1", "")]
