@@ -260,6 +260,16 @@ def test_where_no_time_could_be_judged_the_exit_code_is_3(
     assert diff(a, b, "--format", "json", *options).exit_code == code
 
 
+def test_why_no_time_was_judged_is_what_could_be_helped(tmp_path: Path) -> None:
+    """Many statements are too short for any number of passes; what to do about is that there was one."""
+
+    def short(seed: int) -> Trace:
+        return with_steps(made(seed, passes=1), lambda s: s if s.line == 6 else slower(0.01, s.line)(s))
+
+    a, b = (saved(tmp_path / name, short(n)) for n, name in enumerate("ab"))
+    assert "TIME NOT JUDGED: fewer than 3 processes" in diff(a, b).output
+
+
 def test_a_difference_wins_over_what_could_not_be_judged(tmp_path: Path) -> None:
     changed = with_steps(made(1, passes=1), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
     a, b = saved(tmp_path / "a", made(0, passes=1)), saved(tmp_path / "b", changed)

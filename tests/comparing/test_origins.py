@@ -17,7 +17,7 @@ from trace_tools.comparing.entries import entries, headline, leads, repeated
 from trace_tools.comparing.report_html import difference_html
 from trace_tools.comparing.report_markdown import difference_markdown
 from trace_tools.comparing.terminal import print_report
-from trace_tools.schema import Meters, Step, Trace, Value
+from trace_tools.schema import Claim, Meters, Step, Trace, Value
 
 EDITED = LECTURE.replace("range(20)", "range(30)")
 
@@ -85,6 +85,35 @@ def test_an_edit_explains_nothing_before_it_and_nothing_in_another_section() -> 
     difference = differ(valued(LECTURE, 1), valued(edited, 5))
     assert [(e.name, e.origin) for e in entries(difference, "values")] == [("y", None), ("total", None)]
     assert leads(difference) == [] and difference.matters
+
+
+def test_what_main_calls_anew_explains_nothing_in_other_sections_and_what_it_hands_over_does() -> None:
+    def valued(source: str, n: int) -> Trace:
+        def change(step: Step) -> Step:
+            is_done = source.splitlines()[step.line - 1].strip() == "done = [total]"
+            return replace(step, values=[("done", Value("int", n))]) if is_done else step
+
+        return with_steps(traced(source), change)
+
+    more = LECTURE.replace("    first()\n    second()", "    first()\n    first()\n    second()")
+    assert [e.origin for e in entries(differ(valued(LECTURE, 1), valued(more, 2)), "values")] == [None]
+    size = "SIZE = 1\n" + LECTURE
+    edited = differ(valued(size, 1), valued(size.replace("SIZE = 1", "SIZE = 2"), 2))
+    assert [e.after_line for e in entries(edited, "values")] == [1]
+    taking = LECTURE.replace("def second():", "def second(n=1):")
+    handed = differ(valued(taking, 1), valued(taking.replace("    second()\n", "    second(2)\n"), 2))
+    assert [e.after_line for e in entries(handed, "values")] == [3]
+
+
+def test_a_claim_comes_before_counts_that_others_follow_from() -> None:
+    def changed(n: int, held: bool) -> Trace:
+        trace = with_steps(made(0), at(6, values=[("x", Value("int", n))]))
+        trace = with_steps(trace, at(12, values=[("p", Value("int", n))]))
+        trace = with_steps(trace, at(10, values=[("q", Value("int", n))]))
+        return with_steps(trace, at(7, claim=Claim("y == 2", held, failed_runs=["pass 1, warm"])))
+
+    text = difference_markdown(differ(changed(1, True), changed(5, False)))
+    assert text.index("#### Claims") < text.index("#### What others may follow from") < text.index("#### Values")
 
 
 def test_an_edit_without_consequences_does_not_matter() -> None:

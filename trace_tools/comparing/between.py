@@ -31,7 +31,7 @@ from trace_tools.comparing.difference import (
 from trace_tools.comparing.origins import with_origins, with_settings
 from trace_tools.comparing.sections import sections_of
 from trace_tools.comparing.settings import is_same_machine, notes_of, settings_of
-from trace_tools.comparing.times import Times, judge_times
+from trace_tools.comparing.times import GRAVEST, Times, judge_times
 from trace_tools.comparing.tolerance import Tolerances
 from trace_tools.comparing.values import Context
 from trace_tools.comparing.verdict import RowJudge, absence
@@ -106,7 +106,8 @@ def _why_not_judged(times: Times, choices: Choices, a: Trace, b: Trace, *, same_
         return "two machines: their times are ratios" if choices.time_asked else None
     if a is b or a == b:  # one recording: no time of it can differ
         return None
-    return next((why for why, _ in times.statistics.not_judged), "no statement was timed on both sides")
+    reasons = [why for why, _ in times.statistics.not_judged]
+    return min(reasons, key=GRAVEST.index, default="no statement was timed on both sides")
 
 
 def _check_related(a: Side, b: Side, aligned: Aligned, *, force: bool) -> None:

@@ -115,6 +115,17 @@ def besides(found: Sequence[Entry], leading: Sequence[Entry]) -> list[Entry]:
     return [e for e in found if (e.row, e.subject) not in said and not (e.aspect == "steps" and e.row in ran)]
 
 
+def blocks(difference: Difference, *, everything: bool = False) -> Iterator[tuple[Aspect, bool, list[Entry]]]:
+    """Yield (aspect, whether they lead, entries) in the order of reports: edits, claims, counts that lead, the rest."""
+    first = leads(difference)
+    code = [e for e in first if e.aspect in ("steps", "output")]
+    yield "steps", True, code
+    for aspect in ORDER:
+        yield aspect, False, besides(entries(difference, aspect, everything=everything), first)
+        if aspect == "claims":
+            yield "values", True, [e for e in first if e not in code]
+
+
 def _findings(difference: Difference, aspect: Aspect, *, everything: bool) -> list[Entry]:
     explained = _explained(difference, aspect)
     grouped: dict[tuple[object, ...], Entry] = {}

@@ -79,7 +79,7 @@ def _is_telling(side: Scalar) -> bool:
 
 def _names(setting: str, code: str) -> bool:
     words = (word.removesuffix("s") for word in re.split(r"[\W_]+", setting.lower()))
-    return any(len(word) >= WORD and word in code.lower() for word in words)
+    return any(len(word) >= WORD and re.search(rf"(?<![a-z]){re.escape(word)}", code.lower()) for word in words)
 
 
 # --- code and counts ------------------------------------------------------------------------------
@@ -89,6 +89,10 @@ def with_origins(rows: Sequence[Row], frames: Sequence[FramePair], sections: Seq
     """Mark what may follow from an edited statement, from another number of executions, or from a changed count."""
     found = list(rows)
     leads = _leads(rows, frames, sections)
+    called: dict[int, set[str | None]] = {}  # row of `main` → the sections it called: no others follow from it
+    for pair, section in zip(frames, sections, strict=True):
+        if pair.parent is not None and sections[rows[pair.parent].frame] is None and section is not None:
+            called.setdefault(pair.parent, set()).add(section)
     latest: dict[str | None, int] = {}  # section → the row that what comes next follows from
     newest: tuple[int, int] | None = None  # row at which something began to differ, and what it follows from
     counts: dict[tuple[str | None, Change], tuple[int, int | None]] = {}
@@ -97,9 +101,9 @@ def with_origins(rows: Sequence[Row], frames: Sequence[FramePair], sections: Seq
         lead = leads.get(number)
         before = latest.get(section, latest.get(None))
         if not ends and lead is not None:
-            is_own = found[lead].edited or before is None
-            latest[section] = lead if is_own or before is None else before
-            newest = number, latest[section]
+            root = lead if found[lead].edited or before is None else before
+            latest |= dict.fromkeys(called.get(number, {section}), root)
+            newest = number, root
         if not ends:
             continue
         origin = newest[1] if newest is not None and newest[0] > number else before

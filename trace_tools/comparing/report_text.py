@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from trace_tools.comparing.difference import Aspect, Difference, Side, TimeFinding
-from trace_tools.comparing.entries import ORDER, Entry, besides, entries, leads, quiet_counts, roof_texts, time_sentence
+from trace_tools.comparing.entries import Entry, blocks, entries, quiet_counts, roof_texts, time_sentence
 from trace_tools.errors import LectureError
 from trace_tools.rendering import formats
 from trace_tools.rendering.layout import cut_source, split_lines
@@ -32,17 +32,15 @@ LEADS = "What others may follow from"
 
 def leading(difference: Difference) -> list[tuple[Aspect, str, list[Entry]]]:
     """Return what matters: what others follow from, the rest by aspect, the ratios of annotated steps' times."""
-    first = leads(difference)
-    found: list[tuple[Aspect, str, list[Entry]]] = [("steps", LEADS, first)] if first else []
-    for aspect in ORDER:
-        lines = besides(entries(difference, aspect), first)
+    found: list[tuple[Aspect, str, list[Entry]]] = []
+    for aspect, lead, lines in blocks(difference):
+        title = LEADS if lead else TITLES[aspect]
         if aspect == "time" and not difference.same_machine:
             annotated = {row.number for row in difference.rows if row.step.annotated}
             every = entries(difference, aspect, everything=True)
             lines = [e for e in every if e.verdict == "ratio" and e.row in annotated]
+            title = "Times of annotated steps, as ratios"
         if lines:
-            ratios = aspect == "time" and not difference.same_machine
-            title = "Times of annotated steps, as ratios" if ratios else TITLES[aspect]
             found.append((aspect, title, lines))
     return found
 

@@ -13,13 +13,11 @@ from rich.text import Text
 
 from trace_tools.comparing.difference import Aspect, Difference, Side
 from trace_tools.comparing.entries import (
-    ORDER,
     Entry,
-    besides,
+    blocks,
     code_changes,
     entries,
     headline,
-    leads,
     quiet_counts,
     settings_texts,
     time_sentence,
@@ -58,10 +56,8 @@ def print_report(difference: Difference, console: Console, *, everything: bool =
     style = "bold red" if difference.matters else "bold yellow" if difference.time_not_judged else "bold green"
     _whole(console, Text(headline(difference), style=style))
     _before(difference, console, everything=everything)
-    first = leads(difference)
-    _listing(console, LEADS, first, shown)
-    for aspect in ORDER:
-        _listing(console, TITLES[aspect], besides(entries(difference, aspect, everything=everything), first), shown)
+    for aspect, lead, found in blocks(difference, everything=everything):
+        _listing(console, LEADS if lead else TITLES[aspect], found, shown)
     if not difference.same_machine and not everything and "time" not in difference.ignored:
         ratios = [e for e in entries(difference, "time", everything=True) if e.verdict == "ratio"]
         _listing(console, TITLES["time"], ratios, SHOWN)

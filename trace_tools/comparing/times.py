@@ -45,6 +45,7 @@ CLOCKS = "one side was timed on the device, the other on the host"
 HARNESS = "its own time is that of all the calls that `measure` or `count` made"
 UNLIKE = "another number of measurements in it"
 FEW = f"fewer than {statistics.FEWEST_PROCESSES} processes on a side"
+GRAVEST = (LOADED, FEW, COLD, CLOCKS, COMPILED, LAUNCH, UNLIKE, HARNESS, SMALL, SHORT)  # where nothing is judged
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,9 @@ def judge(a: Value, b: Value, context: Context) -> Judgement:
         return Judgement("varies") if a.varies else SAME
     if a.varies or b.varies:
         return Judgement("varies", _varied(a, b))
-    if a.clock or b.clock:
-        return Judgement("varies", CLOCK)
     found = _judge(a, b, context)
+    if (a.clock or b.clock) and found.verdict != "same":
+        return Judgement("varies", CLOCK)
     if (a.device_random or b.device_random) and found.verdict in ("changed", "rounding"):
         structure = _structure_of_random(a, b, context)
         return structure or Judgement("random", "it follows from the device's generator")
