@@ -11,7 +11,7 @@ from tests.pretend_gpu import pretend_gpu
 from trace_tools.publishing.columns import column, counterparts
 from trace_tools.rendering.columns import Cell, Column
 from trace_tools.rendering.compose import make_document
-from trace_tools.schema import Claim, Meters, Step, Trace, Value
+from trace_tools.schema import Claim, Measured, Meters, Step, Trace, Value
 
 
 def columns(here: Trace, there: Trace) -> dict[str, Column]:
@@ -121,3 +121,16 @@ def test_another_lecture_has_nothing_to_say() -> None:
     assert all(not beside.cells and "Nothing on this page" in beside.notes[-1] for beside in found.values())
     empty = columns(made(0), replace(stranger, steps=[]))
     assert all(not beside.cells and "another lecture" in beside.notes[0] for beside in empty.values())
+
+
+def test_of_several_measurements_each_says_how_one_call_compares() -> None:
+    def measuring(first: float, second: float) -> Trace:
+        calls = [Measured([s, 1.01 * s, s / 1.01]) for s in (first, second)]
+        times = {"host_ns": [4 * 10**8] * 3, "annotated": True, "harness": True}
+        return with_steps(made(0), at(6, measured=calls, **times))
+
+    found = cell(measuring(3e-6, 5e-5), measuring(3e-6, 1e-4), 6)
+    assert [(e.name, e.text, e.note, e.differs) for e in found.entries if e.kind == "time"] == [
+        ("measurement 1", "3 µs", "≈", False),
+        ("measurement 2", "100 µs", "2× slower", True),
+    ]

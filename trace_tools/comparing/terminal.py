@@ -92,7 +92,7 @@ def _before(difference: Difference, console: Console, *, everything: bool) -> No
     _listed(console, "Settings", settings_texts(difference), None if everything else 6)
     _listed(console, "Code", code_changes(difference), None if everything else 6)
     for note in difference.notes[: None if everything else NOTES]:
-        _line(console, Text.assemble(("Note  ", "bold"), (formats.one_line(note, 300), "yellow")))
+        _whole(console, Text.assemble(("Note  ", "bold"), (formats.one_line(note, 300), "yellow")))
     if len(difference.notes) > NOTES and not everything:
         _line(console, Text(f"      and {len(difference.notes) - NOTES} more notes", style="dim"))
 

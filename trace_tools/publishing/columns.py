@@ -39,7 +39,7 @@ class Counterpart:
 
     step: Step | None
     findings: tuple[Finding, ...] = ()
-    time: TimeFinding | None = None
+    times: tuple[TimeFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Counterparts:
     def of(cls, difference: Difference, name: str, *, here_is_a: bool) -> Counterparts:
         """Read a diff from one of its sides."""
         rows = [(r.a, r.b, r) if here_is_a else (r.b, r.a, r) for r in difference.rows]
-        steps = {here.id: Counterpart(there, row.findings, row.time) for here, there, row in rows if here is not None}
+        steps = {here.id: Counterpart(there, row.findings, row.times) for here, there, row in rows if here is not None}
         pairs = [(p.a, p.b) if here_is_a else (p.b, p.a) for p in difference.frames]
         frames = {here.frame: there for here, there in pairs if here is not None and there is not None}
         other = difference.b if here_is_a else difference.a
@@ -120,7 +120,7 @@ def _entries(row: Row, call: Call | None, other: Counterparts) -> Iterator[Entry
     spoken = _spoken(row, known)
     if spoken is not None and spoken.step in met:
         counterpart = known[spoken.step]
-        time = list(_time(spoken, execution(met[spoken.step], other.machine), counterpart.time, other))
+        time = list(_time(spoken, execution(met[spoken.step], other.machine), counterpart.times, other))
         yield from (replace(entry, label=f"{spoken.number}") if len(row.executions) > 1 else entry for entry in time)
         yield from _memory(spoken, met[spoken.step], counterpart.findings, asked=bool(time))
     yield from _others(findings, other)
@@ -176,24 +176,41 @@ def _note(about: Sequence[Finding], text: str | None) -> str:
 def _spoken(row: Row, known: Mapping[int, Counterpart]) -> Execution | None:
     """Return the execution whose time speaks for a row: where some are called faster or slower, the farthest off."""
     effects = [
-        (abs(math.log(c.time.ratio)), e.number, e)
+        (abs(math.log(time.ratio)), e.number, e)
         for e in row.executions
-        if (c := known.get(e.step)) is not None and c.time is not None and c.time.matters and c.time.ratio
+        if e.step in known
+        for time in known[e.step].times
+        if time.matters and time.ratio
     ]
     return max(effects)[2] if effects else timed(row)
 
 
-def _time(here: Execution, there: Execution, found: TimeFinding | None, other: Counterparts) -> Iterator[Entry]:
-    """Yield how long it took there, and how that compares: judged on one machine, as a ratio on two."""
+def _time(here: Execution, there: Execution, found: Sequence[TimeFinding], other: Counterparts) -> Iterator[Entry]:
+    """Yield how long it took there, and how that compares: judged on one machine, as a ratio on two.
+
+    Of a step that measured several things, that is how long one call of each took.
+    """
     if there.timing is None or there.timing.clock == "launch" or here.timing is None:
         return
     if not (worth_saying(here) or worth_saying(there)):
         return
-    verdict = found.verdict if found is not None else "not judged"
-    note = {"no difference detected": "≈"}.get(verdict, "")
-    if found is not None and found.ratio and verdict in ("faster", "slower", "ratio"):
-        note = _factor(found.ratio if other.here_is_a else 1 / found.ratio)
-    yield Entry("time", "", "", took(there.timing), note, verdict in ("faster", "slower"))
+    if len(found) > 1:
+        for time in found:
+            there_ns = time.b_ns if other.here_is_a else time.a_ns
+            name = f"measurement {time.subject.index + 1}"
+            yield Entry("time", name, "", formats.duration(there_ns), _compared(time, other), time.matters)
+        return
+    judged = found[0] if found else None
+    yield Entry("time", "", "", took(there.timing), _compared(judged, other), judged is not None and judged.matters)
+
+
+def _compared(time: TimeFinding | None, other: Counterparts) -> str:
+    """Say how a time there compares with the one here."""
+    if time is None or time.verdict == "no difference detected":
+        return "" if time is None else "≈"
+    if time.ratio and time.verdict in ("faster", "slower", "ratio"):
+        return _factor(time.ratio if other.here_is_a else 1 / time.ratio)
+    return ""
 
 
 def _factor(ratio: float) -> str:
