@@ -1,0 +1,173 @@
+"""`bench` through the command line: real processes, on a machine that is busy on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trace_tools.benching.lectures import checked_out
+from trace_tools.errors import UsageError
+from trace_tools.file_format.trace_file import load
+from trace_tools.machines.machine import STORED, this_machine, to_json
+
+ROOT = Path(__file__).resolve().parents[2]
+LECTURE = '''\
+"""A lecture of two sections"""
+
+
+def main():
+    first()
+    second()
+
+
+def first():
+    """Quick"""
+    return sum(range(20_000))
+
+
+def second():
+    """What is slower in B"""
+    total = sum(work(i) for i in range(3))
+    assert total >= 0
+
+
+def work(i):
+    found = 0
+    for _ in range(2):
+        found += i * sum(k * k for k in range(20_000))
+    return found * 0
+'''
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Measure this machine once for all tests, and give temporary folders a place of their own."""
+    stored = tmp_path_factory.mktemp("machine") / "machine.json"
+    stored.write_text(to_json(this_machine("cpu")), encoding="utf-8")
+    own = {"TMPDIR": str(tmp_path_factory.mktemp("temporary")), STORED: str(stored), "CUDA_VISIBLE_DEVICES": ""}
+    return {**os.environ, "PYTHONPATH": str(ROOT), **own}
+
+
+@pytest.fixture
+def burner() -> Iterator[None]:
+    """Keep a core busy meanwhile."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: sum(range(10_000))"])
+    yield
+    process.kill()
+    process.wait()
+
+
+def written(folder: Path, **texts: str) -> list[str]:
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return [f"{name}.py" for name in texts]
+
+
+def started(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "trace_tools", "bench", *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def left_behind(folder: Path, environment: dict[str, str]) -> list[str]:
+    """What lies there that the test itself did not write."""
+    there = [*Path(environment["TMPDIR"]).iterdir(), *folder.rglob("*")]
+    return [p.name for p in there if p.suffix != ".py" and not p.name.startswith("torchinductor")]
+
+
+@pytest.mark.usefixtures("burner")
+def test_a_loop_three_times_as_long_is_found_under_load(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Six rounds are run whatever the budget: fewer say nothing."""
+    a, b = written(tmp_path, a=LECTURE, b=LECTURE.replace("range(2)", "range(6)"))
+    options = ["--only", "second", "--budget", "1", "--format", "json", "-o", "out.json", "--keep", "kept"]
+    process = started(tmp_path, environment, a, b, *options)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 1, err
+    assert out == "" and "round 6: " in err and "take about" in err
+    report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert report["bench"]["rounds"] == 6
+    assert report["bench"]["ended"] == "the budget of 1 s is used up"
+    found = {f["function"]: f for f in report["bench"]["functions"]}
+    assert found["work"]["verdict"] == "slower" and 2 < found["work"]["ratio"] < 4
+    slower = [f for f in report["findings"] if f["aspect"] == "time" and f["verdict"] == "slower"]
+    assert {f["function"] for f in slower} & {"second", "work"} and "first" not in {f["function"] for f in slower}
+    for side in "AB":
+        trace = load(tmp_path / "kept" / side / "cpu" / "partial" / "trace.yaml").trace
+        assert trace.run.passes == 6 and trace.run.only == "second" and trace.run.complete
+    assert not (tmp_path / "rendered").exists()
+    assert not list(tmp_path.rglob(".run-*"))
+    assert not left_behind(tmp_path / "none", environment)
+
+
+def test_a_side_that_raises_is_told_and_the_rest_compared(tmp_path: Path, environment: dict[str, str]) -> None:
+    broken = LECTURE.replace("    assert total >= 0\n", "    assert total < 0\n    raise OSError('no')\n")
+    a, b = written(tmp_path, a=LECTURE, b=broken)
+    process = started(tmp_path, environment, a, b, "--budget", "1")
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 1, err
+    assert "B: incomplete: OSError" in err and "claim failed: total < 0" in err
+    assert "6 rounds of A and B in turn" in out and "work: " in out
+    assert not left_behind(tmp_path, environment)
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str]) -> None:
+    process = started(tmp_path, environment, *written(tmp_path, a=LECTURE, b=LECTURE))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("round 1"):
+            process.send_signal(signal.SIGINT)
+            break
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == "" and err.splitlines()[-1].startswith("error: Ctrl-C after ")
+    assert "6 are needed: nothing is judged" in err
+    assert not left_behind(tmp_path, environment)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a.py", "none.py"], "none.py: "),
+        (["a.py", "b.py", "--only", "third"], "main calls no such function"),
+        (["a.py", "b.py", "--fail-on", "speed"], "--fail-on speed: expected some of claims, "),
+        (["a.py", "HEAD:none.py"], "HEAD:none.py: no such file, and git shows none at a revision: "),
+        (["a.py", "b.py", "--find", "1"], "--find"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], said: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    written(tmp_path, a=LECTURE, b=LECTURE)
+    process = started(tmp_path, environment, *arguments)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and said in err.splitlines()[-1]
+
+
+def test_a_revision_is_checked_out_with_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*command: str) -> None:
+        who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
+
+    folder = tmp_path / "lectures"
+    folder.mkdir()
+    written(folder, one="import two\n", two="OLD = 1\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    written(folder, two="NEW = 1\n")
+    monkeypatch.chdir(folder)
+    for name in ("HEAD:lectures/one.py", "HEAD:./one.py"):
+        with checked_out(name) as path:
+            assert path.read_text(encoding="utf-8") == "import two\n"
+            assert path.with_name("two.py").read_text(encoding="utf-8") == "OLD = 1\n"
+        assert not path.exists()
+    with pytest.raises(UsageError, match=r"HEAD:three\.py: no such file"), checked_out("HEAD:three.py"):
+        pass
+    with checked_out("one.py") as path:
+        assert path == Path("one.py")

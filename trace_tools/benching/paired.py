@@ -1,0 +1,122 @@
+"""Durations of A and B in rounds → which of them differ, and how surely: nothing is assumed about the noise.
+
+    judged = judge_pairs(a_logs, b_logs)  # two arrays of logarithms: a row for each duration, a column for each round
+    judged.called[0], math.exp(judged.effect[0])  # True, 1.48: B takes 1.48 times as long
+
+What else a machine does only ever makes a run longer, at times tenfold, so the quickest runs say most about the code
+(Chen and Revels, "Robust benchmarking in noisy environments", 2016): of each side the mean of the k quickest rounds is
+compared, where k is all of them or down to a quarter, whichever has the smallest error. That error is the one of a
+trimmed mean (Tukey and McLaughlin, 1963; here all that is trimmed is slow), drawn towards the typical one so that no
+small error alone makes a large statistic (Tusher, Tibshirani and Chu, "Significance analysis of microarrays", 2001).
+
+If A and B don't differ, the names of the two runs of a round might as well be swapped. How large the largest
+statistic of all gets in such swaps says what chance does (Westfall and Young, "Resampling-based multiple testing",
+1993): whatever the noise, and however durations depend on each other, at most 5% of comparisons of a lecture with
+itself call anything.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_tools.comparing.statistics import POWER, SMALLEST_EFFECT
+from trace_tools.comparing.student import t_quantile
+
+FALSE_ALARMS = 0.05  # share of comparisons without any difference in which something is called
+FEWEST_ROUNDS = 6  # of 2⁵ ways to swap only one is as they were: 3%; with fewer rounds nothing is as rare as 5%
+SWAPS = 1000  # that are tried where there are more
+SHARES = (1.0, 0.5, 0.33, 0.25)  # of the rounds, that may be taken for the quickest
+FEWEST_QUICK = 3  # of them: the error of two says nothing
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One entry per duration; effects and errors are of log(B / A)."""
+
+    a: Floats  # logarithm of what it takes, as the quickest rounds have it
+    b: Floats
+    effect: Floats
+    error: Floats  # standard error
+    degrees: float
+    p: Floats  # of so large a statistic, had only this one been looked at
+    adjusted_p: Floats  # of one so large among all of them
+    called: NDArray[np.bool_]
+    detectable: Floats  # the ratio that would have been called with 80% probability
+
+    def interval(self, place: int) -> tuple[float, float]:
+        """Return the 95% interval of one ratio."""
+        half = t_quantile(0.975, self.degrees) * float(self.error[place])
+        return math.exp(self.effect[place] - half), math.exp(self.effect[place] + half)
+
+
+def judge_pairs(a: Floats, b: Floats, seed: int = 0) -> Judged:
+    """Judge durations of which both sides have FEWEST_ROUNDS or more, column by column of the same round."""
+    effect, error, low_a, low_b = _compared(a, b)
+    statistic = _statistic(effect, error)
+    swapped = [_statistic(*_compared(*_swap(a, b, swap))[:2]) for swap in _swaps(a.shape[1], seed)]
+    largest = np.array([one.max() for one in swapped])
+    adjusted = np.array([float((largest >= s - 1e-12).mean()) for s in statistic])
+    p = np.mean([one >= statistic - 1e-12 for one in swapped], axis=0)
+    critical = float(np.quantile(largest, 1 - FALSE_ALARMS, method="higher"))
+    steadied = np.sqrt((error**2 + np.median(error) ** 2) / 2)
+    degrees = 4.0 * (FEWEST_QUICK - 1)  # at least: of two sides, and as many again from the typical error
+    reach = critical * _steadied(error) + t_quantile(POWER, degrees) * steadied
+    with np.errstate(over="ignore"):
+        detectable = np.maximum(np.exp(reach), SMALLEST_EFFECT)
+    called = (adjusted <= FALSE_ALARMS) & (np.abs(effect) >= math.log(SMALLEST_EFFECT))
+    return Judged(low_a, low_b, effect, steadied, degrees, p, adjusted, called, np.asarray(detectable))
+
+
+def _compared(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return by how much the means of the quickest rounds differ, the error of that, and both means."""
+    rounds, rows = a.shape[1], np.arange(len(a))
+    ordered = np.sort(a, axis=1), np.sort(b, axis=1)
+    found = []
+    for quickest in sorted({min(rounds, max(FEWEST_QUICK, round(rounds * share))) for share in SHARES}):
+        (low_a, squared_a), (low_b, squared_b) = (_low(side, quickest) for side in ordered)
+        found.append((np.sqrt(squared_a + squared_b), low_a, low_b))
+    errors, lows_a, lows_b = (np.array(part) for part in zip(*found, strict=True))
+    best = errors.argmin(axis=0)
+    low_a, low_b = lows_a[best, rows], lows_b[best, rows]
+    return low_b - low_a, errors[best, rows], low_a, low_b
+
+
+def _low(ordered: Floats, quickest: int) -> tuple[Floats, Floats]:
+    """Return the mean of each row's smallest, and its squared error: slower ones count as the slowest that is kept."""
+    kept = ordered[:, :quickest]
+    winsorised = np.minimum(ordered, kept[:, -1:])
+    squares = ((winsorised - winsorised.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    return kept.mean(axis=1), squares / (quickest * (quickest - 1))
+
+
+def _steadied(error: Floats) -> Floats:
+    return (error + np.median(error)) / 2
+
+
+def _statistic(effect: Floats, error: Floats) -> Floats:
+    steadied = _steadied(error)
+    statistic: Floats = np.divide(np.abs(effect), steadied, out=np.zeros_like(effect), where=steadied > 0)
+    return statistic
+
+
+def _swaps(rounds: int, seed: int) -> NDArray[np.bool_]:
+    """Return which rounds to swap, a row each: every way where there are few; that of no swap is the first.
+
+    To swap all others instead gives the same statistic, so that the first round stays as it is.
+    """
+    if 2 ** (rounds - 1) <= SWAPS:
+        ways = np.arange(2 ** (rounds - 1))[:, np.newaxis] >> np.arange(rounds - 1) & 1
+    else:
+        ways = np.random.default_rng(seed).integers(0, 2, (SWAPS, rounds - 1))
+        ways[0] = 0
+    return np.asarray(np.pad(ways, ((0, 0), (1, 0))) == 1)
+
+
+def _swap(a: Floats, b: Floats, swap: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    return np.where(swap, b, a), np.where(swap, a, b)

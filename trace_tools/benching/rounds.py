@@ -1,0 +1,217 @@
+"""Two lectures → what differs between them: processes of both in turn, until the noise is small enough.
+
+    benched = bench(Asked(Path("A.py"), Path("B.py"), budget_s=300, find=1.2), say=print)
+    benched.judged.difference.matters
+    benched.rounds, benched.ended     # 8, "enough to find 1.2×"
+
+A round is a fresh process of each, one right after the other, in the order AB, BA, AB …: what the machine is busy
+with hits both, and what drifts cancels. How many rounds there are is decided by the noise and by the time there is,
+never by what was found: a test that stops once it is significant is significant far too often (Armitage, McPherson
+and Rowe, "Repeated significance tests on accumulating data", 1969).
+
+OpenMP's threads sleep while they wait for each other (OMP_WAIT_POLICY, OpenMP 5.2, section 21.7), unless the
+environment says otherwise. By default they spin: on two busy cores a training loop of 0.25 s then took 5 to 17 s,
+for each thread held the core that the other waited for; asleep, 0.4 to 0.5 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from trace_tools.benching.judgement import JudgedRounds, judge_rounds
+from trace_tools.benching.paired import FEWEST_ROUNDS
+from trace_tools.comparing.between import DEFAULT, Choices
+from trace_tools.comparing.difference import Side
+from trace_tools.errors import TraceToolsError
+from trace_tools.machines import machine as machines
+from trace_tools.rendering import formats
+from trace_tools.schema import Run, Trace
+from trace_tools.tracing.tracer import Request, Traced, Tracer, merge_folder, run_folder
+
+WAITING = {"OMP_WAIT_POLICY": "passive"}
+LOOKING = 0.15  # share of the time that may go to working out how noisy it is so far
+DROPPED = 3  # rounds that may be lost before there are enough of them
+
+
+class TooFewRoundsError(TraceToolsError):
+    """There are not enough rounds to judge; 3 is the exit code of what was asked for and not judged."""
+
+    def __init__(self, message: str, exit_code: int = 3) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to compare, and how long that may take."""
+
+    a: Path
+    b: Path
+    names: tuple[str, str] | None = None  # as a report calls them, where not by their paths
+    only: str | None = None  # the section to run
+    budget_s: float = 300.0
+    find: float = 1.2  # the smallest ratio that is to be found
+    device: str | None = None
+    seed: int = 0
+    keep: Path | None = None  # where both traces stay, in A/ and B/
+    choices: Choices = DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Benched:
+    """What was found, in how many rounds, and why there were no more."""
+
+    judged: JudgedRounds
+    rounds: int
+    seconds: float
+    ended: str
+    dropped: tuple[str, ...]  # processes that ended otherwise than those before them
+
+
+@dataclass(slots=True)
+class _Contender:
+    """One of the two lectures, and the folder of its journals."""
+
+    letter: str
+    tracer: Tracer
+    folder: Path = field(default_factory=Path)
+    fails: bool = False  # in the first round, and so, most likely, in all
+
+    def run(self, name: str) -> bool:
+        """Run one process; return whether it ended as those before it. Raises KeyboardInterrupt on Ctrl-C."""
+        status, _ = self.tracer.process(name, self.folder)
+        if self.tracer.interrupted:
+            raise KeyboardInterrupt
+        if name == "pass 1":
+            self.fails = status != 0
+        return status == 0 or self.fails
+
+    def forget(self, name: str) -> None:
+        """Remove what one process left, so that it is in no trace."""
+        for path in self.folder.glob(f"{name.replace(' ', '-')}.*"):
+            path.unlink()
+
+    def asked(self) -> dict[str, Any]:
+        """Return what the run's folder says of what is to be done."""
+        return dict(json.loads((self.folder / "run.json").read_text(encoding="utf-8")))
+
+    def merge(self, rounds: int, beside: Sequence[str], out: Path) -> Traced:
+        """Merge the journals of so many rounds, and of processes beside them; they stay where they are."""
+        done = {**self.asked(), "passes": rounds, "beside": list(beside)}
+        (self.folder / "run.json").write_text(json.dumps(done), encoding="utf-8")
+        return merge_folder(self.folder, out)
+
+
+def bench(asked: Asked, say: Callable[[str], None]) -> Benched:
+    """Run both lectures in turn, judge them, and say after each round how noisy it is so far.
+
+    Raises LectureError and UsageError before anything has run, and TooFewRoundsError where nothing can be judged.
+    Ctrl-C ends the rounds: those that are complete are judged, if they are enough, without counts of FLOPs and bytes.
+    """
+    started = time.monotonic()
+    names = asked.names or (str(asked.a), str(asked.b))
+    with ExitStack() as stack:
+        stack.enter_context(_environment(WAITING))
+        temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        kept = asked.keep or temporary
+        both = [
+            _Contender("A", _tracer(asked, asked.a, kept / "A")),
+            _Contender("B", _tracer(asked, asked.b, kept / "B")),
+        ]
+        for side in both:
+            side.folder = stack.enter_context(run_folder(temporary / "journals"))
+
+        def judged(rounds: int, beside: Sequence[str], out: Path) -> JudgedRounds:
+            traces = [side.merge(rounds, beside, out / side.letter).trace for side in both]
+            a, b = (Side(name, trace) for name, trace in zip(names, traces, strict=True))
+            return judge_rounds(a, b, rounds, asked.choices)
+
+        tried, rounds, ended, latest = 0, 0, "", "pass 1"
+        dropped: list[str] = []
+        beside: list[str] = []
+        look_s, looked = 0.0, started
+        try:
+            say("measuring the machine")
+            both[0].tracer.prepare(both[0].folder)
+            both[1].tracer.request = replace(both[1].tracer.request, like=_machine_of(both[0].folder))
+            both[1].tracer.prepare(both[1].folder)
+            wanted = both[0].asked()["beside"]  # processes besides the passes: what counts FLOPs, say
+            while not ended:
+                tried += 1
+                latest, began = f"pass {rounds + 1}", time.monotonic()
+                lost = [side.letter for side in both[:: 1 if tried % 2 else -1] if not side.run(latest)]
+                now = time.monotonic()
+                round_s, spent_s = now - began, now - started
+                line = f"round {tried}: {spent_s:.0f} s"
+                rest_s = round_s * (1 + len(wanted)) + look_s  # one round more, and what comes after the last
+                out_of_time = spent_s + rest_s > asked.budget_s
+                if lost:
+                    for side in both:
+                        side.forget(latest)
+                    dropped.append(f"round {tried} is left out: {' and '.join(lost)} ended otherwise than before")
+                    line = dropped[-1]
+                rounds += not lost
+                if rounds < FEWEST_ROUNDS:
+                    ended = "too many rounds were lost" if out_of_time and len(dropped) > DROPPED else ""
+                    if tried == 1 and (whole_s := spent_s + (FEWEST_ROUNDS - 2) * round_s + rest_s) > asked.budget_s:
+                        line += f"; {FEWEST_ROUNDS} rounds, fewer say nothing, take about {whole_s:.0f} s"
+                elif out_of_time:
+                    ended = f"the budget of {asked.budget_s:.0f} s is used up"
+                elif now - looked >= look_s / LOOKING:
+                    so_far = judged(rounds, (), temporary)
+                    looked = time.monotonic()
+                    look_s, spent_s = looked - now, looked - started
+                    if so_far.would_find is None or so_far.noise is None:
+                        ended = "nothing in it lasts long enough to be judged"
+                    else:
+                        noise, ratio = formats.percent(so_far.noise), formats.ratio(so_far.would_find)
+                        line = f"round {tried}: noise {noise}, would find {ratio}×, {spent_s:.0f} s"
+                        ended = f"enough to find {formats.ratio(asked.find)}×" * (so_far.would_find <= asked.find)
+                say(line)
+            for latest in wanted if rounds >= FEWEST_ROUNDS else ():
+                say(latest)
+                for side in both:
+                    side.run(latest)
+                beside.append(latest)
+        except KeyboardInterrupt:
+            ended = "Ctrl-C"
+            for side in both:
+                side.forget(latest)
+        if rounds < FEWEST_ROUNDS:
+            why = f"{ended} after {formats.plural(rounds, 'round')}; {FEWEST_ROUNDS} are needed: nothing is judged"
+            raise TooFewRoundsError(why, 130 if ended == "Ctrl-C" else 3)
+        return Benched(judged(rounds, beside, kept), rounds, time.monotonic() - started, ended, tuple(dropped))
+
+
+@contextmanager
+def _environment(defaults: Mapping[str, str]) -> Iterator[None]:
+    """Give processes started meanwhile variables that are not set."""
+    new = {name: value for name, value in defaults.items() if name not in os.environ}
+    os.environ.update(new)
+    try:
+        yield
+    finally:
+        for name in new:
+            os.environ.pop(name, None)
+
+
+def _tracer(asked: Asked, lecture: Path, out: Path) -> Tracer:
+    """Return what runs one lecture's processes; a claim that fails is recorded, and the rest still compared."""
+    request = Request(lecture, out, asked.device, passes=1, seed=asked.seed, only=asked.only, keep_going=True)
+    return Tracer(request)
+
+
+def _machine_of(folder: Path) -> Trace:
+    """Return what a prepared folder says of the machine, in the form in which a tracer takes it over."""
+    machine = machines.from_json((folder / "machine.json").read_text(encoding="utf-8"))
+    versions = [(name, version) for name, version in json.loads((folder / "versions.json").read_text("utf-8"))]
+    run = Run(lecture="", started="", seed=0, passes=0, limit=2, complete=False)
+    return Trace(title="", run=run, machine=machine, versions=versions, sources=[], steps=[])
