@@ -20,7 +20,7 @@ ALLOWED = {
     "call_tree": {"schema", "statements"},
     "narrative": {"schema", "file_format"},  # for the check of an image's path
     "drawings": {"narrative"},
-    "summary": {"call_tree", "schema"},
+    "summary": {"call_tree", "rendering", "schema"},
     "file_format": {"errors", "schema"},
     "machines": {"errors", "schema"},
     "metering": {"schema"},

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from trace_tools.schema import (
+    Choice,
     Claim,
     Event,
     Frame,
@@ -271,6 +272,10 @@ def _kinds_steps() -> list[Event]:
     ]
 
 
+def _decided() -> Narrative:
+    return Narrative("text", text="Faster.", choice=Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None))
+
+
 def _curve_steps() -> list[Event]:
     paper = Narrative(
         "link",
@@ -300,7 +305,7 @@ def _curve_steps() -> list[Event]:
     return [
         Step(22, 1, 6, 11, host_ns=[52_000]),
         Frame(5, "loss_curve", of=22),
-        Step(23, 5, 28, 41, narrative=[Narrative("note", text="Speak slowly here.")]),
+        Step(23, 5, 28, 41, narrative=[Narrative("note", text="Speak slowly here."), _decided()]),
         Step(24, 5, 29, 42, narrative=[paper]),
         Step(25, 5, 30, 43, narrative=[Narrative("image", url="images/loss.png", title="a loss curve", width=400)]),
         Step(26, 5, 31, 44, narrative=[rates]),

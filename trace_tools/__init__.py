@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from trace_tools.narrative import image, link, note, plot, table, text
+from trace_tools.narrative import decide, image, link, note, plot, table, text
 
-__all__ = ["count", "image", "link", "measure", "note", "peak_bandwidth", "peak_flops", "plot", "table", "text"]
+__all__ = [
+    "count",
+    "decide",
+    "image",
+    "link",
+    "measure",
+    "note",
+    "peak_bandwidth",
+    "peak_flops",
+    "plot",
+    "table",
+    "text",
+]
 __version__ = "0.1.0"
 
 

@@ -10,17 +10,21 @@ Each call makes one `Narrative` and hands it to whoever is listening; when nobod
 from __future__ import annotations
 
 import io
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from trace_tools.schema import Narrative, Scalar, Series
+from trace_tools.schema import Choice, Narrative, Scalar, Series
 
 Listener = Callable[[Narrative], None]
 Pause = Callable[[], AbstractContextManager[None]]
 P = ParamSpec("P")
 R = TypeVar("R")
+
+ANSWERS = ("above", "below", "undecided")
 
 _listeners: list[tuple[Listener, Pause]] = []
 
@@ -56,6 +60,43 @@ def aside(word: Callable[P, R]) -> Callable[P, R]:
 def text(markdown: str) -> None:
     """Show a paragraph of Markdown, `$math$` included."""
     _tell(Narrative("text", text=str(markdown)))
+
+
+@aside
+def decide(
+    value: float | Sequence[float],
+    *,
+    above: str,
+    below: str,
+    undecided: str,
+    than: float | tuple[float, float] = 1.0,
+) -> None:
+    """Show the paragraph that all samples of a measured number agree on, or `undecided` where they don't.
+
+    `above` is shown where the number was more than `than` in every timed run of the trace, `below` where it was less
+    in every one; `than` may be a pair (low, high) between which neither is meant. `value` is this run's number, or
+    its samples: then the middle half of them has to agree. A sentence about time that is chosen with `if` is the
+    opinion of one run.
+    """
+    samples = [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
+    if len(samples) > 1:
+        first, _, third = statistics.quantiles(samples, n=4, method="inclusive")
+        samples = [first, third]
+    low, high = than if isinstance(than, tuple) else (than, than)
+    choice = decided(Choice(float(low), float(high), samples, sentences=[str(above), str(below), str(undecided)]))
+    _tell(Narrative("text", text=sentence(choice), choice=choice))
+
+
+def decided(choice: Choice) -> Choice:
+    """Fill in what the samples say."""
+    if all(sample > choice.high for sample in choice.samples):
+        return replace(choice, answer=ANSWERS[0])
+    return replace(choice, answer=ANSWERS[1 if all(sample < choice.low for sample in choice.samples) else 2])
+
+
+def sentence(choice: Choice) -> str:
+    """Return the sentence that fits the answer."""
+    return (choice.sentences or [""] * 3)[ANSWERS.index(choice.answer or ANSWERS[2])]
 
 
 @aside

@@ -162,8 +162,23 @@ class Narrative:
     y_scale: str | None = None
     series: list[Series] | None = None
     svg: str | None = None
+    choice: Choice | None = None  # of a text that `decide` chose
     varied: list[Varied] | None = None  # numbers that other runs said differently
     others: list[tuple[str, int]] | None = None  # another text in its place, and in how many timed runs
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Why a sentence was said: `samples` were all above `high`, all below `low`, or undecided.
+
+    A run knows its own samples and all three sentences; a trace the samples of all timed runs and the one that fits.
+    """
+
+    low: float
+    high: float
+    samples: list[float]
+    answer: str | None = None  # "above", "below", "undecided"
+    sentences: list[str] | None = None  # for above, below and undecided, in a run
 
 
 @dataclass(frozen=True, slots=True)

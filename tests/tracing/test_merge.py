@@ -159,6 +159,24 @@ def test_another_sentence_is_counted() -> None:
     assert narrative.varied[0].samples == ["1", "3"]
 
 
+def test_a_sentence_is_chosen_by_all_runs() -> None:
+    def chosen(*ratios: float) -> Any:
+        return told(*(choice(r) for r in ratios))
+
+    def choice(ratio: float) -> dict[str, Any]:
+        sentences = [f"{ratio} times as fast", "slower", "as fast"]
+        alone = {"low": 0.9, "high": 1.1, "samples": [ratio], "sentences": sentences, "answer": "below"}
+        return said("slower", choice=alone)
+
+    fast = chosen(9.5, 4.5, 3.5, 4.6, 4.2, 3.8)
+    assert fast.text == "4.5 times as fast" and fast.varied[0].samples == ["4.5", "4.6", "3.8"] and not fast.others
+    assert (fast.choice.answer, fast.choice.samples, fast.choice.sentences) == (
+        "above", [9.5, 4.5, 3.5, 4.6, 4.2, 3.8], None,
+    )  # fmt: skip
+    assert chosen(1.2, 1.3, 1.05, 1.2).text == chosen(0.5, 2.0).text == "as fast"
+    assert chosen(0.5, 0.8).text == "slower"
+
+
 def test_a_cell_of_a_table_has_its_samples() -> None:
     tables = [{"kind": "table", "columns": ["a", "b"], "rows": [["x", n], ["y", 1]]} for n in (3, 1, 3, 2, 3, 3)]
     [varied] = told(*tables).varied

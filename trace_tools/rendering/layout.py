@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from trace_tools.directives import Directive, parse_directives
 from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 
-VOCABULARY = frozenset({"text", "note", "link", "image", "table", "plot"})
+VOCABULARY = frozenset({"text", "decide", "note", "link", "image", "table", "plot"})
 
 _DIRECTIVE = re.compile(r"@(?:inspect|clear|stepover|hide|animate)(?![^\W])[^#]*")
 

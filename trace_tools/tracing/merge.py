@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from trace_tools.file_format.structure import from_plain
+from trace_tools.narrative import ANSWERS, decided
 from trace_tools.schema import (
+    Choice,
     Claim,
     Event,
     Frame,
@@ -405,13 +407,20 @@ class _Builder:
 
     def _said(self, said: dict[str, Any], at: int, index: int) -> Narrative:
         """Add to what the story said how other runs said it: other numbers, or another sentence."""
-        narrative = from_plain(Narrative, said, JOURNAL)
+
+        def as_said(run: Placed) -> Any:
+            told = run.steps[at].narrative if at in run.steps else []
+            return told[index] if index < len(told) else ABSENT
+
+        read: Callable[[Placed], Any] = as_said
+        choice = None
+        choices = [other.get("choice") for other in _present(read, self.runs.timed)]
+        if all(choices):
+            choice = decided(_all_samples(choices))
+            said, read = _answered(said, choice), _answering(read, choice)
+        narrative = replace(from_plain(Narrative, {**said, "choice": None}, JOURNAL), choice=choice)
         if narrative.kind not in ("text", "note", "table"):
             return narrative
-
-        def read(run: Placed) -> Any:
-            return _nth(run.steps[at].narrative, index) if at in run.steps else ABSENT
-
         if len({_key(other) for other in _present(read, self.runs.timed)}) < 2:
             return narrative
         form = _form(said)
@@ -429,6 +438,24 @@ class _Builder:
             varied=list(varied(said, warm, cold)) or None,
             others=[(texts[other], count) for other, count in others.most_common()] or None,
         )
+
+
+def _all_samples(choices: Sequence[Mapping[str, Any]]) -> Choice:
+    """Return one choice with the samples of all runs that came by."""
+    return Choice(choices[0]["low"], choices[0]["high"], [sample for c in choices for sample in c["samples"]])
+
+
+def _answered(said: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
+    """Return what a run would have said, had it known what all runs know."""
+    return {**said, "text": said["choice"]["sentences"][ANSWERS.index(choice.answer or "undecided")], "choice": None}
+
+
+def _answering(read: Callable[[Placed], Any], choice: Choice) -> Callable[[Placed], Any]:
+    def answered(run: Placed) -> Any:
+        said = read(run)
+        return said if said is ABSENT else _answered(said, choice)
+
+    return answered
 
 
 class _Absent:
