@@ -1,4 +1,4 @@
-"""What differs between two traces, as one value: `compare` makes it, every report reads it.
+"""What differs between two traces, as one value: `between` makes it, every report reads it.
 
     Difference
       settings   what was set, installed or built in differently
@@ -6,7 +6,7 @@
       frames     calls, matched as a tree
       rows       executions of statements, in the order of the lecture
         findings   what is not the same about values, claims, memory, FLOPs, steps, output
-        time       how the durations compare
+        times      how the durations compare, its own or those of what it measured
 
 A side that has no counterpart is `None`. Steps and frames are the traces' own. "A" is what is compared
 with (the base), "B" what is looked at: ratios are B / A, so more than 1 is slower.

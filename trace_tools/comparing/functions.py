@@ -37,7 +37,6 @@ class Matching:
     functions: tuple[FunctionMatch, ...]  # those that are not the same
     statements: Mapping[Place, Place]
     edited: frozenset[Place]  # statements of A whose counterpart is not exactly alike
-    new: frozenset[Place]  # statements of B that are edited, have no counterpart, or stand where one is gone
     called: Mapping[Function, Function]
     names: Mapping[Function, Mapping[str, str]]  # by function of A: variables renamed
     parsed: bool = True  # else some statements are known by their lines only
@@ -64,21 +63,7 @@ def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
     taken = set(pairs.values())
     matches += [FunctionMatch(None, g[1], "only in B", 0.0) for g in of_b if g not in taken]
     changed = tuple(match for match in matches if match.how != "same")
-    new = _new(of_a, of_b, pairs, places) | {places[place] for place in edited}
-    return Matching(changed, places, frozenset(edited), new, pairs, names, all(s.parsed for s in (*a, *b)))
-
-
-def _new(
-    a: Mapping[Function, Sequence[Code]],
-    b: Mapping[Function, Sequence[Code]],
-    pairs: Mapping[Function, Function],
-    places: Mapping[Place, Place],
-) -> frozenset[Place]:
-    """Return B's statements without a counterpart, and all of a function that lost one."""
-    lost = {g for f, g in pairs.items() if any((f[0], code.number) not in places for code in a[f])}
-    found = set(places.values())
-    every = ((g, (g[0], code.number)) for g, codes in b.items() for code in codes)
-    return frozenset(place for g, place in every if g in lost or place not in found)
+    return Matching(changed, places, frozenset(edited), pairs, names, all(s.parsed for s in (*a, *b)))
 
 
 def _by_function(sources: Sequence[SourceCode]) -> dict[Function, Sequence[Code]]:

@@ -5,7 +5,7 @@
       "matters": true,                          whether anything differs that matters (exit code 1)
       "a": {"name", "title", "machine", "device", "started", "passes", "complete"}, "b": the same of B,
       "same_machine": true, "same_source": false,
-      "time_not_judged": "why", or null        asked for, and not one time could be judged (else exit code 3)
+      "time_not_judged": "why", or null         times were asked for, and none could be judged (exit code 3, if not 1)
       "settings": [{"group": "setting|version|machine|source", "name", "a", "b",
                     "repeated": ["where the lecture repeats it"]}],
       "functions": [{"a", "b", "how": "edited|renamed|moved|only in A|only in B", "similarity",
