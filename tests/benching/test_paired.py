@@ -12,6 +12,7 @@ from trace_tools.benching import paired
 from trace_tools.benching.paired import FEWEST_ROUNDS, Floats, judge_pairs
 
 DURATIONS = 40
+LARGE = np.arange(DURATIONS) < 10
 
 
 def busy_rounds(
@@ -36,7 +37,7 @@ def few_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_lecture_hardly_ever_differs_from_itself(rounds: int, busy: float) -> None:
     """In 5% of comparisons something may be called: of 100, more than 12 would be a chance of 1 in 1,500."""
     rng = np.random.default_rng(rounds)
-    called = [judge_pairs(*busy_rounds(rng, rounds, busy=busy), seed).called.any() for seed in range(100)]
+    called = [judge_pairs(*busy_rounds(rng, rounds, busy=busy), LARGE, seed).called.any() for seed in range(100)]
     assert sum(called) <= 12
 
 
@@ -49,7 +50,7 @@ def test_half_as_long_again_is_found(noise: float, busy: float, rounds: int, sha
     for seed in range(30):
         a, b = busy_rounds(rng, rounds, noise=noise, busy=busy)
         b[:3] += math.log(1.5)
-        judged = judge_pairs(a, b, seed)
+        judged = judge_pairs(a, b, LARGE, seed)
         found.append(judged.called[:3].mean())
         assert np.all(judged.effect[:3][judged.called[:3]] > 0)
     assert np.mean(found) >= share
@@ -68,7 +69,7 @@ def test_intervals_hold_the_truth() -> None:
     held = []
     for seed in range(20):
         a, b = busy_rounds(rng, 12, busy=0.0)
-        judged = judge_pairs(a, b + math.log(1.3), seed)
+        judged = judge_pairs(a, b + math.log(1.3), LARGE, seed)
         held += [low <= 1.3 <= high for low, high in map(judged.interval, range(DURATIONS))]
     assert np.mean(held) > 0.9
 
@@ -78,9 +79,9 @@ def test_what_is_said_to_be_detectable_mostly_is() -> None:
     found = []
     for seed in range(40):
         a, b = busy_rounds(rng, 12, busy=0.1)
-        said = float(judge_pairs(a, b, seed).detectable[0])
+        said = float(judge_pairs(a, b, LARGE, seed).detectable[0])
         b[0] += math.log(said)
-        found.append(judge_pairs(a, b, seed).called[0])
+        found.append(judge_pairs(a, b, LARGE, seed).called[0])
     assert np.mean(found) > 0.65  # 80% is meant
 
 

@@ -105,7 +105,7 @@ def summary(benched: Benched) -> list[str]:
     if judged.would_find is None or judged.noise is None:
         return [f"{text}; TIME NOT JUDGED: {judged.difference.time_not_judged}", *benched.dropped]
     text += f"; noise {formats.percent(judged.noise)}; would have found {formats.ratio(judged.would_find)}× in half of "
-    text += "the statements and of the slow functions"
+    text += "what takes 5% of the run or more"
     lines = [text]
     for f in judged.functions:
         low, high = f.interval

@@ -52,7 +52,7 @@ class JudgedRounds:
 
     difference: Difference
     functions: tuple[FunctionTime, ...]  # those that take a share of the run that matters, the longest first
-    would_find: float | None  # the ratio that half of the statements, and half of those functions, would have shown
+    would_find: float | None  # the ratio that half of what takes such a share would probably have shown
     noise: float | None  # standard deviation of a typical logarithm between processes, in the quickest rounds
 
 
@@ -86,15 +86,16 @@ def judge_rounds(a: Side, b: Side, rounds: int, choices: Choices = DEFAULT) -> J
         return JudgedRounds(replace(_with_times(compared, times), time_not_judged=SHORT), (), None, None)
     functions = _functions(compared, rounds)
     units = (*statements, *functions)
-    judged = judge_pairs(_logs([unit.a_ns for unit in units]), _logs([unit.b_ns for unit in units]))
+    run_ns = max(unit.longest_ns for unit in units)
+    large = np.array([unit.longest_ns >= WORTH_NAMING * run_ns for unit in units])
+    judged = judge_pairs(_logs([unit.a_ns for unit in units]), _logs([unit.b_ns for unit in units]), large)
     for place, unit in enumerate(statements):
         for number, which in unit.places:
             row = compared.rows[number]
             own = _own(times[number][which], unit, row, compared.a.trace.machine, rounds)
             times[number][which] = _found(own, judged, place)
     named = tuple(_named(judged, len(statements) + n, unit) for n, unit in enumerate(functions))
-    halves = judged.detectable[: len(statements)], judged.detectable[len(statements) :]
-    would_find = max(float(np.median(half)) for half in halves if len(half))
+    in_half = float(np.median(judged.detectable[: len(statements)]))
     noise = float(np.median(judged.error)) * math.sqrt(rounds / 2)  # as if all rounds were alike
     difference = replace(_with_times(compared, times), time_not_judged=None)
     found = [time for row in difference.rows for time in row.times]
@@ -106,10 +107,10 @@ def judge_rounds(a: Side, b: Side, rounds: int, choices: Choices = DEFAULT) -> J
         a_processes=rounds,
         b_processes=rounds,
         noise=noise,
-        detectable=float(np.median(halves[0])),
-        passes_for_20_percent=_rounds_needed(1.2, float(np.median(halves[0])), rounds),
+        detectable=in_half,
+        passes_for_20_percent=_rounds_needed(1.2, in_half, rounds),
     )
-    return JudgedRounds(replace(difference, times=statistics), named, would_find, noise)
+    return JudgedRounds(replace(difference, times=statistics), named, float(np.median(judged.detectable[large])), noise)
 
 
 def _quiet(trace: Trace) -> Trace:

@@ -12,7 +12,8 @@ small error alone makes a large statistic (Tusher, Tibshirani and Chu, "Signific
 If A and B don't differ, the names of the two runs of a round might as well be swapped. How large the largest
 statistic of all gets in such swaps says what chance does (Westfall and Young, "Resampling-based multiple testing",
 1993): whatever the noise, and however durations depend on each other, at most 5% of comparisons of a lecture with
-itself call anything.
+itself call anything. Of these 5%, four go to what takes a share of the run that matters, and one to the many durations
+that don't (Genovese, Roeder and Wasserman, "False discovery control with p-value weighting", 2006).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from trace_tools.comparing.statistics import POWER, SMALLEST_EFFECT
 from trace_tools.comparing.student import t_quantile
 
 FALSE_ALARMS = 0.05  # share of comparisons without any difference in which something is called
-FEWEST_ROUNDS = 6  # of 2⁵ ways to swap only one is as they were: 3%; with fewer rounds nothing is as rare as 5%
+FOR_LARGE = 0.8  # of these, for what takes a share of the run that matters
+FEWEST_ROUNDS = 6  # of 2⁵ ways to swap only one is as they were: 3%; with fewer rounds nothing is as rare as 4%
 SWAPS = 1000  # that are tried where there are more
 SHARES = (1.0, 0.5, 0.33, 0.25)  # of the rounds, that may be taken for the quickest
 FEWEST_QUICK = 3  # of them: the error of two says nothing
@@ -55,15 +57,24 @@ class Judged:
         return math.exp(self.effect[place] - half), math.exp(self.effect[place] + half)
 
 
-def judge_pairs(a: Floats, b: Floats, seed: int = 0) -> Judged:
-    """Judge durations of which both sides have FEWEST_ROUNDS or more, column by column of the same round."""
+def judge_pairs(a: Floats, b: Floats, large: NDArray[np.bool_] | None = None, seed: int = 0) -> Judged:
+    """Judge durations of which both sides have FEWEST_ROUNDS or more, column by column of the same round.
+
+    `large` are those that take a share of the run that matters; None: all of them.
+    """
+    families = np.ones(len(a), dtype=bool) if large is None else large
     effect, error, low_a, low_b = _compared(a, b)
     statistic = _statistic(effect, error)
-    swapped = [_statistic(*_compared(*_swap(a, b, swap))[:2]) for swap in _swaps(a.shape[1], seed)]
-    largest = np.array([one.max() for one in swapped])
-    adjusted = np.array([float((largest >= s - 1e-12).mean()) for s in statistic])
-    p = np.mean([one >= statistic - 1e-12 for one in swapped], axis=0)
-    critical = float(np.quantile(largest, 1 - FALSE_ALARMS, method="higher"))
+    swapped = np.array([_statistic(*_compared(*_swap(a, b, swap))[:2]) for swap in _swaps(a.shape[1], seed)])
+    adjusted, critical = np.ones(len(a)), np.zeros(len(a))
+    for family, share in ((families, FOR_LARGE), (~families, 1 - FOR_LARGE)):
+        if family.any():
+            weight = 1.0 if family.all() else share
+            largest = swapped[:, family].max(axis=1)
+            rare = np.array([float((largest >= s - 1e-12).mean()) for s in statistic[family]])
+            adjusted[family] = np.minimum(rare / weight, 1.0)
+            critical[family] = np.quantile(largest, 1 - weight * FALSE_ALARMS, method="higher")
+    p = np.mean(swapped >= statistic - 1e-12, axis=0)
     steadied = np.sqrt((error**2 + np.median(error) ** 2) / 2)
     degrees = 4.0 * (FEWEST_QUICK - 1)  # at least: of two sides, and as many again from the typical error
     reach = critical * _steadied(error) + t_quantile(POWER, degrees) * steadied
