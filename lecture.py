@@ -40,7 +40,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from trace_tools import count, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
+from trace_tools import count, decide, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
 from trace_tools.drawings import (
     draw_batched_matmul,
     draw_bits,
@@ -2533,7 +2533,7 @@ def tiles_and_waves() -> None:
         done, timed = counted_and_timed(side, side, side, dtype)  # @stepover
         rates[side] = max(done.flops / timed.seconds, rates.get(side, 0))  # @inspect rates [FLOP/s]
     gain = rates[n] / rates[n - 1]  # @inspect gain
-    text(what_one_row_does(n, gain))  # @stepover
+    what_one_row_does(n, gain)
     link(**REFERENCES["matmul guide"])
 
 
@@ -2544,16 +2544,18 @@ def wave_efficiency(n: int, processors: int) -> float:
     return (n / 128) * (n / 256) / (waves * processors)
 
 
-def what_one_row_does(n: int, gain: float) -> str:
-    """The sentence that fits the ratio"""
-    if gain > 1.1:
-        return f"A matmul of {n} runs {gain:.2f} times as fast as one of {n - 1}: padding the smaller would pay."
-    if gain < 0.9:
-        return (
+def what_one_row_does(n: int, gain: float) -> None:
+    """What one row more does"""
+    decide(
+        gain,
+        than=(0.9, 1.1),
+        above=f"A matmul of {n} runs {gain:.2f} times as fast as one of {n - 1}: padding the smaller would pay.",
+        below=(
             f"On this machine {n - 1} is the *faster* one, {1 / gain:.2f} times as fast as {n}: rows whose distance is "
             f"a power of two fall on the same lines of a cache."
-        )
-    return f"On this machine {n} and {n - 1} are equally fast, within {abs(gain - 1):.0%}: edges are cheap here."
+        ),
+        undecided=f"On this machine the runs don't agree on which of {n} and {n - 1} is the faster: edges are cheap.",
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -2754,17 +2756,20 @@ def relu_against_gelu(operations: dict[str, Measured]) -> None:
     ratio = gelu.seconds / relu.seconds  # @inspect ratio
     assert ratio < gelu.flops / relu.flops
     text("Twenty times the FLOPs, and the same bytes. Where both wait for memory, they take the same time.")
-    if ratio < 1.2:
-        text(
+    decide(
+        ratio,
+        than=1.2,
+        below=(
             f"So it is here: GELU takes {ratio:.2f} times as long as ReLU. Choosing ReLU *for speed* would gain "
             f"nothing; the FLOPs of GELU are done while the bytes are on their way."
-        )
-        return
-    text(
-        f"On this machine it is not so: GELU takes {ratio:.1f} times as long. Its FLOPs are not the roof's FLOPs. The "
-        f"peak is that of matrix multiplications; a tanh runs on ordinary instructions, dozens of them, at "
-        f"{gelu.rate / 1e9:.0f} GFLOP/s by our way of counting, and memory waits for *it*. On a GPU, whose ordinary "
-        f"cores are fast enough for that, the two are usually equal:"
+        ),
+        above=(
+            f"On this machine it is not so: GELU takes {ratio:.1f} times as long. Its FLOPs are not the roof's FLOPs. "
+            f"The peak is that of matrix multiplications; a tanh runs on ordinary instructions, dozens of them, at "
+            f"{gelu.rate / 1e9:.0f} GFLOP/s by our way of counting, and memory waits for *it*. On a GPU, whose "
+            f"ordinary cores are fast enough for that, the two are usually equal."
+        ),
+        undecided=f"Here the runs don't agree: GELU took {ratio:.1f} times as long in this one, about 1.2 in others.",
     )
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
     vector_intensity = h100.flops_per_second["float32"] / h100.bytes_per_second  # @inspect vector_intensity
@@ -2987,12 +2992,15 @@ def fusing() -> None:
     ]  # @hide
     table(rows, ["GELU", "FLOPs", "bytes", "FLOP/byte", "measured, ms"])  # @hide
     saved_bytes, gain = separate.bytes_moved / fused.bytes_moved, separate_s / fused_s  # @inspect saved_bytes gain
-    if gain > 1.1:
-        found = f"The time falls by a factor of {gain:.1f}."
-    else:
-        found = f"The time does not fall, {fused_s * 1e3:.1f} ms: the kernel waits for its tanh, not for memory."
+    decide(
+        gain,
+        than=1.1,
+        above=f"The time falls by a factor of {gain:.1f}.",
+        below=f"The time does not fall, {fused_s * 1e3:.1f} ms: the kernel waits for its tanh, not for memory.",
+        undecided="Whether the time falls, the runs don't agree.",
+    )
     text(
-        f"{saved_bytes} times fewer bytes, and not one FLOP less. {found} `torch.compile` finds such chains and fuses "
+        f"{saved_bytes} times fewer bytes, and not one FLOP less. `torch.compile` finds such chains and fuses "
         f"them; FlashAttention is the same idea, carried through a whole attention layer."
     )
 
@@ -3185,13 +3193,14 @@ def backward_term_by_term() -> None:
 def what_the_ratio_says(measured: float, counted: float) -> None:
     """Backward over forward"""
     assert math.isclose(counted, 4 / 3)  # two products of three, where K is half of D; with x.grad it would be 2
-    if abs(measured / counted - 1) < 0.25:
-        verdict = "Time follows the FLOPs: the products are alike, whichever side is transposed."
-    elif measured > counted:
-        verdict = "The backward products take longer than their FLOPs say: shapes matter too, and so do other programs."
-    else:
-        verdict = "The backward products are faster than their FLOPs say: at this size shapes matter as much as work."
-    text(f"Backward over forward is {counted:.2f} in FLOPs and {measured:.2f} in time. {verdict}")
+    text(f"Backward over forward is {counted:.2f} in FLOPs and {measured:.2f} in time.")
+    decide(
+        measured / counted,
+        than=(0.75, 1.25),
+        above="The backward products take longer than their FLOPs say: shapes matter too, and so do other programs.",
+        below="The backward products are faster than their FLOPs say: at this size shapes matter as much as work.",
+        undecided="Time follows the FLOPs about as well as the runs follow one another.",
+    )
 
 
 def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) -> None:
@@ -3581,13 +3590,14 @@ def passes_against_the_napkin(napkin: int, counted: tuple[int, int], seconds: tu
 
 def time_against_flops(in_time: float, in_flops: float) -> None:
     """Time against FLOPs"""
-    if 0.75 < in_time / in_flops < 1.33:
-        verdict = "time follows the FLOPs."
-    elif 0.3 < in_time / in_flops < 3:
-        verdict = "something else takes time too: launches, memory, or other work on this machine."
-    else:
-        verdict = "this machine was too busy with other work for its times to mean much."
-    text(f"Both passes over the first alone: {in_flops:.2f} in FLOPs, {in_time:.2f} in time; {verdict}")
+    text(f"Both passes over the first alone: {in_flops:.2f} in FLOPs, {in_time:.2f} in time.")
+    decide(
+        in_time / in_flops,
+        than=(0.75, 1.33),
+        above="Something else takes time too: launches, memory, or other work on this machine.",
+        below="The first pass alone takes more than its FLOPs say: launches, memory, or other work on this machine.",
+        undecided="Within what the runs differ by, time follows the FLOPs.",
+    )
 
 
 def how_much_of_the_roof(flops_per_second: float, dtype: torch.dtype) -> None:
@@ -3775,11 +3785,15 @@ def determinism_and_its_cost() -> None:
     cost_rows = [(name, 1e3 * by_default[name], 1e3 * promised[name], factors[name]) for name in operations]  # @hide
     table(cost_rows, ["operation", "default, ms", "deterministic, ms", "factor"])  # @hide
     runs_that_agree(operations)
-    if factors["index_add_"] > 1.1:
-        cost = f"Here a deterministic `index_add_` takes {factors['index_add_']:.1f} times as long."
-    else:
-        cost = f"Here `index_add_` is no slower for it; `empty` pays, {factors['empty']:.0f} times as long."
-    text(f"{cost} The promise is worth its price while a bug is hunted, and seldom throughout a long run.")
+    factor = factors["index_add_"]
+    decide(
+        factor,
+        than=1.1,
+        above=f"Here a deterministic `index_add_` takes {factor:.1f} times as long.",
+        below=f"Here `index_add_` is no slower for it; `empty` pays, {factors['empty']:.0f} times as long.",
+        undecided=f"The runs don't agree on `index_add_`; `empty` pays, {factors['empty']:.0f} times as long.",
+    )
+    text("The promise is worth its price while a bug is hunted, and seldom throughout a long run.")
 
 
 def time_operations(operations: dict[str, Callable[[], Tensor]], *, deterministic: bool) -> dict[str, float]:
@@ -5256,8 +5270,9 @@ def what_accumulation_saves_and_costs() -> None:
     assert 1 < traffic < 16
     text(
         f"The price is not FLOPs but bytes: weights and gradients are read again for each micro-batch, {traffic:.1f} "
-        f"times the traffic in all. {verdict_on_time(slower)}"
+        f"times the traffic in all."
     )
+    what_small_pieces_cost(slower)
 
 
 def price_of_small_pieces(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
@@ -5268,13 +5283,15 @@ def price_of_small_pieces(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float
     return pieces_bytes / whole_bytes, pieces_s / whole_s
 
 
-def verdict_on_time(slower: float) -> str:
+def what_small_pieces_cost(slower: float) -> None:
     """What the measured ratio of times says"""
-    if slower > 1.1:
-        return f"Here that takes {slower:.1f} times as long: small products do not fill the machine."
-    if slower > 0.9:
-        return "Here it takes no longer."
-    return f"Here it is even faster, {1 / slower:.1f} times: the small pieces stay in the cache."
+    decide(
+        slower,
+        than=(0.9, 1.1),
+        above=f"Here that takes {slower:.1f} times as long: small products do not fill the machine.",
+        below=f"Here it is even faster, {1 / slower:.1f} times: the small pieces stay in the cache.",
+        undecided="Here it takes about as long, as far as the runs agree.",
+    )
 
 
 def traps_of_accumulation() -> None:
@@ -6689,15 +6706,16 @@ def three_steps_side_by_side() -> None:
 
 def say_how_fast(ratio: float) -> None:
     """What autocast brought"""
-    if ratio > 1.1:
-        text(f"On this machine a step under autocast is {ratio:.1f} times as fast as in fp32.")
-    elif ratio > 0.9:
-        text("On this machine a step under autocast takes as long as in fp32.")
-    else:
-        text(
+    decide(
+        ratio,
+        than=(0.9, 1.1),
+        above=f"On this machine a step under autocast is {ratio:.1f} times as fast as in fp32.",
+        below=(
             f"On this machine a step under autocast is *slower*: {ratio:.2f} of the speed of fp32. Casting costs, and "
             f"multiplying in bf16 does not make up for it here (section 2 says why). What remains is the memory."
-        )
+        ),
+        undecided="On this machine a step under autocast takes about as long as in fp32, as far as the runs agree.",
+    )
 
 
 def to_fp8(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

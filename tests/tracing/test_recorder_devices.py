@@ -120,6 +120,81 @@ def f():
     assert lecture.steps("f()")[0].ns == 10
 
 
+class RealTime(Device):
+    """A device whose events are marks on one time line with the host's clock, as a GPU's are."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.free_at = 0
+
+    def launch(self, ns: int, allocates: int = 0) -> None:
+        self.initialised = True
+        self.clock.work(1)
+        self.free_at = max(self.free_at, self.clock.now) + ns
+
+    def synchronize(self) -> None:
+        self.clock.now = max(self.clock.now, self.free_at)
+
+    def Event(self, enable_timing: bool) -> Any:
+        return Mark(self)
+
+
+class Mark:
+    def __init__(self, device: RealTime) -> None:
+        self.device = device
+
+    def record(self) -> None:
+        self.at = max(self.device.free_at, self.device.clock.now)
+
+    def elapsed_time(self, other: Mark) -> float:
+        return (other.at - self.at) / 1e6
+
+
+class SlowDescriber(Describer):
+    """Takes 700 ns of the host and 80 of the device for each value."""
+
+    def __init__(self, device: RealTime) -> None:
+        super().__init__()
+        self.device = device
+
+    def describe(self, value: Any) -> Any:
+        self.device.clock.work(700)
+        self.device.launch(80)
+        return super().describe(value)
+
+
+def test_what_describing_and_telling_take_is_in_no_step_on_either_clock(tmp_path: Path, clock: Clock) -> None:
+    device = RealTime(clock)
+
+    def tell() -> None:
+        clock.work(5_000)  # a figure is drawn
+
+    lecture = Probed("""
+def main():
+    launch(1)
+    x = outer()  # @inspect x
+    y = launch(6)  # @inspect y
+def outer():
+    a = launch(20)  # @inspect a
+    launch(3)
+    assert a is None
+    tell()
+    b = launch(30)  # @inspect b
+""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), cuda=device),
+        given={"launch": device.launch, "tell": lambda: None})  # fmt: skip
+    vars(lecture.module)["tell"] = lambda: _apart(lecture, tell)
+    lecture.main()
+    [outer], [a], [b] = lecture.steps("x = outer"), lecture.steps("a ="), lecture.steps("b =")
+    assert (a.device_ns, b.device_ns, lecture.steps("y =")[0].device_ns) == (21, 31, 7), "1 ns is the launch itself"
+    assert outer.device_ns == 21 + 4 + 31
+    assert outer.ns == 21 + 4 + 31
+
+
+def _apart(lecture: Probed, tell: Any) -> None:
+    with lecture.recorder.apart():
+        tell()
+
+
 def test_nothing_is_synchronised_while_a_graph_is_captured(trace: Trace, clock: Clock) -> None:
     lecture = on_device(trace, clock, """
 def main():
