@@ -3,6 +3,7 @@
     python -m trace_tools trace lecture.py        run it, write rendered/<machine>/trace.yaml and its pages
     python -m trace_tools render TRACE.yaml…      make the pages again, with the lecture's prose as it is now
     python -m trace_tools diff A.yaml B.yaml      what changed, and whether it matters
+    python -m trace_tools bench A.py B.py         two versions, run here in turn until they can be told apart
     python -m trace_tools compare TRACE.yaml…     many machines side by side
     python -m trace_tools serve lecture.py        its pages in a browser, made again at each save
     python -m trace_tools validate TRACE.yaml
@@ -22,6 +23,7 @@ from typing import Any
 
 import click
 
+from trace_tools.benching.command import bench_command
 from trace_tools.comparing.commands import diff_command
 from trace_tools.comparing.compare_command import compare
 from trace_tools.errors import TraceToolsError, UsageError
@@ -46,6 +48,7 @@ def main() -> None:
     """Trace an executable lecture, and render what it did."""
 
 
+main.add_command(bench_command)
 main.add_command(diff_command)
 main.add_command(compare)
 main.add_command(serve)
