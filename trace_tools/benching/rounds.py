@@ -159,6 +159,7 @@ def bench(asked: Asked, say: Callable[[str], None]) -> Benched:
                     dropped.append(f"round {tried} is left out: {' and '.join(lost)} ended otherwise than before")
                     line = dropped[-1]
                 rounds += not lost
+                latest = ""  # nothing is half done
                 if rounds < FEWEST_ROUNDS:
                     ended = "too many rounds were lost" if out_of_time and len(dropped) > DROPPED else ""
                     if tried == 1 and (whole_s := spent_s + (FEWEST_ROUNDS - 2) * round_s + rest_s) > asked.budget_s:
@@ -183,7 +184,7 @@ def bench(asked: Asked, say: Callable[[str], None]) -> Benched:
                 beside.append(latest)
         except KeyboardInterrupt:
             ended = "Ctrl-C"
-            for side in both:
+            for side in both if latest else ():
                 side.forget(latest)
         if rounds < FEWEST_ROUNDS:
             why = f"{ended} after {formats.plural(rounds, 'round')}; {FEWEST_ROUNDS} are needed: nothing is judged"
