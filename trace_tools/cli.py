@@ -29,7 +29,7 @@ from trace_tools.comparing.compare_command import compare
 from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.schema import Step, Trace
 from trace_tools.serving.command import serve
-from trace_tools.summary import problems, where_time_went
+from trace_tools.summary import problems, quiet, where_time_went
 
 
 class OneLineErrors(click.Group):
@@ -83,6 +83,7 @@ def trace(out: Path, **options: Any) -> None:
     seconds = [*traced.seconds, ("pages", time.monotonic() - started)]
     click.echo(f"{traced.path}\n{pages}")
     click.echo(where_time_went(traced.trace, seconds), err=True)
+    click.echo(quiet(traced.trace) or "one pass only: nothing is known of how much times vary here", err=True)
     report(traced.trace)
 
 

@@ -424,7 +424,7 @@ def test_a_claim_that_fails_in_a_warm_run_has_failed(
     trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
     (claim,) = [step.claim for step in trace.steps if isinstance(step, Step) and step.claim is not None]
     assert ran.code == 1
-    assert "claim failed: len(runs) < 2 (pass 1, warm, pass 2, warm)" in ran.err
+    assert "claim failed: len(runs) < 2: 1 < 2 (pass 1, warm, pass 2, warm)" in ran.err
     assert (claim.held, claim.failed_runs) == (False, ["pass 1, warm", "pass 2, warm"])
     assert [process.why_no_warm for process in trace.run.processes][:2] == ["AssertionError at line 6"] * 2
 

@@ -141,7 +141,8 @@ class Runs:
         self.cold = [run for run in placed if run.name.endswith(COLD)]
         self.warm = [run for run in placed if run.name.endswith(WARM)]
         self.metered = self.places.of(metered) if metered else None
-        self.shaken = [self.places.of(run) for run in shaken]
+        again = bool(self.warm) or len(shaken) < 2  # else a second run is another for what the first left behind
+        self.shaken = [self.places.of(run) for run in (shaken if again else shaken[:1])]
         self.seeded = self.places.of(seeded) if seeded else None
         self.abandoned = [self.places.of(run) for run in abandoned]
         whole = [run for run in self.timed if run.run.status == COMPLETE]
