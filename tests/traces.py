@@ -317,7 +317,7 @@ def _curve_steps() -> list[Event]:
             46,
             host_ns=[100],
             meters=Meters(uncounted=["aten.odd"], dtype="float32", why="fused"),
-            measured=[Measured([1e-06, 1.1e-06, 1e-06], 2_000, 4_000, 4_000, "float32")],
+            measured=[Measured([1e-06, 1.1e-06, 1e-06], 2_000, 4_000, 4_000, "float32", [("aten.mm", 1)])],
             harness=True,
             runs=4,
             clock=True,

@@ -118,6 +118,7 @@ class Measured:
     bytes_read: int | None = None
     bytes_written: int | None = None
     dtype: str | None = None  # as in `Meters`
+    operators: list[tuple[str, int]] | None = None
     why: str | None = None  # why a count is None: "no torch operator ran in it", "fused"
 
 

@@ -52,7 +52,8 @@ def own(step: Raw) -> Rates:
 
 
 def operation(counts: Raw) -> tuple[object, ...]:
-    return tuple(counts.get(name) for name in ("flops", "bytes_read", "bytes_written", "dtype"))
+    operators = tuple(map(tuple, counts.get("operators") or ()))
+    return (*(counts.get(name) for name in ("flops", "bytes_read", "bytes_written", "dtype")), operators)
 
 
 def close(one: float, other: float, within: float = 2e-3) -> bool:

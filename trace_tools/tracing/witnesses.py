@@ -14,6 +14,7 @@ from trace_tools.metering.meters import Meter, Reading
 from trace_tools.tracing.recorder import Recorder
 
 HARNESS = "harness"
+FIGURES = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "why")
 
 
 class Timing(Witness):
@@ -47,7 +48,7 @@ class Metering(Witness):
 
     def measured(self, measurement: Measurement) -> Measurement:
         counted = (self.meter.reading() - self.before.pop()).plain()
-        found = {name: counted[name] for name in ("flops", "bytes_read", "bytes_written", "dtype", "why")}
+        found = {name: counted[name] for name in FIGURES}
         if not counted["operators"]:
             found = {"why": NOTHING_COUNTED}
         self.recorder.emit("K", found)
