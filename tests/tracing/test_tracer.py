@@ -516,9 +516,8 @@ def section():
         branch = "taken"                                    # @inspect branch
     stable = 2 * done.flops                                 # @inspect stable
 """
-    measuring = {name: value for name, value in environment.items() if name != STORED}
     command = [sys.executable, "-m", "trace_tools", "trace", lecture(source), "--passes", "2", "--device", "cpu"]
-    subprocess.run(command, cwd=tmp_path, env=measuring, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=120)
     trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
     found = values(trace)
     assert {name for name, value in found.items() if value.clock} == {"peak", "ridge", "rounded", "near"}

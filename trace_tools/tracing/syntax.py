@@ -62,10 +62,21 @@ def at(place: Any, nodes: Sequence[Node]) -> list[Node]:
     start = ast.Pass(lineno=place.lineno, col_offset=place.col_offset)
     start.end_lineno, start.end_col_offset = start.lineno, start.col_offset  # else a call counts to its last line
     for node in nodes:
-        if not hasattr(node, "lineno"):
-            ast.copy_location(node, start)
-            ast.fix_missing_locations(node)
+        _put(node, start)
     return list(nodes)
+
+
+def _put(node: ast.AST, start: ast.AST) -> None:
+    """Give generated nodes a place; below one that has a place, `fix_missing_locations` finds it in the end.
+
+    Called for every block on the way up: to go down into what has its place would take a second for a long lecture.
+    """
+    if "lineno" in node._attributes:
+        if hasattr(node, "lineno"):
+            return
+        ast.copy_location(node, start)
+    for child in ast.iter_child_nodes(node):
+        _put(child, start)
 
 
 def listed(visited: Any) -> list[ast.stmt]:
