@@ -2840,14 +2840,14 @@ def the_roofline(operations: dict[str, Measured], bandwidth: float) -> tuple[flo
         "cache, it can), and how far it is below is what is left to gain."
     )
     best_matmul = max(o.rate for name, o in operations.items() if "matmul" in name)  # @inspect best_matmul [FLOP/s]
-    roofs = {"measured in this section": (best_matmul, bandwidth)}
+    roof = (best_matmul, bandwidth)  # FLOP/s, B/s
+    roofs = {"measured in this section": roof}
     peak, promised_bandwidth = peak_flops(roofline_format()), peak_bandwidth()  # @stepover
     if peak is not None and promised_bandwidth is not None:
-        source = "datasheet" if device() == "cuda" else "measured before the lecture"  # @stepover
-        roofs[source] = (peak, promised_bandwidth)
+        roof = (peak, promised_bandwidth)  # @inspect roof
+        roofs["datasheet" if device() == "cuda" else "measured before the lecture"] = roof  # @stepover
     points = {name: (o.intensity, o.rate) for name, o in operations.items()}
     plot(draw_roofline(roofs, points), title="This machine's roofline", x_scale="log", y_scale="log")  # @hide
-    roof = tuple(max(values) for values in zip(*roofs.values(), strict=True))  # FLOP/s, B/s @inspect roof
     ridge = roof[0] / roof[1]  # @inspect ridge
     bound = {name: "memory" if o.intensity < ridge else "compute" for name, o in operations.items()}  # @inspect bound
     assert operations["ReLU"].intensity < operations["matmul 64"].intensity < operations["matmul 256"].intensity
@@ -2858,7 +2858,7 @@ def the_roofline(operations: dict[str, Measured], bandwidth: float) -> tuple[flo
     )  # @stepover
     if device() == "cpu":
         text("A CPU has no datasheet for this, so both roofs were measured; where they differ, the machine was busy.")
-    return roof[0], roof[1]
+    return roof
 
 
 def why_below(operations: dict[str, Measured], roof: tuple[float, float]) -> str:
@@ -3608,17 +3608,16 @@ def how_much_of_the_roof(flops_per_second: float, dtype: torch.dtype) -> None:
         return
     mfu = flops_per_second / peak  # @inspect mfu
     promise = f"{flops_per_second / 1e12:.3g} of {peak / 1e12:.3g} TFLOP/s"
-    if mfu > 1.05:
-        text(f"{promise}: more than the roof, so one of the two was measured while the machine did something else.")
-        return
-    if mfu >= 0.75:
-        text(f"{promise}: an MFU of {mfu:.2f}. Large products and nothing else is how a model comes near the roof.")
-    elif mfu >= 0.5:
-        text(
-            f"{promise}: an MFU of {mfu:.2f}, good for a training step; the roof is one product, repeated, at its best."
-        )
-    else:
-        text(f"{promise}: an MFU of {mfu:.2f}. These products are too small, or the machine too busy, to do better.")
+    decide(
+        mfu,
+        than=(0.75, 1.05),
+        above=f"{promise}: more than the roof, so one of the two was measured while the machine did something else.",
+        below=(
+            f"{promise}: an MFU of {mfu:.2f}. These products are too small, or the machine too busy, for what large "
+            f"products and nothing else would reach."
+        ),
+        undecided=f"{promise}: an MFU of {mfu:.2f}. Large products and nothing else come that near the roof.",
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -198,3 +198,12 @@ def test_the_terminal_cuts_no_line_where_the_difference_is() -> None:
     for width in (40, 80, 120):
         text = "".join(line.strip() for line in shown(differ(a, b), width).splitlines())
         assert "aone'" in text and "atwo'" in text
+
+
+def test_one_lecture_by_two_names_is_compared_line_by_line() -> None:
+    a, b = made(0), made(1)
+    b = replace(b, sources=[replace(b.sources[0], path="other.py", text=b.sources[0].text + "z = 1\n")])
+    settings = {s.name: (s.a, s.b) for s in differ(a, b).settings}
+    lines = a.sources[0].text.count("\n")
+    assert settings["file"] == (a.sources[0].path, "other.py")
+    assert settings["other.py"] == (f"{lines} lines, 0 only here", f"{lines + 1} lines, 1 only here")

@@ -91,6 +91,10 @@ def _peaks(a: Machine, b: Machine) -> Iterator[Setting]:
 
 def _sources(a: Trace, b: Trace) -> Iterator[Setting]:
     in_a, in_b = ({s.path: s.text for s in trace.sources} for trace in (a, b))
+    if len(in_a) == len(in_b) == 1 and in_a.keys() != in_b.keys():  # one lecture by two names
+        (path_a, text_a), (path_b, text_b) = *in_a.items(), *in_b.items()
+        yield Setting("source", "file", path_a, path_b)
+        in_a, in_b = {path_b: text_a}, {path_b: text_b}
     for path in {**in_a, **in_b}:
         if in_a.get(path) != in_b.get(path):
             yield Setting("source", path, *_lines(in_a.get(path), in_b.get(path)))
