@@ -31,7 +31,7 @@ ALLOWED = {
     },
     "rendering": {"call_tree", "directives", "errors", "file_format", "schema", "statements"},
     "comparing": {"call_tree", "directives", "errors", "file_format", "rendering", "schema", "statements"},
-    "benching": {"comparing", "errors", "machines", "rendering", "schema", "summary", "tracing"},
+    "benching": {"comparing", "errors", "machines", "rendering", "schema", "statements", "summary", "tracing"},
     "publishing": {"comparing", "errors", "file_format", "rendering", "schema"},
     "serving": {"errors", "file_format", "rendering", "schema", "statements", "summary", "tracing"},
     "__init__": {"narrative", "metering", "machines"},

@@ -12,7 +12,7 @@ from trace_tools.benching import paired
 from trace_tools.benching.paired import FEWEST_ROUNDS, Floats, judge_pairs
 
 DURATIONS = 40
-LARGE = np.arange(DURATIONS) < 10
+GROUPS = np.where(np.arange(DURATIONS) < 10, paired.LARGE, paired.OTHERS)
 
 
 def busy_rounds(
@@ -37,7 +37,7 @@ def few_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_lecture_hardly_ever_differs_from_itself(rounds: int, busy: float) -> None:
     """In 5% of comparisons something may be called: of 100, more than 12 would be a chance of 1 in 1,500."""
     rng = np.random.default_rng(rounds)
-    called = [judge_pairs(*busy_rounds(rng, rounds, busy=busy), LARGE, seed).called.any() for seed in range(100)]
+    called = [judge_pairs(*busy_rounds(rng, rounds, busy=busy), GROUPS, seed).called.any() for seed in range(100)]
     assert sum(called) <= 12
 
 
@@ -50,10 +50,36 @@ def test_half_as_long_again_is_found(noise: float, busy: float, rounds: int, sha
     for seed in range(30):
         a, b = busy_rounds(rng, rounds, noise=noise, busy=busy)
         b[:3] += math.log(1.5)
-        judged = judge_pairs(a, b, LARGE, seed)
+        judged = judge_pairs(a, b, GROUPS, seed)
         found.append(judged.called[:3].mean())
         assert np.all(judged.effect[:3][judged.called[:3]] > 0)
     assert np.mean(found) >= share
+
+
+def test_what_is_suspected_is_found_beside_much_that_is_noisy() -> None:
+    """With as few false alarms: what is suspected was decided before the clocks were read."""
+    rng, suspected = np.random.default_rng(7), np.where(np.arange(DURATIONS) < 3, paired.SUSPECTED, GROUPS)
+    found: dict[str, list[float]] = {"suspected": [], "not": [], "falsely": []}
+    for seed in range(30):
+        a, b = busy_rounds(rng, 9, busy=0.1)
+        a[3:] += rng.choice([0.0, 0.5], a[3:].shape)  # two modes, of which the quicker may be one side's by chance
+        b[3:] += rng.choice([0.0, 0.5], b[3:].shape)
+        found["falsely"].append(judge_pairs(a, b, suspected, seed).called.any())
+        b[:3] += math.log(1.5)
+        for name, groups in (("suspected", suspected), ("not", GROUPS)):
+            found[name].append(judge_pairs(a, b, groups, seed).called[:3].mean())
+    assert np.mean(found["suspected"]) > np.mean(found["not"]) + 0.1 and np.mean(found["falsely"]) <= 0.2
+
+
+def test_a_machine_that_is_slower_for_minutes_hides_nothing() -> None:
+    rng, found = np.random.default_rng(8), []
+    for seed in range(20):
+        a, b = busy_rounds(rng, 12, noise=0.05, busy=0.1)
+        minutes = np.where(np.arange(12) < 9, 0.6, 0.0)  # the last three rounds are quick
+        a, b = a + minutes, b + minutes
+        b[:3] += math.log(1.5)
+        found.append(judge_pairs(a, b, GROUPS, seed).called[:3].mean())
+    assert np.mean(found) > 0.8
 
 
 def test_all_that_differs_is_found_beside_much_else_that_does() -> None:
@@ -69,7 +95,7 @@ def test_intervals_hold_the_truth() -> None:
     held = []
     for seed in range(20):
         a, b = busy_rounds(rng, 12, busy=0.0)
-        judged = judge_pairs(a, b + math.log(1.3), LARGE, seed)
+        judged = judge_pairs(a, b + math.log(1.3), GROUPS, seed)
         held += [low <= 1.3 <= high for low, high in map(judged.interval, range(DURATIONS))]
     assert np.mean(held) > 0.9
 
@@ -78,10 +104,10 @@ def test_what_is_said_to_be_detectable_mostly_is() -> None:
     rng = np.random.default_rng(5)
     found = []
     for seed in range(40):
-        a, b = busy_rounds(rng, 12, busy=0.1)
-        said = float(judge_pairs(a, b, LARGE, seed).detectable[0])
+        a, b = busy_rounds(rng, 9, busy=0.1)
+        said = float(judge_pairs(a, b, GROUPS, seed).detectable[0])
         b[0] += math.log(said)
-        found.append(judge_pairs(a, b, LARGE, seed).called[0])
+        found.append(judge_pairs(a, b, GROUPS, seed).called[0])
     assert np.mean(found) > 0.65  # 80% is meant
 
 

@@ -12,6 +12,7 @@ whole functions.
 
 from __future__ import annotations
 
+import ast
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trace_tools.benching.paired import FEWEST_ROUNDS, Floats, Judged, judge_pairs
+from trace_tools.benching.paired import FEWEST_ROUNDS, LARGE, OTHERS, SUSPECTED, Floats, Judged, judge_pairs
 from trace_tools.comparing.between import DEFAULT, Choices, difference_between
 from trace_tools.comparing.causes import with_causes
 from trace_tools.comparing.difference import Aspect, Difference, Row, Side, TimeFinding, TimeStatistics, Verdict
@@ -27,6 +28,7 @@ from trace_tools.comparing.origins import with_origins
 from trace_tools.comparing.settings import LOAD
 from trace_tools.comparing.times import COLD
 from trace_tools.schema import Machine, Step, Trace
+from trace_tools.statements import parse_source
 
 WORTH_NAMING = 0.05  # of the run, that a function takes which a reader would call slow
 MISSED = "it did not run in every round"
@@ -88,7 +90,10 @@ def judge_rounds(a: Side, b: Side, rounds: int, choices: Choices = DEFAULT) -> J
     units = (*statements, *functions)
     run_ns = max(unit.longest_ns for unit in units)
     large = np.array([unit.longest_ns >= WORTH_NAMING * run_ns for unit in units])
-    judged = judge_pairs(_logs([unit.a_ns for unit in units]), _logs([unit.b_ns for unit in units]), large)
+    suspects = _Suspects(compared)
+    suspected = np.array([suspects.has(unit) for unit in units])
+    groups = np.where(suspected, SUSPECTED, np.where(large, LARGE, OTHERS))
+    judged = judge_pairs(_logs([unit.a_ns for unit in units]), _logs([unit.b_ns for unit in units]), groups)
     for place, unit in enumerate(statements):
         for number, which in unit.places:
             row = compared.rows[number]
@@ -194,6 +199,42 @@ def _logs(durations: Sequence[Sequence[float]]) -> Floats:
 def _quick(durations: Sequence[float]) -> float:
     """Return what something takes in the quickest third of the rounds."""
     return float(np.mean(sorted(durations)[: max(1, len(durations) // 3)]))
+
+
+class _Suspects:
+    """What may well take another time, whatever its clocks say: its code, or what it calls, or its counts differ."""
+
+    def __init__(self, difference: Difference) -> None:
+        self.difference = difference
+        self.names: dict[tuple[int, int], set[str]] = {}  # (source, statement) of B → the names in it
+        uses: dict[str, set[str]] = {}  # function → the names in its body
+        for place, source in enumerate(difference.b.trace.sources):
+            for statement in parse_source(source.text, source.path).statements:
+                inner = (node for child in ast.iter_child_nodes(statement.node) if not isinstance(child, ast.stmt)
+                         for node in ast.walk(child))  # fmt: skip
+                names = {node.id if isinstance(node, ast.Name) else node.attr for node in inner
+                         if isinstance(node, (ast.Name, ast.Attribute))}  # fmt: skip
+                self.names[place, statement.number] = names
+                uses.setdefault(_last(statement.function), set()).update(names)
+        self.functions = {_last(f.b or f.a or "") for f in difference.functions if f.how != "same"}
+        while more := {name for name, used in uses.items() if used & self.functions} - self.functions:
+            self.functions |= more
+
+    def has(self, unit: _Unit) -> bool:
+        if unit.function:
+            return _last(unit.function) in self.functions
+        return any(self._differs(self.difference.rows[number]) for number, _ in unit.places)
+
+    def _differs(self, row: Row) -> bool:
+        frame = self.difference.frames[row.frame].b
+        names = self.names.get((frame.source, row.b.statement), set()) if frame is not None and row.b else set()
+        counted = any(f.aspect == "flops" and f.verdict == "changed" for f in row.findings)
+        return row.edited or counted or bool(names & self.functions)
+
+
+def _last(function: str) -> str:
+    """Return the name by which a function is called: "forward" of "Block.forward"."""
+    return function.rpartition(".")[2]
 
 
 # --- what was found -------------------------------------------------------------------------------

@@ -8,12 +8,15 @@ What else a machine does only ever makes a run longer, at times tenfold, so the 
 compared, where k is all of them or down to a quarter, whichever has the smallest error. That error is the one of a
 trimmed mean (Tukey and McLaughlin, 1963; here all that is trimmed is slow), drawn towards the typical one so that no
 small error alone makes a large statistic (Tusher, Tibshirani and Chu, "Significance analysis of microarrays", 2001).
+A machine may also be slower for minutes: what all durations of a round have in common on its quicker side is taken out
+of both sides first, else the few rounds of a quick minute would speak for all.
 
 If A and B don't differ, the names of the two runs of a round might as well be swapped. How large the largest
 statistic of all gets in such swaps says what chance does (Westfall and Young, "Resampling-based multiple testing",
 1993): whatever the noise, and however durations depend on each other, at most 5% of comparisons of a lecture with
-itself call anything. Of these 5%, four go to what takes a share of the run that matters, and one to the many durations
-that don't (Genovese, Roeder and Wasserman, "False discovery control with p-value weighting", 2006).
+itself call anything. These 5% are shared out among groups that were made before any clock was looked at: most go to
+what there is a reason to suspect, least to the many durations that hardly matter (Genovese, Roeder and Wasserman,
+"False discovery control with p-value weighting", 2006).
 """
 
 from __future__ import annotations
@@ -28,8 +31,9 @@ from trace_tools.comparing.statistics import POWER, SMALLEST_EFFECT
 from trace_tools.comparing.student import t_quantile
 
 FALSE_ALARMS = 0.05  # share of comparisons without any difference in which something is called
-FOR_LARGE = 0.8  # of these, for what takes a share of the run that matters
-FEWEST_ROUNDS = 6  # of 2⁵ ways to swap only one is as they were: 3%; with fewer rounds nothing is as rare as 4%
+SUSPECTED, LARGE, OTHERS = range(3)  # groups of durations
+OF_ALARMS = {SUSPECTED: 0.8, LARGE: 0.15, OTHERS: 0.05}  # shares of these; what a group lacks goes to the others
+FEWEST_ROUNDS = 6  # of 2⁵ ways to swap only one is as they were: 3%; with fewer rounds nothing is as rare as 5%
 SWAPS = 1000  # that are tried where there are more
 SHARES = (1.0, 0.5, 0.33, 0.25)  # of the rounds, that may be taken for the quickest
 FEWEST_QUICK = 3  # of them: the error of two says nothing
@@ -57,31 +61,43 @@ class Judged:
         return math.exp(self.effect[place] - half), math.exp(self.effect[place] + half)
 
 
-def judge_pairs(a: Floats, b: Floats, large: NDArray[np.bool_] | None = None, seed: int = 0) -> Judged:
+def judge_pairs(a: Floats, b: Floats, groups: NDArray[np.int_] | None = None, seed: int = 0) -> Judged:
     """Judge durations of which both sides have FEWEST_ROUNDS or more, column by column of the same round.
 
-    `large` are those that take a share of the run that matters; None: all of them.
+    `groups` says of each whether it is SUSPECTED (its code or its counts differ), LARGE (it takes a share of the run
+    that matters) or one of the OTHERS; None: all are alike.
     """
-    families = np.ones(len(a), dtype=bool) if large is None else large
+    groups = np.full(len(a), LARGE) if groups is None else groups
+    common = _common(a, b)
+    a, b = a - common, b - common
+    shared = sum(OF_ALARMS[group] for group in set(groups.tolist()))
     effect, error, low_a, low_b = _compared(a, b)
     statistic = _statistic(effect, error)
     swapped = np.array([_statistic(*_compared(*_swap(a, b, swap))[:2]) for swap in _swaps(a.shape[1], seed)])
     adjusted, critical = np.ones(len(a)), np.zeros(len(a))
-    for family, share in ((families, FOR_LARGE), (~families, 1 - FOR_LARGE)):
-        if family.any():
-            weight = 1.0 if family.all() else share
-            largest = swapped[:, family].max(axis=1)
-            rare = np.array([float((largest >= s - 1e-12).mean()) for s in statistic[family]])
-            adjusted[family] = np.minimum(rare / weight, 1.0)
-            critical[family] = np.quantile(largest, 1 - weight * FALSE_ALARMS, method="higher")
+    for group in set(groups.tolist()):
+        family, share = groups == group, OF_ALARMS[group] / shared
+        largest = swapped[:, family].max(axis=1)
+        rare = np.array([float((largest >= s - 1e-12).mean()) for s in statistic[family]])
+        adjusted[family] = np.minimum(rare / share, 1.0)
+        critical[family] = np.quantile(largest, 1 - share * FALSE_ALARMS, method="higher")
     p = np.mean(swapped >= statistic - 1e-12, axis=0)
     steadied = np.sqrt((error**2 + np.median(error) ** 2) / 2)
-    degrees = 4.0 * (FEWEST_QUICK - 1)  # at least: of two sides, and as many again from the typical error
+    degrees = 2.0 * (FEWEST_QUICK - 1)  # at least: of two sides
     reach = critical * _steadied(error) + t_quantile(POWER, degrees) * steadied
     with np.errstate(over="ignore"):
         detectable = np.maximum(np.exp(reach), SMALLEST_EFFECT)
     called = (adjusted <= FALSE_ALARMS) & (np.abs(effect) >= math.log(SMALLEST_EFFECT))
     return Judged(low_a, low_b, effect, steadied, degrees, p, adjusted, called, np.asarray(detectable))
+
+
+def _common(a: Floats, b: Floats) -> Floats:
+    """Return by how much each round is slower than others for everything in it; to swap its sides changes nothing.
+
+    Of the two sides the quicker counts: a burst that hit one process leaves the other as it was.
+    """
+    quicker = np.minimum(a, b)
+    return np.asarray(np.median(quicker - np.median(quicker, axis=1, keepdims=True), axis=0))
 
 
 def _compared(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats]:

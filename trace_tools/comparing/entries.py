@@ -195,7 +195,7 @@ def _unseen(difference: Difference, row: Row, finding: Finding) -> str | None:
     if not difference.same_machine or "time" in difference.ignored or any(time.matters for time in row.times):
         return None
     more = max(finding.a, finding.b) / max(min(finding.a, finding.b), 1)
-    blind = [time for time in row.times if time.detectable is None or time.detectable > more]
+    blind = [time for time in row.times if time.detectable is not None and time.detectable > more]
     return TOO_NOISY if difference.time_not_judged or blind else None
 
 
