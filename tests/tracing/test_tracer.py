@@ -530,3 +530,19 @@ def section():
     [measured] = timed.measured or []
     assert timed.harness and measured.flops == 2 * 64**3 and measured.dtype == "float32" and len(measured.seconds) == 2
     assert trace.run.story in ("pass 1, warm", "pass 2, warm") and trace.run.timed_runs == 4
+
+
+def test_a_lecture_that_wrong_clocks_end_is_complete_and_says_so(
+    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    source = (
+        "import time\ndef main():\n    t = time.perf_counter()\n    time.sleep(0.05)\n    d = time.perf_counter() - t\n"
+    )
+    ran = tool(
+        "trace", lecture(source + "    if not 0.03 < d < 0.07:\n        raise ValueError('late')\n"), "--passes", 1
+    )
+    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    assert ran.code == 0 and trace.run.complete
+    assert trace.run.processes[-1].ended == "ValueError at line 7"
+    [lost] = trace.run.dropped
+    assert lost == "what follows from clocks, from where the run with wrong clocks ended: ValueError at line 7"

@@ -118,12 +118,15 @@ def _is_usable(run: RunRecord) -> bool:
 
 def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:
     times = {run.name.rpartition(", ")[2]: run.ns for run in process.runs if run.status == COMPLETE}
+    ended, again = process.done or _how_it_ended(process, folder, source), process.why_no_warm
+    if process.name == SHAKEN:  # its runs are not a cold and a warm one
+        ended, again = again or ended, None
     return Process(
         name=process.name,
-        ended=process.done or _how_it_ended(process, folder, source),
+        ended=ended,
         cold_ns=times.get(COLD),
         warm_ns=times.get(WARM),
-        why_no_warm=process.why_no_warm,
+        why_no_warm=again,
         restored=process.restored or None,
         notes=list(dict.fromkeys(process.notes)) or None,
     )
