@@ -510,9 +510,9 @@ def section():
     time.sleep(0.02)
     rounded = round((time.perf_counter() - start) * 10)     # @inspect rounded
     bound = "memory" if ridge > 1e-9 else "compute"         # @inspect bound
-    ratio = measure(lambda: time.sleep(0.02), repeats=1).seconds / measure(lambda: time.sleep(0.02), repeats=1).seconds
-    near = ratio > 1.25                                     # @inspect near
-    if ratio < 1.25:
+    ratio = measure(lambda: time.sleep(0.03), repeats=1).seconds / measure(lambda: time.sleep(0.03), repeats=1).seconds
+    near = ratio > 2                                        # @inspect near
+    if ratio < 2:
         branch = "taken"                                    # @inspect branch
     stable = 2 * done.flops                                 # @inspect stable
 """
