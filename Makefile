@@ -61,13 +61,13 @@ check: $(READY) $(if $(READY),$(VENV)/.ready-serve)
 	$(if $(TRACES),$(RUN) -m trace_tools render --check $(TRACES),@:)
 
 bench: $(READY) $(if $(READY),$(VENV)/.ready-bench)
-	$(RUN) -m tests.bench $(ARGS)
+	$(RUN) -m tests.checks.bench $(ARGS)
 
 inert: $(READY)
-	$(RUN) -m tests.inert $(ARGS)
+	$(RUN) -m tests.checks.inert $(ARGS)
 
 mutate: $(READY)
-	$(RUN) -m tests.mutate $(ARGS)
+	$(RUN) -m tests.checks.mutate $(ARGS)
 
 clean:
 	rm -rf .venv .serve .mypy_cache .ruff_cache .pytest_cache .hypothesis

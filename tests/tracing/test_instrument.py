@@ -11,7 +11,7 @@ What may differ, each with a test below:
 - A frame that has ended has the line of its last probe (`f_lineno`, and one more line for `sys.settrace`); an
   entry of a traceback has the right one (`tb_lineno`).
 
-`make inert` runs CPython's own tests: what they find is in tests/inert.md.
+`make inert` runs CPython's own tests: what they find is in tests/checks/inert.md.
 """
 
 from __future__ import annotations

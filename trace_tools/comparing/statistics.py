@@ -10,7 +10,7 @@ Hochberg, 1995). What most steps have in common, such as a clock that ran slower
 where asked for: the centre of an empirical null (Efron, "Large-scale simultaneous hypothesis testing: the
 choice of a null hypothesis", 2004). Steps that there is a reason to suspect get half of the false discoveries that
 are allowed (Genovese, Roeder and Wasserman, "False discovery control with p-value weighting", 2006).
-`tests/comparing/power.md` has the curve of power against effect, noise and passes.
+`tests/checks/power.md` has the curve of power against effect, noise and passes.
 """
 
 from __future__ import annotations

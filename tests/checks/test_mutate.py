@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import Section
-from tests.mutate import main
-from tests.mutate_report import read_reasons
+from tests.checks.faults import Section
+from tests.checks.mutate import main
+from tests.checks.mutate_report import read_reasons
 
 LECTURE = '''"""A tiny lecture"""
 
@@ -66,7 +66,7 @@ def for_ever(n: int) -> None:
 @pytest.fixture
 def lecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRACE_TOOLS_MACHINE", str(tmp_path / "never read"))
-    monkeypatch.setattr("tests.mutate.PATIENCE_S", 1)
+    monkeypatch.setattr("tests.checks.mutate.PATIENCE_S", 1)
     path = tmp_path / "tiny.py"
     path.write_text(LECTURE, encoding="utf-8")
     return path

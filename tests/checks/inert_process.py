@@ -1,6 +1,6 @@
 """One process of `make inert`: runs tests against modules that are imported with probes, or as they are.
 
-    python -m tests.inert_process job.json
+    python -m tests.checks.inert_process job.json
 
 The job names the modules (patterns), the tests, whether to put probes in, and where the outcomes go.
 Both kinds of process import the modules afresh, so that probes are the only difference. The tracer

@@ -5,8 +5,8 @@ probes, as a lecture is. Every test must end alike in both. Subjects are modules
 with their tests; CPython's tests of the language, which are instrumented themselves; and einops, where its
 sources can be downloaded. What differs only once in two attempts is chance (clocks, threads).
 
-    python -m tests.inert                  everything; writes tests/inert.md
-    python -m tests.inert enum test_with   only these, and writes nothing
+    python -m tests.checks.inert                  everything; writes tests/checks/inert.md
+    python -m tests.checks.inert enum test_with   only these, and writes nothing
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.inert_process import Job
+from tests.checks.inert_process import Job
 
 TIMEOUT_S = 240
 REPORT = Path(__file__).with_suffix(".md")
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def run(subject: Subject, folder: Path, *, probed: bool) -> tuple[dict[str, Any]
         path = os.pathsep.join(filter(None, [subject.path, str(ROOT)]))
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "EINOPS_TEST_BACKENDS": "numpy"}
         started = time.monotonic()
-        command = [sys.executable, "-m", "tests.inert_process", str(job)]
+        command = [sys.executable, "-m", "tests.checks.inert_process", str(job)]
         try:
             ended = subprocess.run(
                 command, cwd=scratch, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False

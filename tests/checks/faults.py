@@ -16,7 +16,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tests.fault_kinds import KEYWORDS, Change, changes_of
+from tests.checks.fault_kinds import KEYWORDS, Change, changes_of
 
 PROSE = frozenset({"text", "note", "link", "table", "plot", "image"})
 SEEDS = frozenset({"manual_seed", "seed", "set_num_threads", "default_rng"})

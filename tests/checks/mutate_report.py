@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults import Fault
+from tests.checks.faults import Fault
 
 SHAPES = re.compile("arange|empty|expand|full|linspace|ones|rand|randint|randn|randperm|range|repeat|view|zeros|Linear")
 TIMED = re.compile("measure|timed_by_hand|counted_and_timed")
@@ -22,7 +22,7 @@ ITSELF = "*a fact about Python or torch: only a change to the claim itself makes
 
 HEAD = """# Faults planted in the lecture
 
-`python -m tests.mutate [SECTION …]` changes `lecture.py` in one place at a time (a constant, an operator, an
+`python -m tests.checks.mutate [SECTION …]` changes `lecture.py` in one place at a time (a constant, an operator, an
 argument, a call or a line left out), runs the section again, and notes whether a claim failed or anything was
 raised. Code that only feeds prose, tables and plots is left alone, and so is code that did not run here: what needs
 a GPU, on a machine without one. What two sections use is changed in the first of them.

@@ -4,8 +4,8 @@ Each round runs the same lecture plainly, under our probes and under edtrace, on
 that what the machine does besides falls on all of them; a figure is the median over rounds, with the
 interval between its quartiles. Goals are printed beside the figures; nothing here asserts them.
 
-    python -m tests.bench                  everything
-    python -m tests.bench library file     only these
+    python -m tests.checks.bench                  everything
+    python -m tests.checks.bench library file     only these
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def file() -> Iterator[str]:
 
 def importing() -> Iterator[str]:
     """`import trace_tools` in a fresh Python, beyond the interpreter's own start."""
-    package = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    package = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
     def start(code: str) -> Run:
         return lambda: _timed(lambda: subprocess.run([sys.executable, "-c", code], env=package, check=True))

@@ -1,6 +1,6 @@
 """Simulate the verdict on times: the share of false calls, and power against effect, noise and passes.
 
-python -m tests.comparing.power > tests/comparing/power.md
+python -m tests.checks.power > tests/checks/power.md
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EFFECTS = (1.1, 1.15, 1.2, 1.3, 1.5, 2.0)
 HEAD = """\
 # How well a change in time is found
 
-`python -m tests.comparing.power > tests/comparing/power.md` made this page: {runs} pairs of traces for each cell, of
+`python -m tests.checks.power > tests/checks/power.md` made this page: {runs} pairs of traces for each cell, of
 {steps} statements of which {planted} were slowed, judged as `diff` judges them (moderated t on the logarithms,
 Benjamini–Hochberg at 5%, an effect of at least 10%). Noise is the standard deviation of a duration's logarithm between
 processes: 0.03 is about 3%. In the even tables all statements are equally noisy; in the uneven ones a statement's

@@ -1,7 +1,7 @@
 """Plant faults in the lecture, one at a time, run the section again, and list what no claim caught.
 
-    python -m tests.mutate                        every section, about a minute each, into tests/mutate.md
-    python -m tests.mutate napkin_math --seconds 300 --jobs 4
+    python -m tests.checks.mutate                 every section, about a minute each, into mutate.md
+    python -m tests.checks.mutate napkin_math --seconds 300 --jobs 4
 
 Each fault gets a fresh process, forked from one that has imported torch and run nothing. There the section runs
 plainly, but for its asserts, which note that they failed and go on, and without those of its parts that do not
@@ -34,10 +34,10 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from tests.faults import Fault, Section
-from tests.mutate_report import Judged, read_reasons, report
+from tests.checks.faults import Fault, Section
+from tests.checks.mutate_report import Judged, read_reasons, report
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ADDRESS_SPACE = 6 * 2**30  # bytes a child may add, where there is no GPU to map
 PATIENCE_S = 5  # for what ends by itself, beyond ten times its time
 FORK = multiprocessing.get_context("fork")
@@ -279,10 +279,10 @@ def known_machine() -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge the sections named, all by default, and write the report; return 1 when it leaves something unexplained."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutate", description="Plant faults in the lecture.")
+    parser = argparse.ArgumentParser(prog="python -m tests.checks.mutate", description="Plant faults in the lecture.")
     parser.add_argument("sections", nargs="*", metavar="SECTION")
     parser.add_argument("--lecture", type=Path, default=ROOT / "lecture.py")
-    parser.add_argument("--report", type=Path, default=ROOT / "tests" / "mutate.md")
+    parser.add_argument("--report", type=Path, default=ROOT / "tests" / "checks" / "mutate.md")
     parser.add_argument("--seconds", type=float, default=60, help="for the faults of one section")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
