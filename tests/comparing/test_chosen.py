@@ -9,7 +9,7 @@ import pytest
 
 from tests.comparing.planted import differ
 from tests.rendering.recording import Recording
-from trace_tools.comparing.commands import exit_code
+from trace_tools.commands.diff import exit_code
 from trace_tools.comparing.difference import Difference
 from trace_tools.schema import Claim, Meters, Trace
 

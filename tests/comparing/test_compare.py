@@ -18,8 +18,8 @@ from tests.pretend_gpu import MADE_UP, pretend_gpu
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.traces import example_trace
+from trace_tools.commands.compare import compare as command
 from trace_tools.comparing.compare import Comparison, Line, compare, labelled
-from trace_tools.comparing.compare_command import compare as command
 from trace_tools.comparing.compare_html import comparison_page
 from trace_tools.comparing.compare_markdown import comparison_markdown
 from trace_tools.comparing.compare_terminal import print_comparison

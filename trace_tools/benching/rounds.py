@@ -1,6 +1,6 @@
 """Two lectures → what differs between them: processes of both in turn, until the noise is small enough.
 
-    benched = bench(Asked(Path("A.py"), Path("B.py"), budget_s=300, find=1.2), say=print)
+    benched = run_rounds(Asked(Path("A.py"), Path("B.py"), budget_s=300, find=1.2), say=print)
     benched.judged.difference.matters
     benched.rounds, benched.ended     # 8, "enough to find 1.2×"
 
@@ -26,13 +26,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from trace_tools import formats
 from trace_tools.benching.judgement import JudgedRounds, judge_rounds
 from trace_tools.benching.paired import FEWEST_ROUNDS
 from trace_tools.comparing.between import DEFAULT, Choices
 from trace_tools.comparing.difference import Side
 from trace_tools.errors import TraceToolsError
 from trace_tools.machines import machine as machines
-from trace_tools.rendering import formats
 from trace_tools.schema import Run, Trace
 from trace_tools.tracing.tracer import Request, Traced, Tracer, merge_folder, run_folder
 
@@ -110,7 +110,7 @@ class _Contender:
         return merge_folder(self.folder, out)
 
 
-def bench(asked: Asked, say: Callable[[str], None]) -> Benched:
+def run_rounds(asked: Asked, say: Callable[[str], None]) -> Benched:
     """Run both lectures in turn, judge them, and say after each round how noisy it is so far.
 
     Raises LectureError and UsageError before anything has run, and TooFewRoundsError where nothing can be judged.

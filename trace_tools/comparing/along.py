@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from trace_tools import formats
 from trace_tools.comparing.difference import (
     Aspect,
     Difference,
@@ -30,11 +31,9 @@ from trace_tools.comparing.report_text import time_text
 from trace_tools.comparing.times import HARNESS
 from trace_tools.comparing.verdict import paired
 from trace_tools.comparing.wording import sides_text, subject_text
-from trace_tools.rendering import formats
-from trace_tools.rendering.observe import timing_of
-from trace_tools.rendering.remarks import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS
-from trace_tools.rendering.summaries import claim_summary, summary
+from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, timing_of
 from trace_tools.schema import Frame, Machine, Step
+from trace_tools.summaries import claim_summary, summary
 
 MOST_ROWS = 1_500  # of a page
 SIDE = 160  # characters of a side

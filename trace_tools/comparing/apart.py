@@ -6,9 +6,9 @@ texts_apart("a" * 90 + "b", "a" * 90 + "c")    ("…aaaaaaaaaaaab", "…aaaaaaaa
 
 from __future__ import annotations
 
-from trace_tools.rendering import formats
-from trace_tools.rendering.summaries import summary
+from trace_tools import formats
 from trace_tools.schema import Value
+from trace_tools.summaries import summary
 
 MOST_DIGITS = 17  # that tell any two floats apart
 KEPT = 14  # characters before the first that differs

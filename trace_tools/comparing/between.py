@@ -37,7 +37,7 @@ from trace_tools.comparing.values import Context
 from trace_tools.comparing.verdict import RowJudge, absence
 from trace_tools.comparing.wording import subject_text
 from trace_tools.errors import UsageError
-from trace_tools.rendering.observe import timing_of
+from trace_tools.rates import timing_of
 from trace_tools.schema import Step, Trace
 
 UNRELATED = 0.1  # share of the shorter trace's steps that have a counterpart, below which it is another lecture

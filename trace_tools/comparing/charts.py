@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from trace_tools.rendering import formats, svg
+from trace_tools import formats
+from trace_tools.rendering import svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

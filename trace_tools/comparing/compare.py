@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from trace_tools import formats
 from trace_tools.comparing.matching import KeyedStep, StepKey, keyed_steps
 from trace_tools.comparing.measured import BANDWIDTH, MEMORY, MFU, QUANTITIES, RATE, TIME, Measured, Quantity, Reading
 from trace_tools.comparing.measured import measured as measure_step
 from trace_tools.comparing.roofs import has_place
 from trace_tools.errors import UsageError
-from trace_tools.rendering import formats
-from trace_tools.rendering.observe import peak_of
+from trace_tools.rates import peak_of
 from trace_tools.schema import Trace, Value
 
 WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV holds every one

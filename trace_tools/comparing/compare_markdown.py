@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trace_tools import formats
 from trace_tools.comparing.compare import Cell, Comparison, Line
 from trace_tools.comparing.compare_text import (
     MACHINE_COLUMNS,
@@ -19,7 +20,7 @@ from trace_tools.comparing.compare_text import (
     roofline_figure,
 )
 from trace_tools.comparing.pairs import ALONE, Beside, Pair
-from trace_tools.rendering import formats, svg
+from trace_tools.rendering import svg
 from trace_tools.rendering.markdown_table import table
 from trace_tools.rendering.markdown_text import code_span, escape, inline_markdown
 

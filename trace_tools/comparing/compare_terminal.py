@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from trace_tools import formats
 from trace_tools.comparing.compare import Cell, Comparison, Line, Table
 from trace_tools.comparing.compare_text import (
     MACHINE_COLUMNS,
@@ -20,7 +21,6 @@ from trace_tools.comparing.compare_text import (
     machine_facts,
     ratio_text,
 )
-from trace_tools.rendering import formats
 
 FEW = 6  # lines of each table, unless all are asked for
 CODE, NARROW = 38, 22  # characters of a statement

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trace_tools import formats
 from trace_tools.comparing.difference import Aspect, Finding, Subject, Verdict
-from trace_tools.rendering import formats
 from trace_tools.schema import Measured, Meters, Step
 
 ROUNDED_BYTES = 2**20  # that a block may be larger than what was asked for

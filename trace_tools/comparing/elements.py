@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from trace_tools import formats
 from trace_tools.comparing.apart import numbers_apart
 from trace_tools.comparing.difference import Verdict
-from trace_tools.rendering import formats
-from trace_tools.rendering.summaries import element
 from trace_tools.schema import Element, Statistics
+from trace_tools.summaries import element
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from trace_tools import formats
 from trace_tools.comparing.apart import texts_apart
 from trace_tools.comparing.difference import (
     Aspect,
@@ -26,7 +27,6 @@ from trace_tools.comparing.difference import (
 )
 from trace_tools.comparing.times import HARNESS
 from trace_tools.comparing.wording import setting_text, sides_text, subject_text
-from trace_tools.rendering import formats
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others stand in the lecture's order

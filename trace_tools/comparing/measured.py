@@ -18,8 +18,7 @@ from typing import Literal
 
 from trace_tools.comparing.matching import KeyedStep
 from trace_tools.comparing.times import HARNESS
-from trace_tools.rendering.document import Rate, Timing
-from trace_tools.rendering.observe import intensity_of, moved_bytes, rates_of, timing_of, why_no_rate
+from trace_tools.rates import Rate, Timing, intensity_of, moved_bytes, rates_of, timing_of, why_no_rate
 from trace_tools.schema import Machine, Meters, Step
 from trace_tools.schema import Measured as Measurement
 

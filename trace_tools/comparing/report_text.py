@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from trace_tools import formats
 from trace_tools.comparing.difference import Aspect, Difference, Side, TimeFinding
 from trace_tools.comparing.entries import Entry, blocks, entries, quiet_counts, roof_texts, time_sentence
 from trace_tools.errors import LectureError
-from trace_tools.rendering import formats
 from trace_tools.rendering.layout import cut_source, split_lines
 from trace_tools.schema import SourceFile
 

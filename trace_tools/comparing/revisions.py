@@ -7,13 +7,13 @@ open_side("HEAD~1:rendered/cpu/trace.yaml")  # as `git show` has it
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from pathlib import Path
 
 from trace_tools.comparing.difference import Side
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format.trace_file import load
+from trace_tools.git import show
 
 TRACE = "trace.yaml"
 
@@ -37,26 +37,9 @@ def _at_revision(argument: str) -> Side:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / TRACE
         with copy.open("wb") as file:
-            shown = _git_show(argument, file.fileno())
-        if shown:
-            raise UsageError(f"{argument}: no such file, and git shows none at a revision: {shown}")
+            show(argument, file)
         try:
             loaded = load(copy)
         except TraceFileError as error:
             raise UsageError(str(error).replace(str(copy), argument)) from None
     return Side(argument, loaded.trace, loaded.notes)
-
-
-def _git_show(what: str, out: int) -> str | None:
-    """Write a file as a revision has it; return what git says when it can't."""
-    command = ["git", "show", "--no-textconv", "--end-of-options", what]  # a name that begins with a dash is no option
-    try:
-        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, timeout=120, check=False)
-    except FileNotFoundError:
-        return "git is not installed"
-    except (subprocess.TimeoutExpired, ValueError, OSError) as error:
-        return str(error).splitlines()[0]
-    if done.returncode == 0:
-        return None
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    return said[0].removeprefix("fatal: ") if said else f"git exited with {done.returncode}"

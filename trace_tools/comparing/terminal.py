@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from trace_tools import formats
 from trace_tools.comparing.difference import Aspect, Difference, Side
 from trace_tools.comparing.entries import (
     Entry,
@@ -23,7 +24,6 @@ from trace_tools.comparing.entries import (
     time_sentence,
 )
 from trace_tools.comparing.report_text import LEADS
-from trace_tools.rendering import formats
 
 SHOWN = 4  # entries of an aspect, where not everything is shown
 NOTES = 3

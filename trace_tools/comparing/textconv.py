@@ -9,19 +9,20 @@ Durations are left out: they differ each time, and it takes `diff` to tell noise
 from __future__ import annotations
 
 import json
+import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from trace_tools import formats
 from trace_tools.comparing.settings import INSTALLED, MACHINE, RUN
-from trace_tools.errors import TraceToolsError, UsageError
+from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.structure import to_plain
 from trace_tools.file_format.trace_file import load
-from trace_tools.rendering import formats
-from trace_tools.rendering.summaries import claim_summary, summary
+from trace_tools.git import git
 from trace_tools.schema import Frame, Omitted, Step, Trace, Value
+from trace_tools.summaries import claim_summary, summary
 
 ATTRIBUTE = "**/trace.yaml diff=trace"
 ELEMENTS = 400  # characters of a tensor's elements on its line
@@ -107,21 +108,11 @@ def set_up() -> str:
     outside a repository.
     """
     command = f"{shlex.quote(sys.executable)} -m trace_tools diff --textconv"
-    attributes = Path(_git("rev-parse", "--git-path", "info/attributes"))
-    _git("config", "diff.trace.textconv", command)
+    attributes = Path(os.fsdecode(git("rev-parse", "--git-path", "info/attributes")).strip())
+    git("config", "diff.trace.textconv", command)
     known = attributes.read_text(encoding="utf-8") if attributes.exists() else ""
     if ATTRIBUTE not in known.splitlines():
         attributes.parent.mkdir(parents=True, exist_ok=True)
         separator = "" if not known or known.endswith("\n") else "\n"
         attributes.write_text(f"{known}{separator}{ATTRIBUTE}\n", encoding="utf-8")
     return f"git diff shows {ATTRIBUTE.split()[0]} through: {command}"
-
-
-def _git(*arguments: str) -> str:
-    try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"git can't be run: {error}") from None
-    if done.returncode:
-        raise UsageError(f"git {arguments[0]}: {done.stderr.strip()[:200] or 'failed'}")
-    return done.stdout.strip()

@@ -25,9 +25,7 @@ from trace_tools.comparing import statistics
 from trace_tools.comparing.align import Aligned
 from trace_tools.comparing.difference import OWN_TIME, Subject, TimeFinding, TimeStatistics, Verdict
 from trace_tools.comparing.settings import load_of, settings_of
-from trace_tools.rendering.document import Timing
-from trace_tools.rendering.observe import rates_of, timing_of
-from trace_tools.rendering.remarks import WORTH_SAYING_ANNOTATED_NS
+from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, Timing, rates_of, timing_of
 from trace_tools.schema import Machine, Step, Trace
 
 SHORTEST_NS = 1_000  # of a step worth judging: a probe and its clock take about 200 ns

@@ -6,11 +6,11 @@ sides_text(finding)               ("(4, 1)", "(1, 4)")
 
 from __future__ import annotations
 
+from trace_tools import formats
 from trace_tools.comparing.apart import numbers_apart, texts_apart, values_apart
 from trace_tools.comparing.difference import Finding, Observation, Setting, Subject
-from trace_tools.rendering import formats
-from trace_tools.rendering.summaries import claim_summary, summary
 from trace_tools.schema import Claim, Raised, Value
+from trace_tools.summaries import claim_summary, summary
 
 NAME = 80  # characters of what a finding is about
 SIDE = 80  # of a side

@@ -10,20 +10,19 @@ Traces of older schemas keep loading: an upgrade for each turns its plain data i
 from __future__ import annotations
 
 import gc
-import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.errors import TraceFileError
 from trace_tools.file_format.plain_yaml import flow, head, source_block
 from trace_tools.file_format.plain_yaml_reader import parse
 from trace_tools.file_format.structure import from_plain, to_plain, unlike
 from trace_tools.file_format.validation import validate
+from trace_tools.files import replace as replace_file
 from trace_tools.schema import SCHEMA_VERSION, Trace
 
 LARGEST_BYTES = 2**30  # of a file: the tracer's size cap lies far below
@@ -63,31 +62,7 @@ def write(trace: Trace, path: Path) -> None:
     The folder must exist. Raises `UsageError` when it can't be written (full, read-only, missing);
     what was there before is then untouched, and nothing else is left behind.
     """
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        try:
-            with open(new, "x", encoding="utf-8", newline="\n") as file:
-                file.writelines(_pieces(trace))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, path)
-        except BaseException:
-            with suppress(OSError):
-                new.unlink()
-            raise
-        _keep_name(path.parent)
-    except OSError as error:
-        raise UsageError(f"{path}: can't be written: {error.strerror or error}") from None
-
-
-def _keep_name(folder: Path) -> None:
-    """Make a rename in `folder` outlast a power cut, where the system lets one say so."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    replace_file(path, _pieces(trace), durable=True)
 
 
 def load(path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Loaded:

@@ -18,7 +18,6 @@ import json
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from trace_tools.errors import UsageError
+from trace_tools.git import GitError, git
 from trace_tools.machines import host, nvidia_smi
 from trace_tools.machines.known_machines import known_machine, table_peaks
 from trace_tools.machines.roof import measured_peaks
@@ -243,10 +243,7 @@ def _cudnn_version(number: int | None) -> str | None:
 
 def _git(folder: Path, *arguments: str) -> str:
     """Give git's answer without the newline at its end, empty when it has none."""
-    command = ["git", "-C", str(folder), *arguments]
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # only look: `status` would refresh the index
     try:
-        done = subprocess.run(command, capture_output=True, timeout=10, env=environment, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        return git(*arguments, folder=folder, longest_s=10).decode(errors="replace").strip()
+    except GitError:
         return ""
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trace_tools.comparing.compare import compare, labelled
-from trace_tools.comparing.compare_command import report_files, write_files
+from trace_tools.comparing.report_folder import write_reports
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import collector_paused, load
 from trace_tools.publishing.site import REPORTS, render_folder
@@ -52,7 +52,7 @@ def _make(fresh: Path, folder: Path, traces: Sequence[Path], lecture: Path) -> N
     if (folder / REPORTS).is_dir():
         found = [(str(path), load(path)) for path in traces]  # reports say where the traces lie
         compared = compare(labelled([(path, one.trace, one.notes) for path, one in found]))
-        write_files(fresh / REPORTS, report_files(compared, "../index.html"))
+        write_reports(fresh / REPORTS, compared, "../index.html")
     render_folder(fresh, lecture)
 
 

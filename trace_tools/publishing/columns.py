@@ -16,14 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from trace_tools import formats
 from trace_tools.comparing.between import difference_between
 from trace_tools.comparing.difference import Difference, Finding, Side, TimeFinding
 from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
-from trace_tools.rendering import formats
 from trace_tools.rendering.columns import Cell, Column, Entry, Kind
-from trace_tools.rendering.document import Call, Execution, Listing, Row, Section, visible
-from trace_tools.rendering.observe import execution
+from trace_tools.rendering.document import Call, Execution, Listing, Row, Section, execution, visible
 from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
 from trace_tools.schema import Frame, Machine, Step, Trace, Value
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from trace_tools.publishing.columns import Counterparts
 from trace_tools.rendering.charts.of_pages import section_points
 from trace_tools.rendering.charts.roofline import Roof, roof_of
-from trace_tools.rendering.document import Execution, Section
-from trace_tools.rendering.observe import execution
+from trace_tools.rendering.document import Execution, Section, execution
 
 
 def other_roofs(sections: Sequence[Section], others: Sequence[Counterparts], *, index: bool = False) -> list[Roof]:

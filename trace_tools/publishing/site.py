@@ -12,12 +12,13 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import collector_paused, load
+from trace_tools.files import update_folder
 from trace_tools.publishing.columns import Counterparts, column, counterparts
 from trace_tools.publishing.processes import in_processes
 from trace_tools.publishing.roofs import other_roofs
@@ -31,7 +32,6 @@ from trace_tools.rendering.pictures import read_picture
 from trace_tools.rendering.search import SearchIndex
 from trace_tools.schema import Trace
 
-MANIFEST = ".pages"
 PARTIAL = "partial"
 REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
@@ -71,13 +71,9 @@ def render_site(traces: Sequence[Rendered], out: Path) -> list[Path]:
     others = counterparts([(name, r.trace) for name, r in zip(_names(site), traces, strict=True)])
     calls = [functools.partial(_machine_files, place, site, beside, out) for place, beside in enumerate(others)]
     changed: list[Path] = []
-    try:
-        for rendered, files in zip(traces, in_processes(calls), strict=True):
-            changed += _update(out / rendered.folder, files)
-        changed += _update(out, _site_files(site, out))
-    except OSError as error:
-        raise UsageError(f"{error.filename or out}: can't be written: {error.strerror or error}") from error
-    return changed
+    for rendered, files in zip(traces, in_processes(calls), strict=True):
+        changed += update_folder(out / rendered.folder, files, _OURS)
+    return changed + update_folder(out, _site_files(site, out), _OURS)
 
 
 @collector_paused()
@@ -234,36 +230,3 @@ def _section_rows(site: Sequence[tuple[Rendered, Document]]) -> list[overview.Se
             address = f"{rendered.folder}/{section.slug}"
             pages.setdefault(key, []).append((name, address, section.held, section.failed))
     return [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
-
-
-def _update(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Make a folder hold these files: write what changed, remove what an earlier rendering made and this did not."""
-    folder.mkdir(parents=True, exist_ok=True)
-    changed = [folder / name for name, content in files.items() if _write(folder / name, content)]
-    for name in _made_before(folder) - set(files):
-        (folder / name).unlink(missing_ok=True)
-        changed.append(folder / name)
-    _write(folder / MANIFEST, "".join(f"{name}\n" for name in sorted(files)).encode("utf-8"))
-    return changed
-
-
-def _made_before(folder: Path) -> set[str]:
-    """Return the names an earlier rendering listed, as far as they are names that it could have made."""
-    try:
-        listed = (folder / MANIFEST).read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return set()
-    return {name for name in listed if _OURS.fullmatch(name) and not (folder / name).is_symlink()}
-
-
-def _write(path: Path, content: bytes) -> bool:
-    """Write a file in one rename, unless it holds these bytes already; return whether it changed."""
-    try:
-        if path.read_bytes() == content:
-            return False
-    except (FileNotFoundError, IsADirectoryError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_bytes(content)
-    os.replace(fresh, path)
-    return True

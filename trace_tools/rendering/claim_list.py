@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.document import ClaimLine, Document
-from trace_tools.rendering.summaries import claim_summary
 from trace_tools.schema import Claim
+from trace_tools.summaries import claim_summary
 
 
 @dataclass(frozen=True, slots=True)

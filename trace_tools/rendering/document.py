@@ -16,38 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
+from trace_tools.rates import Rate, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.rendering.time_tree import Spent
 from trace_tools.schema import Claim, Machine, Measured, Meters, Narrative, Run, Step, Value
-
-Clock = Literal["device", "host", "launch", "call"]
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Durations of one step, one per timed pass.
-
-    `clock` is "device" (between device events), "host", "launch" (the host's share of work that the device may
-    not have finished, which says nothing about how long it took) or "call": the step called `measure` once, and
-    these are the seconds per call that it found; the step itself took `whole_ns`.
-    """
-
-    clock: Clock
-    samples_ns: tuple[int, ...]
-    cold_ns: tuple[int, ...] = ()
-    whole_ns: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """An achieved rate beside the roof it is measured against: of a step, or of one call that it measured."""
-
-    name: str  # "FLOP/s" or "B/s"
-    per_second: float
-    share: float | None = None  # of the roof
-    roof: str | None = None  # what the roof is, or why there is none
-    peak: str | None = None  # name of the peak that `share` is of: "float32", "memory"; None where there is no share
-    call: int | None = None  # of the step's n-th `measure`, from 1; None: of the step's own time
-    intensity: float | None = None  # FLOP per byte of what it is the rate of
 
 
 def in_runs(what: str, runs: int | None, timed_runs: int | None, *, clock: bool) -> str | None:
@@ -105,6 +76,33 @@ class Execution:
         """Whether something here must not be overlooked: a failed claim, an exception nobody caught."""
         failed = self.failure is not None and not self.failure.caught
         return failed or (self.claim is not None and not self.claim.held) or any(call.troubled for call in self.calls)
+
+
+def execution(step: Step, machine: Machine, failure: Failure | None = None, timed_runs: int | None = None) -> Execution:
+    """Return the execution of one step, of a trace with so many timed runs; its calls are added by who knows them."""
+    timing = timing_of(step, machine)
+    return Execution(
+        step=step.id,
+        number=step.execution,
+        values=tuple(step.values or ()),
+        claim=step.claim,
+        timing=timing,
+        annotated=step.annotated,
+        meters=step.meters,
+        rates=rates_of(step, timing, machine),
+        no_rate=why_no_rate(step, timing),
+        harness=step.harness,
+        measured=tuple(step.measured or ()),
+        runs=step.runs,
+        timed_runs=timed_runs,
+        clock=step.clock,
+        allocated_bytes=step.allocated_bytes,
+        stdout=step.stdout or None,
+        warnings=tuple(step.warnings or ()),
+        failure=failure,
+        compiled=step.compiled,
+        suspended=step.suspended,
+    )
 
 
 @dataclass(frozen=True, slots=True)

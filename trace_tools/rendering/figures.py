@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 
-from trace_tools.rendering import formats, svg
+from trace_tools import formats
+from trace_tools.rendering import svg
 from trace_tools.rendering.charts.plot import SERIES, height, plot
 from trace_tools.schema import Narrative
 

@@ -10,9 +10,9 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trace_tools.rendering import formats
+from trace_tools import formats
+from trace_tools.rates import leading_peak, peak_of, ridge
 from trace_tools.rendering.document import Document
-from trace_tools.rendering.observe import leading_peak, peak_of, ridge
 from trace_tools.schema import Machine, Peak
 
 

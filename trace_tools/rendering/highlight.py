@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from pygments.lexers.python import PythonLexer
 from pygments.token import STANDARD_TYPES, Token
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 
 # Of Pygments' classes, those that page.css gives a colour; the rest is plain ink.
 COLOURED = frozenset({"k", "kc", "kd", "kn", "kr", "ow", "s", "sa", "sd", "se", "si", "c", "m", "nd", "nf", "nc", "nb"})

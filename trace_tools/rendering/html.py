@@ -18,7 +18,8 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from trace_tools.rendering import columns, figures, folding, formats, overview, prose, summaries
+from trace_tools import formats, summaries
+from trace_tools.rendering import columns, figures, folding, overview, prose
 from trace_tools.rendering.charts.histogram import histogram
 from trace_tools.rendering.charts.of_pages import index_figures, section_figures
 from trace_tools.rendering.charts.roofline import Roof

@@ -13,7 +13,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Iterator, Sequence
 
-from trace_tools.rendering import figures, folding, formats, overview, prose, summaries, svg
+from trace_tools import formats, summaries
+from trace_tools.rendering import figures, folding, overview, prose, svg
 from trace_tools.rendering.charts.drawing import without_links
 from trace_tools.rendering.charts.of_pages import Drawn, index_figures, section_figures
 from trace_tools.rendering.columns import Column, differing_lines

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from markdown_it.token import Token
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.prose import parse, plain, safe_url
 from trace_tools.rendering.varied import in_brackets, in_words
 from trace_tools.schema import Varied

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trace_tools.rendering import folding, formats
+from trace_tools import formats
+from trace_tools.rendering import folding
 from trace_tools.rendering.claim_list import SectionClaims, claim_list
 from trace_tools.rendering.document import Block, Document, Notice, Said, Section
 from trace_tools.rendering.headline import Figure, cold_runs, figures, peak_texts, warm_runs

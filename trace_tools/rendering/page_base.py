@@ -17,7 +17,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from trace_tools.rendering import formats, prose
+from trace_tools import formats
+from trace_tools.rendering import prose
 
 HERE = Path(__file__).parent
 

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.formulas import mathml, readable
 from trace_tools.rendering.varied import in_words, marked
 from trace_tools.schema import Varied

@@ -14,14 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trace_tools.rendering import formats
-from trace_tools.rendering.document import Call, Execution, Failure, Rate, Row, Timing, salient
-from trace_tools.rendering.observe import intensity_of
-from trace_tools.rendering.summaries import claim_summary, facts, side_text, summary
+from trace_tools import formats
+from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, Rate, Timing, intensity_of
+from trace_tools.rendering.document import Call, Execution, Failure, Row, salient
 from trace_tools.schema import Claim, Measured, Meters, Value
-
-WORTH_SAYING_NS = 1_000_000  # of a statement that nobody annotated
-WORTH_SAYING_ANNOTATED_NS = 10_000
+from trace_tools.summaries import claim_summary, facts, side_text, summary
 
 Facts = tuple[tuple[str, str], ...]
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
-from trace_tools.rendering import formats, overview, prose
+from trace_tools import formats
+from trace_tools.rendering import overview, prose
 from trace_tools.rendering.document import Block, Call, Document, Listing, Row, Said, visible
 from trace_tools.rendering.packing import deltas, packed, table
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_tools.rendering import formats, summaries
+from trace_tools import formats, summaries
 from trace_tools.rendering.document import PlayedFrame, Section, Seen, Stepping, Stop
 from trace_tools.rendering.packing import deltas, packed, table
 from trace_tools.schema import Value

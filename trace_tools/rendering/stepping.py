@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from trace_tools.call_tree import Tree
 from trace_tools.directives import Directive
+from trace_tools.rates import timing_of
 from trace_tools.rendering.document import (
     Block,
     Call,
@@ -30,7 +31,6 @@ from trace_tools.rendering.document import (
     visible,
 )
 from trace_tools.rendering.folding import line_anchors
-from trace_tools.rendering.observe import timing_of
 from trace_tools.rendering.staleness import Edition
 from trace_tools.rendering.storage_contents import StorageContents
 from trace_tools.schema import Frame, Machine, Step, Value

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, ParseError, SubElement, fromstring, tostring
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.svg_slim import slim
 
 LARGEST = 2_000_000  # characters

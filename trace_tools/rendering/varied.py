@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from markdown_it.token import Token
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.schema import Scalar, Varied
 
 # Around the n-th number, while the text is parsed: letters to Markdown, and in nobody's prose.

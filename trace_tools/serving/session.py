@@ -17,6 +17,7 @@ from pathlib import Path
 
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load
+from trace_tools.outcome import problems
 from trace_tools.rendering import page_base
 from trace_tools.rendering.staleness import edition_of, parsed_once
 from trace_tools.schema import SourceFile, Step, Trace
@@ -26,7 +27,6 @@ from trace_tools.serving.neighbours import Neighbours, neighbours
 from trace_tools.serving.pages import PARTIAL, Shown, Site, shown
 from trace_tools.serving.retracing import Outcome, Retracing
 from trace_tools.statements import ParsedSource, read_text
-from trace_tools.summary import problems
 from trace_tools.tracing.tracer import Request, Tracer
 
 LOOKS = (page_base.HERE / "templates", page_base.HERE / "static")

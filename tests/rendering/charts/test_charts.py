@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rendering.charts.reading import places, read, words
+from trace_tools.rates import Timing
 from trace_tools.rendering.charts.axes import Scale, binary_ticks, decades, tick_text, ticks
 from trace_tools.rendering.charts.drawing import without_links
 from trace_tools.rendering.charts.flame import Block, flame
@@ -18,7 +19,6 @@ from trace_tools.rendering.charts.plot import plot
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roofline
 from trace_tools.rendering.charts.samples import samples
 from trace_tools.rendering.charts.storage import storage
-from trace_tools.rendering.document import Timing
 from trace_tools.schema import Machine, Narrative, Peak, Scalar, Series, Statistics, Tensor
 
 # --- axes -----------------------------------------------------------------------------------------

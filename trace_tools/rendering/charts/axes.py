@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from itertools import takewhile
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.charts.drawing import SOFT, Drawing
 
 TICK = 11  # size of the labels

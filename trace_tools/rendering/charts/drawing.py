@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 
-from trace_tools.rendering import formats, svg
+from trace_tools import formats
+from trace_tools.rendering import svg
 
 INK = "currentColor"
 SOFT = f"var(--soft, {svg.SOFT})"

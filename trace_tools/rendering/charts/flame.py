@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.charts.drawing import Drawing, colour, fitted
 from trace_tools.rendering.time_tree import Spent
 

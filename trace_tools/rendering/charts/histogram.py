@@ -5,7 +5,7 @@ histogram(Statistics(min=-3.1, max=3.0, histogram=[1, 4, 9, 4, 2]))     "<svg â€
 
 from __future__ import annotations
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour
 from trace_tools.schema import Statistics
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.charts.axes import TICK, Scale, bytes_upwards
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, steps, width_of
 from trace_tools.rendering.document import Stop

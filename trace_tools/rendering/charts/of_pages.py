@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trace_tools.rendering import formats, prose
+from trace_tools import formats
+from trace_tools.rendering import prose
 from trace_tools.rendering.charts.flame import Block, blocks_of, flame
 from trace_tools.rendering.charts.memory import memory, memory_points
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roof_points, roofline

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.rendering.charts.axes import TICK, Scale, tick_text, ticks
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, Point, colour, marker, polyline, steps, width_of
 from trace_tools.schema import Narrative, Scalar, Series

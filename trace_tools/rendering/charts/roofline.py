@@ -13,11 +13,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trace_tools.rendering import formats
+from trace_tools import formats
+from trace_tools.rates import leading_peak, peak_of, ridge
 from trace_tools.rendering.charts.axes import TICK, Scale, decades
 from trace_tools.rendering.charts.drawing import INK, SOFT, Drawing, Point, colour, marker, polyline, width_of
 from trace_tools.rendering.document import Execution
-from trace_tools.rendering.observe import leading_peak, peak_of, ridge
 from trace_tools.schema import Machine
 
 WIDTH, HEIGHT = 680.0, 340.0

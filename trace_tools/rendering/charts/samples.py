@@ -5,10 +5,10 @@ samples(Timing("host", (11200000, 11290000, 11210000), (15000000,)))     "<svg â
 
 from __future__ import annotations
 
-from trace_tools.rendering import formats
+from trace_tools import formats
+from trace_tools.rates import Timing
 from trace_tools.rendering.charts.axes import Scale
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour
-from trace_tools.rendering.document import Timing
 
 WIDTH, HEIGHT = 260.0, 44.0
 EDGE = 10.0

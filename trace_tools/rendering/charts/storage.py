@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from trace_tools.rendering import formats, summaries
+from trace_tools import formats, summaries
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, fitted
 from trace_tools.rendering.document import Block, Listing, visible
 from trace_tools.rendering.storage_contents import places

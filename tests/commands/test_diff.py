@@ -14,7 +14,7 @@ from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import at, made, slower, tensor, with_steps
 from tests.traces import example_trace
 from trace_tools.cli import OneLineErrors
-from trace_tools.comparing.commands import diff_command
+from trace_tools.commands.diff import diff as command
 from trace_tools.file_format.trace_file import dump, write
 from trace_tools.schema import Claim, Trace, Value
 
@@ -24,7 +24,7 @@ def main() -> None:
     """The command as the command line has it."""
 
 
-main.add_command(diff_command)
+main.add_command(command)
 
 
 def diff(*arguments: str | Path) -> Result:

@@ -1,4 +1,4 @@
-"""The command `diff`, for the command line to add: `main.add_command(diff_command)`.
+"""`diff A B`: what differs between two traces, and whether it matters.
 
 Exit codes: 0 no difference that matters, or none of those named by --fail-on; 1 one; 2 bad usage or bad input;
 3 none, but time was asked for and not one could be judged: others were using the machine, or there were fewer than
@@ -8,10 +8,7 @@ are ratios, only by --fail-on time.
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from rich.console import Console
 
 from trace_tools.comparing.difference import ASPECTS, Aspect, Difference
 from trace_tools.errors import UsageError
+from trace_tools.files import replace
 
 WIDTH = 120  # of a terminal report that goes to a file
 
@@ -44,7 +42,7 @@ WIDTH = 120  # of a terminal report that goes to a file
 @click.option("--textconv", type=click.Path(path_type=Path), metavar="TRACE", help="Print one trace as text, for git.")
 @click.option("--setup-git", is_flag=True, help="Make this clone's `git diff` show traces as text.")
 @click.pass_context
-def diff_command(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
+def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
     """Say what differs between trace A and trace B, and whether it matters.
 
     A and B are trace files, folders with a trace.yaml in them, or REV:path as `git show` takes it.
@@ -60,7 +58,7 @@ def diff_command(ctx: click.Context, /, traces: tuple[str, ...], **options: Any)
         return
     if len(traces) != 2:
         raise click.UsageError(f"expected two traces, A and B; found {len(traces)}")
-    fail_on = _aspects(options["fail_on"], "--fail-on")
+    fail_on = read_aspects(options["fail_on"], "--fail-on")
     with collector_paused():  # else a third of the time goes to walking two large traces
         difference = _compared(traces, options, time_asked=fail_on is not None and "time" in fail_on)
         _write(difference, options["style"], options["out"], everything=options["everything"])
@@ -73,7 +71,7 @@ def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: b
     from trace_tools.comparing.tolerance import Tolerances
 
     ignored = _split(options["ignore"])
-    only = _aspects(options["only"], "--only") or frozenset(ASPECTS)
+    only = read_aspects(options["only"], "--only") or frozenset(ASPECTS)
     choices = Choices(
         aspects=only - frozenset(ignored),
         ignored=tuple(word for word in ignored if word not in ASPECTS),
@@ -116,7 +114,7 @@ def _split(texts: Iterable[str]) -> list[str]:
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
 
-def _aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
+def read_aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
     """Read the aspects an option names; None when it was not given."""
     words = _split(texts)
     if not words:
@@ -145,7 +143,7 @@ def _write(difference: Difference, style: str, out: Path | None, *, everything: 
     if out is None:
         click.echo(report, nl=False)
     else:
-        _replace(out, report)
+        replace(out, report)
 
 
 def _terminal(difference: Difference, *, everything: bool) -> str:
@@ -175,18 +173,3 @@ def _json(difference: Difference) -> str:
 
 
 _REPORTS: dict[str, Callable[[Difference], str]] = {"md": _markdown, "html": _html, "json": _json}
-
-
-def _replace(out: Path, text: str) -> None:
-    """Write a report in one rename; raise `UsageError` when it can't be written."""
-    new = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
-    try:
-        try:
-            new.write_text(text, encoding="utf-8")
-            os.replace(new, out)
-        except BaseException:
-            with suppress(OSError):
-                new.unlink()
-            raise
-    except OSError as error:
-        raise UsageError(f"{out}: can't be written: {error.strerror or error}") from None

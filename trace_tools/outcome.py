@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from trace_tools import formats
 from trace_tools.call_tree import Tree
-from trace_tools.rendering import formats
-from trace_tools.rendering.summaries import claim_summary
 from trace_tools.schema import Step, Trace
+from trace_tools.summaries import claim_summary
 
 LONGEST = 5
 SHORTEST_NS = 100_000  # of a step whose times say something about the machine

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from trace_tools.rendering.charts.roofline import roof_points
-from trace_tools.rendering.document import Execution, Row
-from trace_tools.rendering.observe import execution
+from trace_tools.rendering.document import Execution, Row, execution
 from trace_tools.rendering.remarks import measured, remarks
 from trace_tools.schema import Machine, Measured, Meters, Peak, Step, Value
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from trace_tools.rendering import formats
-from trace_tools.rendering.formats import byte_size, cell, duration, number, percent, quantity, spread, visible
+from trace_tools import formats
+from trace_tools.formats import byte_size, cell, duration, number, percent, quantity, spread, visible
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,24 @@
-"""One recorded step → what the page shows of it: which clock, which rate against which roof.
+"""One recorded step → how long it took, by which clock, and its rates beside the machine's roof.
 
-execution(step, machine)   Execution(step=14, timing=Timing("host", (11200000, …)), rates=(Rate("FLOP/s", …),), …)
+timing_of(step, machine)           Timing("host", (11200000, …))
+rates_of(step, timing, machine)    (Rate("FLOP/s", 2.1e12, share=0.31, …), …)
+
+This is the only place that makes a rate.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
-from trace_tools.rendering import formats
-from trace_tools.rendering.document import Execution, Failure, Rate, Timing
+from trace_tools import formats
 from trace_tools.schema import Machine, Measured, Meters, Peak, Step
 
 FLOATING = ("float", "bfloat")
+WORTH_SAYING_NS = 1_000_000  # of a statement that nobody annotated
+WORTH_SAYING_ANNOTATED_NS = 10_000
 
 # When a statement's own time says how fast its operators are (see `why_no_rate`).
 LEAST_RUNS = 3
@@ -20,31 +26,35 @@ SHORTEST_NS = 100_000
 APART = 1.25  # slowest run over fastest
 
 
-def execution(step: Step, machine: Machine, failure: Failure | None = None, timed_runs: int | None = None) -> Execution:
-    """Return the execution of one step, of a trace with so many timed runs; its calls are added by who knows them."""
-    timing = timing_of(step, machine)
-    return Execution(
-        step=step.id,
-        number=step.execution,
-        values=tuple(step.values or ()),
-        claim=step.claim,
-        timing=timing,
-        annotated=step.annotated,
-        meters=step.meters,
-        rates=rates_of(step, timing, machine),
-        no_rate=why_no_rate(step, timing),
-        harness=step.harness,
-        measured=tuple(step.measured or ()),
-        runs=step.runs,
-        timed_runs=timed_runs,
-        clock=step.clock,
-        allocated_bytes=step.allocated_bytes,
-        stdout=step.stdout or None,
-        warnings=tuple(step.warnings or ()),
-        failure=failure,
-        compiled=step.compiled,
-        suspended=step.suspended,
-    )
+Clock = Literal["device", "host", "launch", "call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Durations of one step, one per timed pass.
+
+    `clock` is "device" (between device events), "host", "launch" (the host's share of work that the device may
+    not have finished, which says nothing about how long it took) or "call": the step called `measure` once, and
+    these are the seconds per call that it found; the step itself took `whole_ns`.
+    """
+
+    clock: Clock
+    samples_ns: tuple[int, ...]
+    cold_ns: tuple[int, ...] = ()
+    whole_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """An achieved rate beside the roof it is measured against: of a step, or of one call that it measured."""
+
+    name: str  # "FLOP/s" or "B/s"
+    per_second: float
+    share: float | None = None  # of the roof
+    roof: str | None = None  # what the roof is, or why there is none
+    peak: str | None = None  # name of the peak that `share` is of: "float32", "memory"; None where there is no share
+    call: int | None = None  # of the step's n-th `measure`, from 1; None: of the step's own time
+    intensity: float | None = None  # FLOP per byte of what it is the rate of
 
 
 def timing_of(step: Step, machine: Machine) -> Timing | None:

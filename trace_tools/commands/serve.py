@@ -1,4 +1,4 @@
-"""The command `serve`, for the command line to add: `main.add_command(serve)`."""
+"""`serve lecture.py`: its pages in a browser, made again at each save."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-from trace_tools.rendering import formats
+from trace_tools import formats
 from trace_tools.schema import Claim, Element, Scalar, Tensor, Value
 
 LINE = 96  # characters of a summary

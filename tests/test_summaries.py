@@ -5,8 +5,8 @@ import math
 import pytest
 
 from tests.rendering.recording import matrix
-from trace_tools.rendering.summaries import claim_summary, facts, grids, side_text, summary
 from trace_tools.schema import Claim, Statistics, Tensor, Value
+from trace_tools.summaries import claim_summary, facts, grids, side_text, summary
 
 
 def tensor(shape: list[int], **more: object) -> Value:

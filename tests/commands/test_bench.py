@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.benching.lectures import checked_out
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import load
+from trace_tools.git import checked_out
 from trace_tools.machines.machine import STORED, this_machine, to_json
 
 ROOT = Path(__file__).resolve().parents[2]

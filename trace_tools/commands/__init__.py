@@ -1,0 +1,1 @@
+"""The commands, one file each: the only modules that print or exit."""

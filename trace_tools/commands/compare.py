@@ -1,0 +1,50 @@
+"""`compare TRACE.yaml…`: traces of many machines side by side, on the terminal or as files.
+
+python -m trace_tools compare rendered/*/trace.yaml                     a summary on the terminal
+python -m trace_tools compare rendered/*/trace.yaml -o rendered/diff    index.html, index.md, compare.csv, and
+                                                                        each machine against the base, step by step
+python -m trace_tools compare A.yaml B.yaml --base A --format csv       on stdout
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for HTML, Markdown, CSV, each diff.")
+@click.option("--base", metavar="MACHINE", help="Ratios are to this one (its folder's name). Default: the first.")
+@click.option("--format", "form", type=click.Choice(["terminal", "md", "html", "csv"]), default="terminal")
+@click.option("--all", "every", is_flag=True, help="On the terminal, every line instead of the largest.")
+def compare(traces: tuple[Path, ...], out: Path | None, base: str | None, form: str, every: bool) -> None:
+    """Set the traces of two or more machines side by side."""
+    from rich.console import Console
+
+    from trace_tools.comparing.compare import compare as compared
+    from trace_tools.comparing.compare import labelled
+    from trace_tools.comparing.compare_html import comparison_page
+    from trace_tools.comparing.compare_markdown import comparison_markdown
+    from trace_tools.comparing.compare_terminal import print_comparison
+    from trace_tools.comparing.compare_text import csv_text
+    from trace_tools.comparing.report_folder import write_reports
+    from trace_tools.file_format.trace_file import load
+
+    loaded = [(str(path), load(path)) for path in traces]
+    comparison = compared(labelled([(path, found.trace, found.notes) for path, found in loaded]), base)
+    if out is not None:
+        write_reports(out, comparison, _home(out))
+        click.echo(str(out / "index.html"))
+    elif form == "terminal":
+        print_comparison(comparison, Console(), every=every)
+    elif form == "md":
+        click.echo(comparison_markdown(comparison)[0], nl=False)
+    else:
+        click.echo(comparison_page(comparison) if form == "html" else csv_text(comparison), nl=False)
+
+
+def _home(out: Path) -> str | None:
+    """Return the index of the site that a folder of reports lies in, seen from there; None outside of one."""
+    return "../index.html" if (out.parent / "index.html").is_file() else None

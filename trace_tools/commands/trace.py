@@ -1,0 +1,75 @@
+"""`trace lecture.py`: run it, write OUT/<machine>/trace.yaml and its pages."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trace_tools.commands.recover import recover_first
+from trace_tools.outcome import problems, quiet, where_time_went
+from trace_tools.schema import Trace
+
+
+@click.command()
+@click.argument("lecture", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("rendered"), show_default=True)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: cuda where there is one.")
+@click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="Fresh processes.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--limit", type=click.IntRange(min=2), default=100, show_default=True, help="Executions kept.")
+@click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
+@click.option("--keep-going", is_flag=True, help="Record a failed claim and go on.")
+@click.option("--inspect-all", is_flag=True, help="Inspect what every assignment assigns.")
+@click.option("--name", help="Folder for this machine, instead of its device's name.")
+@click.option("--force", is_flag=True, help="Replace another lecture's trace.")
+def trace(out: Path, **options: Any) -> None:
+    """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
+    from trace_tools.publishing.site import render_folder
+    from trace_tools.tracing.tracer import Request, Tracer
+
+    progress = Progress()
+    tracer = Tracer(Request(out=out, **options), progress.show)
+    recover_first(out)
+    try:
+        traced = tracer.run()
+    finally:
+        progress.done()
+    started = time.monotonic()
+    pages = render_folder(out, lecture=options["lecture"])
+    seconds = [*traced.seconds, ("pages", time.monotonic() - started)]
+    click.echo(f"{traced.path}\n{pages}")
+    click.echo(where_time_went(traced.trace, seconds), err=True)
+    click.echo(quiet(traced.trace) or "one pass only: nothing is known of how much times vary here", err=True)
+    report(traced.trace)
+
+
+def report(trace: Trace) -> None:
+    """Print what went wrong in a trace, and exit with 1 if anything did."""
+    found = problems(trace)
+    for line in found:
+        click.echo(line, err=True)
+    if found:
+        sys.exit(1)
+
+
+class Progress:
+    """Shows where each process is: one changing line on a terminal, a line per process in a log."""
+
+    def __init__(self) -> None:
+        self.shown: str | None = None
+
+    def done(self) -> None:
+        """Leave the terminal's line empty."""
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def show(self, process: str, place: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{process}: {place}", nl=False, err=True)
+        elif process != self.shown:
+            click.echo(process, err=True)
+        self.shown = process
