@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trace_tools.comparing.statistics import moderated
+from trace_tools.comparing.judging.statistics import moderated
 
 STEPS, PLANTED, RUNS = 800, 16, 12  # as many statements as are judged of the lecture; some slowed; repetitions
 NOISES = (0.01, 0.03, 0.05, 0.10, 0.16)

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 from tests.comparing.plain_tracing import traced
-from trace_tools.comparing.between import DEFAULT, Choices, difference_between
 from trace_tools.comparing.difference import Difference, Side
+from trace_tools.comparing.judging.between import DEFAULT, Choices, difference_between
 from trace_tools.schema import Claim, Machine, Meters, Step, Tensor, Trace, Value
 
 LECTURE = """\

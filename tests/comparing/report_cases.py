@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.rendering.hostile import PWNED, hostile_trace
 from tests.rendering.recording import Recording, matrix
-from trace_tools.comparing.between import Choices, difference_between
 from trace_tools.comparing.difference import Difference, Side
+from trace_tools.comparing.judging.between import Choices, difference_between
 from trace_tools.schema import Claim, Machine, Meters, Peak, Step, Trace, Value
 
 LECTURE = '''\

@@ -9,8 +9,8 @@ import pytest
 
 from tests.comparing.plain_tracing import traced
 from tests.traces import big_trace, example_trace
-from trace_tools.comparing.align import Aligned, align
-from trace_tools.comparing.code import codes_of
+from trace_tools.comparing.matching.align import Aligned, align
+from trace_tools.comparing.matching.code import codes_of
 from trace_tools.schema import Frame, Omitted, SourceFile, Step, Trace
 
 CASES = sorted((Path(__file__).parent / "cases" / "align").glob("*.txt"))

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_tools.comparing.statistics import (
+from trace_tools.comparing.judging.statistics import (
     benjamini_hochberg,
     fit_prior,
     moderated,
     processes_needed,
     side_by_side,
 )
-from trace_tools.comparing.student import t_quantile, t_two_sided, trigamma, trigamma_inverse
-from trace_tools.comparing.subsequence import common
+from trace_tools.comparing.judging.student import t_quantile, t_two_sided, trigamma, trigamma_inverse
+from trace_tools.comparing.matching.subsequence import common
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.comparing.planted import tensor
-from trace_tools.comparing.tolerance import FLOOR, Tolerances
-from trace_tools.comparing.values import Context, judge
+from trace_tools.comparing.judging.tolerance import FLOOR, Tolerances
+from trace_tools.comparing.judging.values import Context, judge
 from trace_tools.errors import UsageError
 from trace_tools.schema import Statistics, Value
 

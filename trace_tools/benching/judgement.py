@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trace_tools.benching.paired import FEWEST_ROUNDS, LARGE, OTHERS, SUSPECTED, Floats, Judged, judge_pairs
-from trace_tools.comparing.between import DEFAULT, Choices, difference_between
-from trace_tools.comparing.causes import with_causes
 from trace_tools.comparing.difference import Aspect, Difference, Row, Side, TimeFinding, TimeStatistics, Verdict
-from trace_tools.comparing.origins import with_origins
-from trace_tools.comparing.settings import LOAD
-from trace_tools.comparing.times import COLD
+from trace_tools.comparing.judging.between import DEFAULT, Choices, difference_between
+from trace_tools.comparing.judging.causes import with_causes
+from trace_tools.comparing.judging.origins import with_origins
+from trace_tools.comparing.judging.settings import LOAD
+from trace_tools.comparing.judging.times import COLD
 from trace_tools.schema import Machine, Step, Trace
 from trace_tools.statements import parse_source
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_tools.comparing.statistics import POWER, SMALLEST_EFFECT
-from trace_tools.comparing.student import t_quantile
+from trace_tools.comparing.judging.statistics import POWER, SMALLEST_EFFECT
+from trace_tools.comparing.judging.student import t_quantile
 
 FALSE_ALARMS = 0.05  # share of comparisons without any difference in which something is called
 SUSPECTED, LARGE, OTHERS = range(3)  # groups of durations

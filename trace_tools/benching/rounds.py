@@ -29,8 +29,8 @@ from typing import Any
 from trace_tools import formats
 from trace_tools.benching.judgement import JudgedRounds, judge_rounds
 from trace_tools.benching.paired import FEWEST_ROUNDS
-from trace_tools.comparing.between import DEFAULT, Choices
 from trace_tools.comparing.difference import Side
+from trace_tools.comparing.judging.between import DEFAULT, Choices
 from trace_tools.errors import TraceToolsError
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Run, Trace

@@ -66,9 +66,9 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
 
 
 def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: bool) -> Difference:
-    from trace_tools.comparing.between import Choices, difference_between
+    from trace_tools.comparing.judging.between import Choices, difference_between
+    from trace_tools.comparing.judging.tolerance import Tolerances
     from trace_tools.comparing.revisions import open_side
-    from trace_tools.comparing.tolerance import Tolerances
 
     ignored = _split(options["ignore"])
     only = read_aspects(options["only"], "--only") or frozenset(ASPECTS)

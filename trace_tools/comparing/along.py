@@ -27,9 +27,9 @@ from trace_tools.comparing.difference import (
     Verdict,
 )
 from trace_tools.comparing.entries import entries
+from trace_tools.comparing.judging.times import HARNESS
+from trace_tools.comparing.judging.verdict import paired
 from trace_tools.comparing.report_text import time_text
-from trace_tools.comparing.times import HARNESS
-from trace_tools.comparing.verdict import paired
 from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, timing_of
 from trace_tools.schema import Frame, Machine, Step

@@ -16,9 +16,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trace_tools import formats
-from trace_tools.comparing.matching import KeyedStep, StepKey, keyed_steps
-from trace_tools.comparing.measured import BANDWIDTH, MEMORY, MFU, QUANTITIES, RATE, TIME, Measured, Quantity, Reading
-from trace_tools.comparing.measured import measured as measure_step
+from trace_tools.comparing.judging.measured import (
+    BANDWIDTH,
+    MEMORY,
+    MFU,
+    QUANTITIES,
+    RATE,
+    TIME,
+    Measured,
+    Quantity,
+    Reading,
+)
+from trace_tools.comparing.judging.measured import measured as measure_step
+from trace_tools.comparing.matching.keys import KeyedStep, StepKey, keyed_steps
 from trace_tools.comparing.roofs import has_place
 from trace_tools.errors import UsageError
 from trace_tools.rates import peak_of

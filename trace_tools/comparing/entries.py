@@ -25,7 +25,7 @@ from trace_tools.comparing.difference import (
     TimeFinding,
     Verdict,
 )
-from trace_tools.comparing.times import HARNESS
+from trace_tools.comparing.judging.times import HARNESS
 from trace_tools.comparing.wording import setting_text, sides_text, subject_text
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")

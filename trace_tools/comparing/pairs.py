@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_tools.comparing.between import Choices, difference_between
 from trace_tools.comparing.compare import Comparison, Contender
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.entries import headline
+from trace_tools.comparing.judging.between import Choices, difference_between
 from trace_tools.comparing.report_html import difference_html
 from trace_tools.comparing.report_markdown import difference_markdown
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trace_tools.comparing.measured import RATE, Measured
+from trace_tools.comparing.judging.measured import RATE, Measured
 from trace_tools.rendering.charts import roofline
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint
 from trace_tools.schema import Machine

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trace_tools import formats
-from trace_tools.comparing.settings import INSTALLED, MACHINE, RUN
+from trace_tools.comparing.judging.settings import INSTALLED, MACHINE, RUN
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.structure import to_plain
 from trace_tools.file_format.trace_file import load

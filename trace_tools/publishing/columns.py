@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from trace_tools import formats
-from trace_tools.comparing.between import difference_between
 from trace_tools.comparing.difference import Difference, Finding, Side, TimeFinding
+from trace_tools.comparing.judging.between import difference_between
 from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
 from trace_tools.rendering.columns import Cell, Column, Entry, Kind

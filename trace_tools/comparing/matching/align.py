@@ -16,9 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from trace_tools.comparing.code import codes_of
 from trace_tools.comparing.difference import FramePair
-from trace_tools.comparing.functions import Matching, match_code
+from trace_tools.comparing.matching.code import codes_of
+from trace_tools.comparing.matching.functions import Matching, match_code
 from trace_tools.schema import Frame, Omitted, Step, Trace
 
 

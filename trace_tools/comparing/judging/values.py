@@ -18,8 +18,8 @@ from typing import Any
 from trace_tools import formats
 from trace_tools.comparing.apart import numbers_apart, values_apart
 from trace_tools.comparing.difference import Verdict
-from trace_tools.comparing.elements import Numbers, compare_numbers, percent_text, relative_difference
-from trace_tools.comparing.tolerance import Tolerances
+from trace_tools.comparing.judging.elements import Numbers, compare_numbers, percent_text, relative_difference
+from trace_tools.comparing.judging.tolerance import Tolerances
 from trace_tools.file_format.structure import to_plain
 from trace_tools.schema import Tensor, Value
 from trace_tools.summaries import summary

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_tools.comparing.student import t_quantile, t_two_sided, trigamma, trigamma_inverse
+from trace_tools.comparing.judging.student import t_quantile, t_two_sided, trigamma, trigamma_inverse
 
 FALSE_DISCOVERY_RATE = 0.05
 SMALLEST_EFFECT = 1.10  # ratio below which no difference is called

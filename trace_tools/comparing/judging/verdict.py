@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_tools import formats
-from trace_tools.comparing.align import Place
-from trace_tools.comparing.counters import counter_findings
 from trace_tools.comparing.difference import Aspect, Finding, Subject, TimeFinding
-from trace_tools.comparing.values import Context, judge
+from trace_tools.comparing.judging.counters import counter_findings
+from trace_tools.comparing.judging.values import Context, judge
+from trace_tools.comparing.matching.align import Place
 from trace_tools.schema import Claim, Narrative, Raised, Step, Value
 
 _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")

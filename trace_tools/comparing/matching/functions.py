@@ -17,9 +17,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trace_tools.comparing.code import Code, SourceCode
 from trace_tools.comparing.difference import FunctionMatch
-from trace_tools.comparing.subsequence import common
+from trace_tools.comparing.matching.code import Code, SourceCode
+from trace_tools.comparing.matching.subsequence import common
 
 ALIKE = 0.5  # share of its code that a renamed function keeps
 LENGTHY = 400  # characters of a statement's code beyond which it weighs no more

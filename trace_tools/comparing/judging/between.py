@@ -12,9 +12,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from statistics import median
 
-from trace_tools.comparing.align import Aligned, Place, align
-from trace_tools.comparing.causes import with_causes
-from trace_tools.comparing.chosen import Chosen
 from trace_tools.comparing.difference import (
     ASPECTS,
     Aspect,
@@ -28,13 +25,16 @@ from trace_tools.comparing.difference import (
     TimeStatistics,
     Verdict,
 )
-from trace_tools.comparing.origins import with_origins, with_settings
-from trace_tools.comparing.sections import sections_of
-from trace_tools.comparing.settings import is_same_machine, notes_of, settings_of
-from trace_tools.comparing.times import GRAVEST, Times, judge_times
-from trace_tools.comparing.tolerance import Tolerances
-from trace_tools.comparing.values import Context
-from trace_tools.comparing.verdict import RowJudge, absence
+from trace_tools.comparing.judging.causes import with_causes
+from trace_tools.comparing.judging.chosen import Chosen
+from trace_tools.comparing.judging.origins import with_origins, with_settings
+from trace_tools.comparing.judging.settings import is_same_machine, notes_of, settings_of
+from trace_tools.comparing.judging.times import GRAVEST, Times, judge_times
+from trace_tools.comparing.judging.tolerance import Tolerances
+from trace_tools.comparing.judging.values import Context
+from trace_tools.comparing.judging.verdict import RowJudge, absence
+from trace_tools.comparing.matching.align import Aligned, Place, align
+from trace_tools.comparing.matching.sections import sections_of
 from trace_tools.comparing.wording import subject_text
 from trace_tools.errors import UsageError
 from trace_tools.rates import timing_of

@@ -12,7 +12,7 @@ from statistics import median
 
 from trace_tools import formats
 from trace_tools.comparing.difference import Setting, Side
-from trace_tools.comparing.subsequence import common
+from trace_tools.comparing.matching.subsequence import common
 from trace_tools.schema import Machine, Process, Run, Trace
 
 RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trace_tools.comparing import statistics
-from trace_tools.comparing.align import Aligned
 from trace_tools.comparing.difference import OWN_TIME, Subject, TimeFinding, TimeStatistics, Verdict
-from trace_tools.comparing.settings import load_of, settings_of
+from trace_tools.comparing.judging import statistics
+from trace_tools.comparing.judging.settings import load_of, settings_of
+from trace_tools.comparing.matching.align import Aligned
 from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, Timing, rates_of, timing_of
 from trace_tools.schema import Machine, Step, Trace
 

@@ -15,7 +15,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from trace_tools.comparing.align import Aligned
+from trace_tools.comparing.matching.align import Aligned
 from trace_tools.errors import LectureError
 from trace_tools.schema import Frame, SourceFile, Step, Trace
 from trace_tools.statements import parse_source

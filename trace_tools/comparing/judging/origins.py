@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from trace_tools.comparing.causes import in_order
 from trace_tools.comparing.difference import Finding, FramePair, Row, Setting
+from trace_tools.comparing.judging.causes import in_order
 from trace_tools.schema import Scalar, Value
 
 PLAIN = 1_000  # below it many whole numbers are in a lecture: one repeats a setting only where its code says so

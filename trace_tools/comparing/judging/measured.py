@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from trace_tools.comparing.matching import KeyedStep
-from trace_tools.comparing.times import HARNESS
+from trace_tools.comparing.judging.times import HARNESS
+from trace_tools.comparing.matching.keys import KeyedStep
 from trace_tools.rates import Rate, Timing, intensity_of, moved_bytes, rates_of, timing_of, why_no_rate
 from trace_tools.schema import Machine, Meters, Step
 from trace_tools.schema import Measured as Measurement

@@ -1,0 +1,1 @@
+"""Which function, statement, call and step of one trace is which of another."""
