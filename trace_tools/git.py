@@ -76,7 +76,7 @@ def checked_out(argument: str) -> Iterator[Path]:
         archive, tree = Path(folder, "tree.tar"), Path(folder, "tree")
         with _named(argument):
             top = Path(os.fsdecode(git("rev-parse", "--show-toplevel")).rstrip("\n"))
-            inside = (Path.cwd() / name).resolve().relative_to(top) if name.startswith(("./", "../")) else Path(name)
+            inside = Path(os.path.relpath(Path(name).resolve(), top) if name.startswith(("./", "../")) else name)
             git("cat-file", "-e", "--end-of-options", f"{revision}:{inside.as_posix()}", folder=top)
             git("archive", f"--output={archive}", "--end-of-options", revision, folder=top)
         with tarfile.open(archive) as packed:

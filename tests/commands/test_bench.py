@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import load
-from trace_tools.git import checked_out
 from trace_tools.machines.machine import STORED, this_machine, to_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,27 +128,3 @@ def test_bad_input_is_one_line(arguments: list[str], said: str, tmp_path: Path, 
     process = started(tmp_path, environment, *arguments)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2 and said in err.splitlines()[-1]
-
-
-def test_a_revision_is_checked_out_with_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def git(*command: str) -> None:
-        who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
-
-    folder = tmp_path / "lectures"
-    folder.mkdir()
-    written(folder, one="import two\n", two="OLD = 1\n")
-    git("init")
-    git("add", ".")
-    git("commit", "-m", "first")
-    written(folder, two="NEW = 1\n")
-    monkeypatch.chdir(folder)
-    for name in ("HEAD:lectures/one.py", "HEAD:./one.py"):
-        with checked_out(name) as path:
-            assert path.read_text(encoding="utf-8") == "import two\n"
-            assert path.with_name("two.py").read_text(encoding="utf-8") == "OLD = 1\n"
-        assert not path.exists()
-    with pytest.raises(UsageError, match=r"HEAD:three\.py: no such file"), checked_out("HEAD:three.py"):
-        pass
-    with checked_out("one.py") as path:
-        assert path == Path("one.py")
