@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "trace_tools"
 
 # What each part may import besides itself; the modules beside cli.py are parts of their own.
 GROUND = {
-    "call_tree", "directives", "errors", "file_format", "files", "formats", "git", "rates", "schema", "statements",
-    "summaries",
+    "call_tree", "directives", "errors", "file_format", "files", "formats", "git", "layout", "rates", "schema",
+    "statements", "summaries",
 }  # fmt: skip
 
 ALLOWED = {
@@ -22,6 +22,7 @@ ALLOWED = {
     "schema": set(),
     "statements": {"errors"},
     "directives": {"errors", "statements"},
+    "layout": {"directives", "errors", "statements"},
     "call_tree": {"schema", "statements"},
     "files": {"errors"},
     "git": {"errors"},

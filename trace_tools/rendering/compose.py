@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trace_tools.call_tree import Tree
+from trace_tools.layout import CutSource, Segment
 from trace_tools.rates import timing_of
 from trace_tools.rendering import folding, prose
 from trace_tools.rendering.document import (
@@ -33,7 +34,6 @@ from trace_tools.rendering.document import (
     SourceText,
     execution,
 )
-from trace_tools.rendering.layout import CutSource, Segment
 from trace_tools.rendering.staleness import Edition, edition_of
 from trace_tools.rendering.stepping import Walk
 from trace_tools.rendering.time_tree import spent

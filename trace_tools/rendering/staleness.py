@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 
 from trace_tools.directives import Directive
 from trace_tools.errors import LectureError
-from trace_tools.rendering.layout import CutSource, cut_source, narrative_calls
+from trace_tools.layout import CutSource, cut_source, narrative_calls
 from trace_tools.schema import Narrative, SourceFile
 from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource
 
