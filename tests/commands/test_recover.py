@@ -1,0 +1,22 @@
+"""`recover` through the command line; `tests/tracing/test_tracer.py` recovers what real kills left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from trace_tools.cli import main
+
+
+def test_where_nothing_was_killed_there_is_nothing_to_do(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["recover", str(tmp_path)])
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == f"{tmp_path}: no journals of a killed run\n"
+
+
+def test_a_folder_that_is_none_is_bad_usage(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("nowhere", "file"):
+        done = CliRunner().invoke(main, ["recover", str(tmp_path / name)])
+        assert done.exit_code == 2 and "DIR" in done.stderr
