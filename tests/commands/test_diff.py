@@ -146,7 +146,7 @@ def test_unrelated_lectures(files: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 def test_json_is_what_its_schema_says(files: tuple[Path, Path]) -> None:
-    from trace_tools.comparing import report_json
+    from trace_tools.comparing.reports import report_json
 
     result = diff(*files, "--format", "json")
     report: dict[str, Any] = json.loads(result.output)

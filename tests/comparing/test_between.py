@@ -12,14 +12,14 @@ from rich.console import Console
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, LECTURE, SLOW_LINE, at, differ, made, slower, tensor, with_steps
 from tests.traces import example_trace
-from trace_tools.comparing.along import Observed, along
 from trace_tools.comparing.difference import Aspect, Difference, Side
-from trace_tools.comparing.entries import ORDER, entries, headline, times_text
 from trace_tools.comparing.judging.between import Choices
 from trace_tools.comparing.judging.times import LOADED, SMALL
 from trace_tools.comparing.judging.tolerance import Tolerances
 from trace_tools.comparing.judging.values import CLOCK
-from trace_tools.comparing.terminal import print_report
+from trace_tools.comparing.reports.along import Observed, along
+from trace_tools.comparing.reports.entries import ORDER, entries, headline, times_text
+from trace_tools.comparing.reports.terminal import print_report
 from trace_tools.errors import UsageError
 from trace_tools.schema import Claim, Meters, Process, Raised, Step, Trace, Value
 

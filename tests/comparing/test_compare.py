@@ -20,11 +20,11 @@ from tests.rendering.recording import Recording, matrix
 from tests.traces import example_trace
 from trace_tools.commands.compare import compare as command
 from trace_tools.comparing.compare import Comparison, Line, compare, labelled
-from trace_tools.comparing.compare_html import comparison_page
-from trace_tools.comparing.compare_markdown import comparison_markdown
-from trace_tools.comparing.compare_terminal import print_comparison
-from trace_tools.comparing.compare_text import MACHINE_COLUMNS, csv_text, factor, machine_facts
-from trace_tools.comparing.pairs import Beside
+from trace_tools.comparing.reports.compare_html import comparison_page
+from trace_tools.comparing.reports.compare_markdown import comparison_markdown
+from trace_tools.comparing.reports.compare_terminal import print_comparison
+from trace_tools.comparing.reports.compare_text import MACHINE_COLUMNS, csv_text, factor, machine_facts
+from trace_tools.comparing.reports.pairs import Beside
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
 from trace_tools.rendering.compose import make_document

@@ -11,12 +11,11 @@ from rich.console import Console
 from tests.comparing.planted import CPU, at, differ, made, with_steps
 from tests.comparing.test_compare import LECTURE, PEAKS, lines, side_by_side
 from tests.rendering.recording import Recording
-from trace_tools.comparing.along import along
 from trace_tools.comparing.difference import Difference, Subject
-from trace_tools.comparing.entries import entries, headline, leads
 from trace_tools.comparing.judging.measured import SEVERAL
 from trace_tools.comparing.judging.times import HARNESS, UNLIKE
-from trace_tools.comparing.terminal import print_report
+from trace_tools.comparing.reports.entries import entries, headline, leads
+from trace_tools.comparing.reports.terminal import print_report
 from trace_tools.schema import Machine, Measured, Meters, Peak, Process, Trace
 
 WHOLE = [400_000_000, 401_000_000, 399_000_000]  # as long as `measure` takes, whatever it was given

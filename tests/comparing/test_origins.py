@@ -13,10 +13,10 @@ from rich.console import Console
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, LECTURE, at, differ, made, with_steps
 from trace_tools.comparing.difference import Difference
-from trace_tools.comparing.entries import entries, headline, leads, repeated
-from trace_tools.comparing.report_html import difference_html
-from trace_tools.comparing.report_markdown import difference_markdown
-from trace_tools.comparing.terminal import print_report
+from trace_tools.comparing.reports.entries import entries, headline, leads, repeated
+from trace_tools.comparing.reports.report_html import difference_html
+from trace_tools.comparing.reports.report_markdown import difference_markdown
+from trace_tools.comparing.reports.terminal import print_report
 from trace_tools.schema import Claim, Meters, Step, Trace, Value
 
 EDITED = LECTURE.replace("range(20)", "range(30)")

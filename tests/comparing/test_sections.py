@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import differ, with_steps
 from trace_tools.call_tree import Tree
-from trace_tools.comparing.along import along
 from trace_tools.comparing.matching.keys import keyed_steps
+from trace_tools.comparing.reports.along import along
 from trace_tools.schema import Value
 
 LECTURE = """\

@@ -34,24 +34,24 @@ def summary(benched: Benched) -> list[str]:
 def report_of(benched: Benched, style: str) -> str:
     difference = benched.judged.difference
     if style == "json":
-        from trace_tools.comparing.report_json import plain_difference
+        from trace_tools.comparing.reports.report_json import plain_difference
 
         plain = {**plain_difference(difference), "bench": _plain(benched)}
         return json.dumps(plain, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
     if style == "terminal":
         from rich.console import Console
 
-        from trace_tools.comparing.terminal import print_report
+        from trace_tools.comparing.reports.terminal import print_report
 
         text = StringIO()
         print_report(difference, Console(file=text, width=WIDTH, highlight=False))
         return "".join(f"{line}\n" for line in summary(benched)) + text.getvalue()
     noted = replace(difference, notes=(*summary(benched), *difference.notes))
     if style == "md":
-        from trace_tools.comparing.report_markdown import difference_markdown
+        from trace_tools.comparing.reports.report_markdown import difference_markdown
 
         return difference_markdown(noted)
-    from trace_tools.comparing.report_html import difference_html
+    from trace_tools.comparing.reports.report_html import difference_html
 
     return difference_html(noted)
 

@@ -25,11 +25,11 @@ def compare(traces: tuple[Path, ...], out: Path | None, base: str | None, form: 
 
     from trace_tools.comparing.compare import compare as compared
     from trace_tools.comparing.compare import labelled
-    from trace_tools.comparing.compare_html import comparison_page
-    from trace_tools.comparing.compare_markdown import comparison_markdown
-    from trace_tools.comparing.compare_terminal import print_comparison
-    from trace_tools.comparing.compare_text import csv_text
-    from trace_tools.comparing.report_folder import write_reports
+    from trace_tools.comparing.reports.compare_html import comparison_page
+    from trace_tools.comparing.reports.compare_markdown import comparison_markdown
+    from trace_tools.comparing.reports.compare_terminal import print_comparison
+    from trace_tools.comparing.reports.compare_text import csv_text
+    from trace_tools.comparing.reports.report_folder import write_reports
     from trace_tools.file_format.trace_file import load
 
     loaded = [(str(path), load(path)) for path in traces]

@@ -30,7 +30,7 @@ WIDTH = 120  # of a terminal report that goes to a file
     "style",
     type=click.Choice(["terminal", "md", "html", "json"]),
     default="terminal",
-    help="The fields of json: trace_tools/comparing/report_json.py.",
+    help="The fields of json: trace_tools/comparing/reports/report_json.py.",
 )
 @click.option("--only", multiple=True, metavar="ASPECT,…", help=f"Compare only these: {', '.join(ASPECTS)}.")
 @click.option("--ignore", multiple=True, metavar="WHAT,…", help="Leave out aspects, expressions, functions (*).")
@@ -47,7 +47,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
 
     A and B are trace files, folders with a trace.yaml in them, or REV:path as `git show` takes it.
     """
-    from trace_tools.comparing import textconv
+    from trace_tools.comparing.reports import textconv
     from trace_tools.file_format.trace_file import collector_paused
 
     if options["textconv"] is not None:
@@ -135,7 +135,7 @@ def read_aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
 
 def _write(difference: Difference, style: str, out: Path | None, *, everything: bool) -> None:
     if style == "terminal" and out is None:
-        from trace_tools.comparing.terminal import print_report
+        from trace_tools.comparing.reports.terminal import print_report
 
         print_report(difference, Console(highlight=False), everything=everything)
         return
@@ -147,7 +147,7 @@ def _write(difference: Difference, style: str, out: Path | None, *, everything: 
 
 
 def _terminal(difference: Difference, *, everything: bool) -> str:
-    from trace_tools.comparing.terminal import print_report
+    from trace_tools.comparing.reports.terminal import print_report
 
     text = StringIO()
     print_report(difference, Console(file=text, width=WIDTH, highlight=False), everything=everything)
@@ -155,19 +155,19 @@ def _terminal(difference: Difference, *, everything: bool) -> str:
 
 
 def _markdown(difference: Difference) -> str:
-    from trace_tools.comparing.report_markdown import difference_markdown
+    from trace_tools.comparing.reports.report_markdown import difference_markdown
 
     return difference_markdown(difference)
 
 
 def _html(difference: Difference) -> str:
-    from trace_tools.comparing.report_html import difference_html
+    from trace_tools.comparing.reports.report_html import difference_html
 
     return difference_html(difference)
 
 
 def _json(difference: Difference) -> str:
-    from trace_tools.comparing.report_json import difference_json
+    from trace_tools.comparing.reports.report_json import difference_json
 
     return difference_json(difference)
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trace_tools.comparing.compare import compare, labelled
-from trace_tools.comparing.report_folder import write_reports
+from trace_tools.comparing.reports.report_folder import write_reports
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import collector_paused, load
 from trace_tools.publishing.site import REPORTS, render_folder

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from trace_tools.comparing.compare import Comparison
-from trace_tools.comparing.compare_html import comparison_page
-from trace_tools.comparing.compare_markdown import comparison_markdown
-from trace_tools.comparing.compare_text import csv_text
-from trace_tools.comparing.pairs import Beside, pair_reports
+from trace_tools.comparing.reports.compare_html import comparison_page
+from trace_tools.comparing.reports.compare_markdown import comparison_markdown
+from trace_tools.comparing.reports.compare_text import csv_text
+from trace_tools.comparing.reports.pairs import Beside, pair_reports
 from trace_tools.files import update_folder
 
 CSV = "compare.csv"

@@ -15,15 +15,21 @@ from markupsafe import Markup
 
 from trace_tools import formats
 from trace_tools.comparing import charts
-from trace_tools.comparing.along import Along, Passage, Place, along, aspects
 from trace_tools.comparing.difference import ASPECTS, Difference, Row, Side
-from trace_tools.comparing.entries import headline, repeated
 from trace_tools.comparing.judging.measured import Measured, measured
 from trace_tools.comparing.matching.keys import KeyedStep
-from trace_tools.comparing.page import Home, render
-from trace_tools.comparing.report_text import change_text, code_of, how_judged, leading, notes, shown_lines, side_text
+from trace_tools.comparing.reports.entries import headline, repeated
+from trace_tools.comparing.reports.page import Home, render
+from trace_tools.comparing.reports.report_text import (
+    change_text,
+    code_of,
+    how_judged,
+    leading,
+    notes,
+    shown_lines,
+    side_text,
+)
 from trace_tools.comparing.roofs import has_place, roof_of
-from trace_tools.comparing.wording import setting_sides
 from trace_tools.rendering.charts.roofline import Roof, roofline
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.schema import Step

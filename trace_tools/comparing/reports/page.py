@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from trace_tools.comparing.compare_text import line_place, line_text, ratio_text
+from trace_tools.comparing.reports.compare_text import line_place, line_text, ratio_text
 from trace_tools.rendering import page_base
 from trace_tools.rendering.page_base import Assets
 

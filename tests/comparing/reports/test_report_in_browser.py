@@ -14,8 +14,8 @@ import pytest
 from tests.comparing.report_cases import between, hostile, planted, recorded
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.comparing.compare import compare, labelled
-from trace_tools.comparing.compare_html import comparison_page
-from trace_tools.comparing.report_html import difference_html
+from trace_tools.comparing.reports.compare_html import comparison_page
+from trace_tools.comparing.reports.report_html import difference_html
 from trace_tools.schema import Machine
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from trace_tools import formats
 from trace_tools.comparing.difference import Aspect, Difference, Side, TimeFinding
-from trace_tools.comparing.entries import Entry, blocks, entries, quiet_counts, roof_texts, time_sentence
+from trace_tools.comparing.reports.entries import Entry, blocks, entries, quiet_counts, roof_texts, time_sentence
 from trace_tools.errors import LectureError
 from trace_tools.layout import cut_source, split_lines
 from trace_tools.schema import SourceFile

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from trace_tools import formats
 from trace_tools.comparing.compare import Cell, Comparison, Line, Table
-from trace_tools.comparing.compare_text import (
+from trace_tools.comparing.reports.compare_text import (
     MACHINE_COLUMNS,
     intro,
     line_text,

@@ -8,9 +8,15 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from trace_tools.comparing.compare import Comparison
-from trace_tools.comparing.compare_text import MACHINE_COLUMNS, bar_figures, intro, machine_facts, roofline_figure
-from trace_tools.comparing.page import Home, render
-from trace_tools.comparing.pairs import ALONE, Beside
+from trace_tools.comparing.reports.compare_text import (
+    MACHINE_COLUMNS,
+    bar_figures,
+    intro,
+    machine_facts,
+    roofline_figure,
+)
+from trace_tools.comparing.reports.page import Home, render
+from trace_tools.comparing.reports.pairs import ALONE, Beside
 
 
 def comparison_page(comparison: Comparison, beside: Beside = ALONE) -> str:

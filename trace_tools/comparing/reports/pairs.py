@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from trace_tools.comparing.compare import Comparison, Contender
 from trace_tools.comparing.difference import Side
-from trace_tools.comparing.entries import headline
 from trace_tools.comparing.judging.between import Choices, difference_between
-from trace_tools.comparing.report_html import difference_html
-from trace_tools.comparing.report_markdown import difference_markdown
+from trace_tools.comparing.reports.entries import headline
+from trace_tools.comparing.reports.report_html import difference_html
+from trace_tools.comparing.reports.report_markdown import difference_markdown
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ import re
 from dataclasses import replace
 
 from tests.comparing.planted import at, differ, made, with_steps
-from trace_tools.comparing.along import along, observations
 from trace_tools.comparing.difference import Difference, Subject
-from trace_tools.comparing.entries import entries
-from trace_tools.comparing.report_html import difference_html
-from trace_tools.comparing.report_json import difference_json
-from trace_tools.comparing.report_markdown import difference_markdown
-from trace_tools.comparing.wording import subject_text
+from trace_tools.comparing.reports.along import along, observations
+from trace_tools.comparing.reports.entries import entries
+from trace_tools.comparing.reports.report_html import difference_html
+from trace_tools.comparing.reports.report_json import difference_json
+from trace_tools.comparing.reports.report_markdown import difference_markdown
+from trace_tools.comparing.reports.wording import subject_text
 from trace_tools.publishing.columns import column, counterparts
 from trace_tools.rendering.compose import make_document
 from trace_tools.schema import Frame, Trace, Value

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from trace_tools import formats
 from trace_tools.comparing.compare import Cell, Comparison, Line
-from trace_tools.comparing.compare_text import (
+from trace_tools.comparing.reports.compare_text import (
     MACHINE_COLUMNS,
     bar_figures,
     intro,
@@ -19,7 +19,7 @@ from trace_tools.comparing.compare_text import (
     ratio_text,
     roofline_figure,
 )
-from trace_tools.comparing.pairs import ALONE, Beside, Pair
+from trace_tools.comparing.reports.pairs import ALONE, Beside, Pair
 from trace_tools.rendering import svg
 from trace_tools.rendering.markdown_table import table
 from trace_tools.rendering.markdown_text import code_span, escape, inline_markdown

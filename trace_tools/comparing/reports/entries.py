@@ -26,7 +26,7 @@ from trace_tools.comparing.difference import (
     Verdict,
 )
 from trace_tools.comparing.judging.times import HARNESS
-from trace_tools.comparing.wording import setting_text, sides_text, subject_text
+from trace_tools.comparing.reports.wording import setting_text, sides_text, subject_text
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others stand in the lecture's order

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from trace_tools import formats
 from trace_tools.comparing.difference import Aspect, Difference, Side
-from trace_tools.comparing.entries import (
+from trace_tools.comparing.reports.entries import (
     Entry,
     blocks,
     code_changes,
@@ -23,7 +23,7 @@ from trace_tools.comparing.entries import (
     settings_texts,
     time_sentence,
 )
-from trace_tools.comparing.report_text import LEADS
+from trace_tools.comparing.reports.report_text import LEADS
 
 SHOWN = 4  # entries of an aspect, where not everything is shown
 NOTES = 3

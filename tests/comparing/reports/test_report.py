@@ -16,11 +16,11 @@ from tests.comparing.planted import differ, made
 from tests.comparing.report_cases import LECTURE, between, deep, hostile, planted, recorded
 from tests.pretend_gpu import pretend_gpu
 from tests.rendering.recording import Recording
-from trace_tools.comparing.along import Along, Execution, Observed, along
 from trace_tools.comparing.difference import Difference, Setting
-from trace_tools.comparing.report_html import difference_html, figures_of
-from trace_tools.comparing.report_markdown import LONGEST, difference_markdown
-from trace_tools.comparing.report_text import side_text
+from trace_tools.comparing.reports.along import Along, Execution, Observed, along
+from trace_tools.comparing.reports.report_html import difference_html, figures_of
+from trace_tools.comparing.reports.report_markdown import LONGEST, difference_markdown
+from trace_tools.comparing.reports.report_text import side_text
 from trace_tools.schema import Value
 
 
