@@ -14,6 +14,7 @@ from tests.rendering.recording import Recording
 from trace_tools.comparing.difference import Difference, Subject
 from trace_tools.comparing.judging.measured import SEVERAL
 from trace_tools.comparing.judging.times import HARNESS, UNLIKE
+from trace_tools.comparing.reports.along import along
 from trace_tools.comparing.reports.entries import entries, headline, leads
 from trace_tools.comparing.reports.terminal import print_report
 from trace_tools.schema import Machine, Measured, Meters, Peak, Process, Trace

@@ -18,6 +18,7 @@ from trace_tools.comparing import charts
 from trace_tools.comparing.difference import ASPECTS, Difference, Row, Side
 from trace_tools.comparing.judging.measured import Measured, measured
 from trace_tools.comparing.matching.keys import KeyedStep
+from trace_tools.comparing.reports.along import Along, Passage, Place, along, aspects
 from trace_tools.comparing.reports.entries import headline, repeated
 from trace_tools.comparing.reports.page import Home, render
 from trace_tools.comparing.reports.report_text import (
@@ -29,6 +30,7 @@ from trace_tools.comparing.reports.report_text import (
     shown_lines,
     side_text,
 )
+from trace_tools.comparing.reports.wording import setting_sides
 from trace_tools.comparing.roofs import has_place, roof_of
 from trace_tools.rendering.charts.roofline import Roof, roofline
 from trace_tools.rendering.highlight import highlighted
