@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "trace_tools"
 
 # What each part may import besides itself; the modules beside cli.py are parts of their own.
 GROUND = {
-    "call_tree", "directives", "errors", "file_format", "files", "formats", "git", "layout", "rates", "schema",
-    "statements", "summaries",
+    "call_tree", "directives", "errors", "file_format", "files", "formats", "git", "layout", "narrative", "rates",
+    "schema", "statements", "summaries",
 }  # fmt: skip
 
 ALLOWED = {
@@ -22,15 +22,15 @@ ALLOWED = {
     "schema": set(),
     "statements": {"errors"},
     "directives": {"errors", "statements"},
-    "layout": {"directives", "errors", "statements"},
+    "layout": {"directives", "errors", "narrative", "statements"},
     "call_tree": {"schema", "statements"},
     "files": {"errors"},
     "git": {"errors"},
     "formats": set(),
     "rates": {"formats", "schema"},
     "summaries": {"formats", "schema"},
-    "file_format": {"errors", "files", "schema"},
-    "narrative": {"schema", "file_format"},  # for the check of an image's path
+    "file_format": {"errors", "files", "narrative", "schema"},
+    "narrative": {"files", "schema"},
     "drawings": {"narrative"},
     "outcome": GROUND,
     "machines": GROUND,

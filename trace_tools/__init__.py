@@ -7,21 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from trace_tools.narrative import decide, image, link, note, plot, table, text
+from trace_tools import narrative
+from trace_tools.narrative import *  # noqa: F403
 
-__all__ = [
-    "count",
-    "decide",
-    "image",
-    "link",
-    "measure",
-    "note",
-    "peak_bandwidth",
-    "peak_flops",
-    "plot",
-    "table",
-    "text",
-]
+__all__ = ["count", "measure", "peak_bandwidth", "peak_flops"]  # noqa: F405
+__all__ += narrative.__all__
 __version__ = "0.1.0"
 
 

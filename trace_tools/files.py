@@ -1,4 +1,4 @@
-"""Files that are whole at every moment: what was there before, or all of the new.
+"""Files that are whole at every moment: what was there before, or all of the new; paths that stay in their folder.
 
 replace(Path("report.md"), "# Differences …")
 update_folder(Path("rendered/cpu"), {"index.html": b"…"}, made_here=re.compile(r"[a-z-]+\\.html"))
@@ -12,9 +12,12 @@ import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 from trace_tools.errors import UsageError
 
+_OUTSIDE = re.compile(r"[/~]|[A-Za-z][A-Za-z0-9+.-]*:")  # how a path begins that is not relative, or a URL
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 MANIFEST = ".pages"  # in a folder of pages: the names of what was made there
 
 
@@ -93,3 +96,15 @@ def _made_before(folder: Path, made_here: re.Pattern[str]) -> set[str]:
     except (FileNotFoundError, UnicodeDecodeError):
         return set()
     return {name for name in listed if made_here.fullmatch(name) and not (folder / name).is_symlink()}
+
+
+def why_not_inside(path: str) -> str | None:
+    """Say why a relative path could lead out of the folder it starts from; None when it can't."""
+    plain = unquote(path).strip()  # as a browser reads it
+    if not plain or _CONTROL.search(plain):
+        return f"found {path[:80]!r}; expected a file's path"
+    if _OUTSIDE.match(plain):
+        return f"found {path[:80]!r}; expected a relative path"
+    if "\\" in plain or ".." in plain.split("/"):
+        return f"found {path[:80]!r}; expected a path that stays in the folder, with forward slashes"
+    return None

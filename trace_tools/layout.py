@@ -20,9 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from trace_tools.directives import Directive, parse_directives
+from trace_tools.narrative import VOCABULARY
 from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
-
-VOCABULARY = frozenset({"text", "decide", "note", "link", "image", "table", "plot"})
 
 _DIRECTIVE = re.compile(r"@(?:inspect|clear|stepover|hide|animate)(?![^\W])[^#]*")
 

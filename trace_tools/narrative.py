@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from trace_tools.files import why_not_inside
 from trace_tools.schema import Choice, Narrative, Scalar, Series
 
 Listener = Callable[[Narrative], None]
@@ -24,6 +25,17 @@ Pause = Callable[[], AbstractContextManager[None]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
+__all__ = ["decide", "image", "link", "note", "plot", "table", "text"]
+
+VOCABULARY = frozenset(__all__)
+NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it can't be without
+    "text": ("text",),
+    "note": ("text",),
+    "link": ("url",),
+    "image": ("url",),
+    "table": ("columns", "rows"),
+    "plot": ("series",),
+}
 ANSWERS = ("above", "below", "undecided")
 
 _listeners: list[tuple[Listener, Pause]] = []
@@ -124,8 +136,6 @@ def image(path: str, alt: str = "", *, width: int | None = None) -> None:
 
     Raises ValueError for a path that leads elsewhere.
     """
-    from trace_tools.file_format.validation import why_not_inside
-
     why = why_not_inside(str(path))
     if why:
         raise ValueError(f"image: {why}")

@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote
 
 from trace_tools.file_format.structure import Mismatch
+from trace_tools.files import why_not_inside
+from trace_tools.narrative import NEEDS
 from trace_tools.schema import (
     Claim,
     Event,
@@ -38,21 +39,11 @@ DEEPEST_VALUE = 50  # values inside values
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ON_THE_WEB = re.compile(r"https?://", re.IGNORECASE)
-_OUTSIDE = re.compile(r"[/~]|[A-Za-z][A-Za-z0-9+.-]*:")  # how a path begins that is not relative, or a URL
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
 _SCALARS: dict[str, tuple[type, ...]] = {  # None: too long to show, and the note says so
     "bool": (bool, type(None)),
     "int": (int, type(None)),
     "float": (int, float, type(None)),
     "str": (str, type(None)),
-}
-_NARRATIVE_NEEDS = {
-    "text": ("text",),
-    "note": ("text",),
-    "link": ("url",),
-    "image": ("url",),
-    "table": ("columns", "rows"),
-    "plot": ("series",),
 }
 
 
@@ -70,18 +61,6 @@ def validate(trace: Trace, path: Path) -> None:
             _Events(trace.sources).check(trace.steps)
     except Mismatch as mismatch:
         raise mismatch.at(path) from None
-
-
-def why_not_inside(path: str) -> str | None:
-    """Say why a relative path could lead out of the folder it starts from; None when it can't."""
-    plain = unquote(path).strip()  # as a browser reads it
-    if not plain or _CONTROL.search(plain):
-        return f"found {path[:80]!r}; expected a file's path"
-    if _OUTSIDE.match(plain):
-        return f"found {path[:80]!r}; expected a relative path"
-    if "\\" in plain or ".." in plain.split("/"):
-        return f"found {path[:80]!r}; expected a path that stays in the folder, with forward slashes"
-    return None
 
 
 def is_slug(name: str) -> bool:
@@ -255,8 +234,8 @@ def _check_claim(claim: Claim) -> None:
 
 
 def _check_narrative(narrative: Narrative) -> None:
-    _one_of(narrative.kind, tuple(_NARRATIVE_NEEDS), ".kind")
-    for name in _NARRATIVE_NEEDS[narrative.kind]:
+    _one_of(narrative.kind, tuple(NEEDS), ".kind")
+    for name in NEEDS[narrative.kind]:
         if getattr(narrative, name) is None:
             raise Mismatch(f"the key {name!r} is missing from a {narrative.kind}")
     if narrative.kind == "image" and narrative.url and not _ON_THE_WEB.match(narrative.url):
