@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import PurePosixPath
 
 import pytest
 
-from trace_tools import decide, plot, text
+from trace_tools import decide, image, link, plot, table, text
 from trace_tools.narrative import listening
 from trace_tools.schema import Narrative
 
@@ -52,3 +54,44 @@ def test_each_word_is_said_inside_a_pause() -> None:
         plot({"y": [1, 2]})
     assert log == ["pause", "text", "go on", "pause", "plot", "go on"]
     text("nobody listens")
+
+
+def said(word: Callable[..., None], *arguments: object, **options: object) -> Narrative:
+    heard: list[Narrative] = []
+    with listening(heard.append):
+        word(*arguments, **options)
+    [narrative] = heard
+    return narrative
+
+
+def test_what_is_reasonable_is_taken() -> None:
+    reference = said(link, "https://example.org", authors=["A", "B"], date=datetime.date(2019, 10, 4))
+    assert (reference.authors, reference.date) == ("A, B", "2019-10-04")
+    assert said(link, "https://example.org", authors="A", date=2019).date == "2019"
+    assert said(image, PurePosixPath("a/b.png"), width="50%").width == "50%"
+    assert said(table, [[1]], ("n",)).columns == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("word", "arguments", "options", "error"),
+    [
+        (link, [["https://a", "https://b"]], {}, "link: url is a list; expected text"),
+        (link, ["https://a"], {"authors": [["A"]]}, r"link: authors\[0\] is a list; expected text"),
+        (link, ["https://a"], {"title": {"a": 1}}, "link: title is a dict; expected text"),
+        (image, ["a.png"], {"width": 0}, "image: width is 0; expected pixels above 0, or a percentage"),
+        (image, ["a.png"], {"width": "wide"}, "image: width is 'wide'; expected pixels above 0"),
+        (image, ["../a.png"], {}, "image: found '../a.png'; expected a path that stays in the folder"),
+        (table, [[[1, 2]], ["n"]], {}, "table: row 0 has 2 cells; expected 1"),
+        (table, [[[1]], "n"], {}, "table: columns is a str; expected a list of texts"),
+        (plot, [{"y": [1]}], {"style": "bar"}, "plot: style is 'bar'; expected one of line, points, bars, steps"),
+        (plot, [{"y": [1]}], {"y_scale": "ln"}, "plot: y_scale is 'ln'; expected one of linear, log"),
+        (plot, [{"y": 1}], {}, "plot: series 'y' is a int; expected a sequence of numbers"),
+        (plot, [[1, 2]], {}, r"plot: found list; expected \{name: values\} or a matplotlib Figure"),
+        (plot, [{"y": [1, 2]}], {"x": [1]}, "plot: series 'y' has 1 x values and 2 y values"),
+    ],
+)
+def test_a_wrong_argument_is_an_error_where_it_stands(
+    word: Callable[..., None], arguments: list[object], options: dict[str, object], error: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        word(*arguments, **options)

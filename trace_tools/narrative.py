@@ -9,12 +9,15 @@ Each call makes one `Narrative` and hands it to whoever is listening; when nobod
 
 from __future__ import annotations
 
+import datetime
 import io
+import re
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
+from pathlib import PurePath
 from typing import Any, ParamSpec, TypeVar
 
 from trace_tools.files import why_not_inside
@@ -36,6 +39,9 @@ NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it 
     "table": ("columns", "rows"),
     "plot": ("series",),
 }
+SCALES = ("linear", "log")
+STYLES = ("line", "points", "bars", "steps")
+WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's
 ANSWERS = ("above", "below", "undecided")
 
 _listeners: list[tuple[Listener, Pause]] = []
@@ -122,34 +128,47 @@ def link(
     url: str,
     title: str | None = None,
     *,
-    authors: str | None = None,
-    date: str | None = None,
+    authors: str | Sequence[str] | None = None,
+    date: str | int | datetime.date | None = None,
     description: str | None = None,
 ) -> None:
-    """Show a reference."""
-    _tell(Narrative("link", url=str(url), title=title, authors=authors, date=date, text=description))
+    """Show a reference. Raises TypeError for what is no text where text is meant."""
+    names = authors if authors is None or isinstance(authors, str) else ", ".join(_texts("link", "authors", authors))
+    _tell(
+        Narrative(
+            "link",
+            url=_text("link", "url", url),
+            title=_text_or_none("link", "title", title),
+            authors=names,
+            date=None if date is None else str(date),
+            text=_text_or_none("link", "description", description),
+        )
+    )
 
 
 @aside
-def image(path: str, alt: str = "", *, width: int | None = None) -> None:
-    """Show an image file that lies beside the lecture; `width` in pixels.
+def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None) -> None:
+    """Show an image file that lies beside the lecture; `width` in pixels, or as a share of the text's: "50%".
 
-    Raises ValueError for a path that leads elsewhere.
+    Raises ValueError for a path that leads elsewhere and for a width that is none.
     """
     why = why_not_inside(str(path))
     if why:
         raise ValueError(f"image: {why}")
-    _tell(Narrative("image", url=str(path), title=alt, width=width))
+    if width is not None and not WIDTH.fullmatch(str(width)):
+        raise ValueError(f"image: width is {width!r}; expected pixels above 0, or a percentage such as '50%'")
+    _tell(Narrative("image", url=str(path), title=_text("image", "alt", alt), width=width))
 
 
 @aside
 def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str | None = None) -> None:
     """Show a table; every row has one cell per column. Raises ValueError when one has not."""
     cells = [[_scalar(cell) for cell in row] for row in rows]
+    names = _texts("table", "columns", columns)
     for number, row in enumerate(cells):
-        if len(row) != len(columns):
-            raise ValueError(f"table: row {number} has {len(row)} cells; expected {len(columns)}")
-    _tell(Narrative("table", title=title, columns=[str(c) for c in columns], rows=cells))
+        if len(row) != len(names):
+            raise ValueError(f"table: row {number} has {len(row)} cells; expected {len(names)}")
+    _tell(Narrative("table", title=_text_or_none("table", "title", title), columns=names, rows=cells))
 
 
 @aside
@@ -168,26 +187,49 @@ def plot(
 
     `figure` is a mapping from series name to y values (drawn against `x`, or against 0, 1, 2 …),
     a mapping from series name to a pair (x values, y values), or a matplotlib `Figure`.
-    `style` is "line", "points", "bars" or "steps"; scales are "linear" or "log".
+    `style` is "line", "points", "bars" or "steps"; scales are "linear" or "log". Raises ValueError for another
+    of these and for series of unequal length, TypeError for another kind of figure.
     """
+    for name, value, choices in (("x_scale", x_scale, SCALES), ("y_scale", y_scale, SCALES), ("style", style, STYLES)):
+        if value not in choices:
+            raise ValueError(f"plot: {name} is {value!r}; expected one of {', '.join(choices)}")
     if isinstance(figure, Mapping):
         series = [_series(str(name), y, x, style) for name, y in figure.items()]
         svg = None
-    else:
+    elif hasattr(figure, "get_axes") and hasattr(figure, "savefig"):
         series = _series_of(figure)
         svg = _svg_of(figure)
+    else:
+        raise TypeError(f"plot: found {type(figure).__name__}; expected {{name: values}} or a matplotlib Figure")
     _tell(
         Narrative(
             "plot",
-            title=title,
-            x_label=x_label,
-            y_label=y_label,
+            title=_text_or_none("plot", "title", title),
+            x_label=_text_or_none("plot", "x_label", x_label),
+            y_label=_text_or_none("plot", "y_label", y_label),
             x_scale=x_scale,
             y_scale=y_scale,
             series=series,
             svg=svg,
         )
     )
+
+
+def _text(word: str, name: str, value: object) -> str:
+    """Return text; numbers and paths as people write them. Raises TypeError for anything else."""
+    if isinstance(value, (str, int, float, PurePath)):
+        return str(value)
+    raise TypeError(f"{word}: {name} is a {type(value).__name__}; expected text")
+
+
+def _text_or_none(word: str, name: str, value: object) -> str | None:
+    return None if value is None else _text(word, name, value)
+
+
+def _texts(word: str, name: str, values: object) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{word}: {name} is a {type(values).__name__}; expected a list of texts")
+    return [_text(word, f"{name}[{number}]", value) for number, value in enumerate(values)]
 
 
 def _tell(narrative: Narrative) -> None:
@@ -198,6 +240,8 @@ def _tell(narrative: Narrative) -> None:
 def _series(name: str, y: Any, x: Sequence[Any] | None, style: str) -> Series:
     if isinstance(y, tuple) and len(y) == 2 and hasattr(y[0], "__len__"):
         x, y = y
+    if isinstance(y, str) or not hasattr(y, "__iter__"):
+        raise TypeError(f"plot: series {name!r} is a {type(y).__name__}; expected a sequence of numbers")
     heights = [_scalar(v) for v in y]
     places = list(range(len(heights))) if x is None else [_scalar(v) for v in x]
     if len(places) != len(heights):

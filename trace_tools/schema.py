@@ -143,7 +143,7 @@ class Narrative:
     kind        fields
     text note   text (Markdown)
     link        url, title, authors, date, text (description)
-    image       url, title (alternative text), width
+    image       url, title (alternative text), width (pixels, or "50%" of the text's)
     table       title, columns, rows
     plot        title, x_label, y_label, x_scale, y_scale, series; svg when it was drawn by matplotlib
     """
@@ -154,7 +154,7 @@ class Narrative:
     title: str | None = None
     authors: str | None = None
     date: str | None = None
-    width: int | None = None
+    width: int | str | None = None
     columns: list[str] | None = None
     rows: list[list[Scalar]] | None = None
     x_label: str | None = None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trace_tools.file_format.structure import Mismatch
 from trace_tools.files import why_not_inside
-from trace_tools.narrative import NEEDS
+from trace_tools.narrative import NEEDS, SCALES, STYLES, WIDTH
 from trace_tools.schema import (
     Claim,
     Event,
@@ -240,9 +240,10 @@ def _check_narrative(narrative: Narrative) -> None:
             raise Mismatch(f"the key {name!r} is missing from a {narrative.kind}")
     if narrative.kind == "image" and narrative.url and not _ON_THE_WEB.match(narrative.url):
         _stays_inside(narrative.url, ".url")
-    _at_least_one(narrative, "width")
-    _one_of(narrative.x_scale, ("linear", "log"), ".x_scale")
-    _one_of(narrative.y_scale, ("linear", "log"), ".y_scale")
+    if narrative.width is not None and not WIDTH.fullmatch(str(narrative.width)):
+        raise Mismatch(f"found {narrative.width!r}; expected pixels above 0, or a percentage", ".width")
+    _one_of(narrative.x_scale, SCALES, ".x_scale")
+    _one_of(narrative.y_scale, SCALES, ".y_scale")
     for number, row in enumerate(narrative.rows or []):
         if len(row) != len(narrative.columns or []):
             raise Mismatch(f"found {len(row)} cells; expected {len(narrative.columns or [])}", f"[{number}]", ".rows")
@@ -252,7 +253,7 @@ def _check_narrative(narrative: Narrative) -> None:
 
 
 def _check_series(series: Series) -> None:
-    _one_of(series.style, ("line", "points", "bars", "steps"), ".style")
+    _one_of(series.style, STYLES, ".style")
     if len(series.x) != len(series.y):
         raise Mismatch(f"found {len(series.y)} values; expected {len(series.x)}, as many as x has", ".y")
 
