@@ -19,7 +19,7 @@ from itertools import combinations
 from trace_tools import formats
 from trace_tools.comparing.difference import Difference, Finding, Side, TimeFinding
 from trace_tools.comparing.judging.between import difference_between
-from trace_tools.comparing.reports.wording import sides_text, subject_text
+from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
 from trace_tools.rendering.columns import Cell, Column, Entry, Kind
 from trace_tools.rendering.document import Call, Execution, Listing, Row, Section, execution, visible

@@ -13,7 +13,7 @@ from trace_tools.comparing.reports.entries import entries
 from trace_tools.comparing.reports.report_html import difference_html
 from trace_tools.comparing.reports.report_json import difference_json
 from trace_tools.comparing.reports.report_markdown import difference_markdown
-from trace_tools.comparing.reports.wording import subject_text
+from trace_tools.comparing.wording import subject_text
 from trace_tools.publishing.columns import column, counterparts
 from trace_tools.rendering.compose import make_document
 from trace_tools.schema import Frame, Trace, Value

@@ -35,7 +35,7 @@ from trace_tools.comparing.judging.values import Context
 from trace_tools.comparing.judging.verdict import RowJudge, absence
 from trace_tools.comparing.matching.align import Aligned, Place, align
 from trace_tools.comparing.matching.sections import sections_of
-from trace_tools.comparing.reports.wording import subject_text
+from trace_tools.comparing.wording import subject_text
 from trace_tools.errors import UsageError
 from trace_tools.rates import timing_of
 from trace_tools.schema import Step, Trace

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trace_tools import formats
-from trace_tools.comparing.apart import numbers_apart
 from trace_tools.comparing.difference import Verdict
+from trace_tools.comparing.wording import numbers_apart
 from trace_tools.schema import Element, Statistics
 from trace_tools.summaries import element
 

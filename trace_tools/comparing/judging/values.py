@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trace_tools import formats
-from trace_tools.comparing.apart import numbers_apart, values_apart
 from trace_tools.comparing.difference import Verdict
 from trace_tools.comparing.judging.elements import Numbers, compare_numbers, percent_text, relative_difference
 from trace_tools.comparing.judging.tolerance import Tolerances
+from trace_tools.comparing.wording import numbers_apart, values_apart
 from trace_tools.file_format.structure import to_plain
 from trace_tools.schema import Tensor, Value
 from trace_tools.summaries import summary

@@ -30,7 +30,7 @@ from trace_tools.comparing.judging.times import HARNESS
 from trace_tools.comparing.judging.verdict import paired
 from trace_tools.comparing.reports.entries import entries
 from trace_tools.comparing.reports.report_text import time_text
-from trace_tools.comparing.reports.wording import sides_text, subject_text
+from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, timing_of
 from trace_tools.schema import Frame, Machine, Step
 from trace_tools.summaries import claim_summary, summary

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trace_tools import formats
-from trace_tools.comparing.apart import texts_apart
 from trace_tools.comparing.difference import (
     Aspect,
     Difference,
@@ -26,7 +25,7 @@ from trace_tools.comparing.difference import (
     Verdict,
 )
 from trace_tools.comparing.judging.times import HARNESS
-from trace_tools.comparing.reports.wording import setting_text, sides_text, subject_text
+from trace_tools.comparing.wording import setting_text, sides_text, subject_text, texts_apart
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others stand in the lecture's order

@@ -30,8 +30,8 @@ from trace_tools.comparing.reports.report_text import (
     shown_lines,
     side_text,
 )
-from trace_tools.comparing.reports.wording import setting_sides
 from trace_tools.comparing.roofs import has_place, roof_of
+from trace_tools.comparing.wording import setting_sides
 from trace_tools.rendering.charts.roofline import Roof, roofline
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.schema import Step

@@ -45,7 +45,7 @@ from typing import Any
 
 from trace_tools.comparing.difference import Difference, Row, Side, Subject, TimeFinding
 from trace_tools.comparing.reports.entries import repeated
-from trace_tools.comparing.reports.wording import setting_sides, sides_text, subject_text
+from trace_tools.comparing.wording import setting_sides, sides_text, subject_text
 
 FORMAT, VERSION = "trace_tools difference", 1
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from trace_tools.comparing.apart import numbers_apart, texts_apart, values_apart
+from trace_tools.comparing.wording import numbers_apart, texts_apart, values_apart
 from trace_tools.schema import Value
 
 
