@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from trace_tools import formats
-from trace_tools.rendering import svg
+from trace_tools.rendering.charts import svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

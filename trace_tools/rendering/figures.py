@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from trace_tools import formats
-from trace_tools.rendering import svg
+from trace_tools.rendering.charts import svg
 from trace_tools.rendering.charts.plot import SERIES, height, plot
 from trace_tools.schema import Narrative
 

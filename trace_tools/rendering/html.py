@@ -25,6 +25,7 @@ from trace_tools.rendering.charts.of_pages import index_figures, section_figures
 from trace_tools.rendering.charts.roofline import Roof
 from trace_tools.rendering.charts.samples import samples
 from trace_tools.rendering.charts.storage import Views, storage, views_of
+from trace_tools.rendering.charts.svg import embedded
 from trace_tools.rendering.columns import ColumnsBlock
 from trace_tools.rendering.contents import contents
 from trace_tools.rendering.document import Call, CodeLine, Document, Listing, Notice, Said, Section, SourceText
@@ -35,7 +36,6 @@ from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.remarks import Remark, below, remarks
 from trace_tools.rendering.search import SearchIndex
 from trace_tools.rendering.step_block import StepBlock, step_block
-from trace_tools.rendering.svg_slim import embedded
 from trace_tools.rendering.varied import in_words
 from trace_tools.schema import Narrative, Scalar, Value
 

@@ -14,7 +14,8 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools import formats, summaries
-from trace_tools.rendering import figures, folding, overview, prose, svg
+from trace_tools.rendering import figures, folding, overview, prose
+from trace_tools.rendering.charts import svg
 from trace_tools.rendering.charts.drawing import without_links
 from trace_tools.rendering.charts.of_pages import Drawn, index_figures, section_figures
 from trace_tools.rendering.columns import Column, differing_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import Element, fromstring
 
-from trace_tools.rendering.svg import clean
+from trace_tools.rendering.charts.svg import clean
 
 
 def read(figure: str | None) -> Element:

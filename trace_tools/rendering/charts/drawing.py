@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from html import escape
 
 from trace_tools import formats
-from trace_tools.rendering import svg
+from trace_tools.rendering.charts import svg
 
 INK = "currentColor"
 SOFT = f"var(--soft, {svg.SOFT})"

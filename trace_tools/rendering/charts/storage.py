@@ -87,11 +87,12 @@ def _cells(drawing: Drawing, tensor: Tensor, addresses: Sequence[int], cells: in
     grid = "".join(f"M{1 + CELL * at:g} {ARCS:g}v{CELL:g}" for at in range(cells + 1))
     frame = "".join(f"M1 {y:g}h{CELL * cells:g}" for y in (ARCS, ARCS + CELL))
     drawing.path(grid + frame, stroke=SOFT, width=0.8)
+    for at in sorted(at for at in held if at < cells):
+        words = summaries.element(held[at]).rstrip(".")
+        words = fitted(words, CELL + 4, 9) or words[:2]
+        drawing.text((1 + CELL * (at + 0.5), ARCS + 15), words, size=9.5, anchor="middle")
     for at in range(cells):
-        middle = 1 + CELL * (at + 0.5)
-        words = summaries.element(held[at]).rstrip(".") if at in held else ""
-        drawing.text((middle, ARCS + 15), fitted(words, CELL + 4, 9) or words[:2], size=9.5, anchor="middle")
-        drawing.text((middle, ARCS + CELL + 9), str(at), size=8, anchor="middle", fill=SOFT)
+        drawing.text((1 + CELL * (at + 0.5), ARCS + CELL + 9), str(at), size=8, anchor="middle", fill=SOFT)
 
 
 def _jumps(drawing: Drawing, tensor: Tensor) -> None:

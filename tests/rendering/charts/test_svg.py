@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import base64
+import io
 import re
+from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
 
+from tests.rendering.browsing import show
+from trace_tools.rendering.charts import svg
+from trace_tools.rendering.charts.svg import clean, embedded, standalone
 from trace_tools.rendering.figures import describe, figure
-from trace_tools.rendering.svg import clean, standalone
 from trace_tools.schema import Narrative, Scalar, Series
 
 HOSTILE = [
@@ -62,6 +68,7 @@ def test_nothing_in_a_figure_runs_or_loads(inner: str) -> None:
         '<!DOCTYPE svg [<!ENTITY a "b">]><svg>&a;</svg>',
         '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><svg>&a;</svg>',
         "<svg>" + "x" * 3_000_000 + "</svg>",
+        "<svg>" + '<g fill="red">' * 5_000 + "</g>" * 5_000 + "</svg>",
     ],
 )
 def test_what_is_no_plain_svg_is_refused(source: str) -> None:
@@ -122,3 +129,69 @@ def test_odd_numbers_are_gaps_and_odd_names_are_text() -> None:
 def test_a_figure_is_described_in_words() -> None:
     words = describe(plotted("line", [1, 2, 3], [3.0, None, 1.0]))
     assert words == "across: n, up: t. a: 3 values from 1.0 to 3.0."
+
+
+# --- what a drawing library writes for every case is left out -------------------------------------
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, str]:
+    """A figure as matplotlib writes it (bars, marks, a legend, turned text, clipping), cleaned, and on a page."""
+    matplotlib = pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "a", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
+        drawing = Figure(figsize=(5, 3))
+        drawing.patch.set_alpha(0)
+        axes, bits = drawing.subplots(1, 2)
+        axes.plot([1, 2, 3], [3.3333333, 1, 2], "o-", color=svg.PALETTE[0], label="loss")
+        axes.plot([1, 2, 9], [1, 2, 30], "--", color=svg.PALETTE[1])
+        axes.set_xlim(1, 3)
+        axes.set_ylabel("nat")
+        axes.legend()
+        for place in range(12):
+            bits.bar(place, 1, color=svg.PALETTE[place % 2], edgecolor=svg.SOFT, alpha=0.4)
+        written = io.StringIO()
+        drawing.savefig(written, format="svg", metadata={"Date": None})
+    source = written.getvalue()
+    cleaned = clean(source, "fig1", "A title", "What it shows") or ""
+    return {"source": source[source.index("<svg") :], "cleaned": cleaned, "embedded": embedded(cleaned)}
+
+
+def pixels(browser: Any, folder: Path, figure: str) -> Any:
+    image = pytest.importorskip("PIL.Image")
+    colours = ";".join(f"--s{n}:{colour}" for n, colour in enumerate(svg.PALETTE, start=1))
+    colours += f";--soft:{svg.SOFT};--paper:#fff"
+    style = f"body{{margin:0;background:#fff;color:#000;font-family:'DejaVu Sans'}} svg{{{colours}}}"
+    text = f"<!doctype html><style>{style}</style>{figure}"
+    (folder / "figure.html").write_text(text, encoding="utf-8")
+    show(browser, folder / "figure.html", (700, 450))
+    return image.open(io.BytesIO(base64.b64decode(browser.get_screenshot_as_base64()))).convert("L")
+
+
+def test_it_looks_as_it_was_drawn(browser: Any, tmp_path: Path, figures: dict[str, str]) -> None:
+    chops = pytest.importorskip("PIL.ImageChops")
+    source, cleaned, embedded = (pixels(browser, tmp_path, figure) for figure in figures.values())
+    assert source.getextrema()[0] < 100  # something was drawn
+    assert chops.difference(source, cleaned).getextrema()[1] < 64  # a hundredth of a pixel, at an edge
+    assert chops.difference(cleaned, embedded).getextrema()[1] == 0
+
+
+def test_it_is_much_shorter_and_says_the_same(figures: dict[str, str]) -> None:
+    sizes = {name: len(text) for name, text in figures.items()}
+    assert sizes["cleaned"] < 0.65 * sizes["source"] and sizes["embedded"] < 0.55 * sizes["source"]
+    words = [[t.text for t in fromstring(text).iter() if t.tag.endswith("text")] for text in figures.values()]
+    assert words[0] == words[1] == words[2] and "loss" in words[0]
+
+
+def test_what_is_referred_to_keeps_its_name(figures: dict[str, str]) -> None:
+    for name in ("cleaned", "embedded"):
+        referred = re.findall(r'(?:url\(|href=")#([^")]+)', figures[name])
+        assert referred and all(f'id="{it}"' in figures[name] for it in referred)
+
+
+def test_what_is_no_drawing_is_left_alone() -> None:
+    assert embedded("<svg><p></svg>") == "<svg><p></svg>"
+    assert embedded('<svg><g opacity="0.5"><rect/><rect/><rect/></g></svg>').count("<g") == 1
+    tips = '<svg><g><title>a</title><path d="M0 0"/></g></svg>'
+    assert embedded(tips) == tips
