@@ -103,7 +103,7 @@ def wrong_rates(document: Document, raw: Raw) -> Iterator[str]:
         spoken = timed(row)
         for number, rate, unit in shown(row):
             assert spoken is not None
-            step = steps[spoken.step]
+            step = steps[spoken.step.id]
             where = f"line {step['line']}: {rate:.4g} {unit}"
             calls = measured(step)
             if step.get("harness") or calls:

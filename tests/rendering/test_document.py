@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.rendering.recording import Recording, matrix
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.document import Block, Call, Document, Listing, Row, Said, Section, salient
+from trace_tools.rendering.document import Block, Call, Document, Listing, Narration, Row, Section, salient
 from trace_tools.schema import Claim, Frame, Machine, Meters, Narrative, Peak, Raised, Run, Step, Value
 from trace_tools.statements import parse_source, sections
 
@@ -138,7 +138,7 @@ def row(section: Section, code: str) -> Row:
 
 
 def said(section: Section) -> list[str | None]:
-    return [b.narrative.text for b in blocks_of(section.blocks) if isinstance(b, Said)]
+    return [b.narrative.text for b in blocks_of(section.blocks) if isinstance(b, Narration)]
 
 
 def code(document: Document) -> str:
@@ -179,7 +179,7 @@ def test_directives_are_not_shown_and_other_comments_are() -> None:
 def test_observations_stand_beside_their_line() -> None:
     section = make_document(lecture().trace()).sections[0]
     [execution] = row(section, "x = torch").executions
-    assert execution.values == (("x", matrix(2, 3)),)
+    assert execution.values == [("x", matrix(2, 3))]
     assert execution.timing is not None and execution.timing.clock == "host"
     line = LECTURE.splitlines().index("    x = torch.ones(2, 3)  # (2, 3) @inspect x") + 1
     assert row(section, "x = torch").anchor == f"L{line}"

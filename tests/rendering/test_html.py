@@ -12,7 +12,7 @@ from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_document import LECTURE, failing, lecture
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Notice
-from trace_tools.rendering.html import HtmlWriter, MachineLink, Place
+from trace_tools.rendering.html import HtmlWriter, MachineLink, Surroundings
 from trace_tools.schema import Claim, Meters, Narrative, Run, Scalar, Series, Statistics, Tensor, Trace, Value
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -50,9 +50,9 @@ class Page(HTMLParser):
         return [known["id"] or "" for _, known in self.tags if "id" in known]
 
 
-def place(*notices: Notice) -> Place:
+def place(*notices: Notice) -> Surroundings:
     links = [MachineLink("CPU", "index.html", current=True), MachineLink("H200", "../h200/index.html")]
-    return Place(machines=lambda section: links, picture=lambda address: None, notices=notices)
+    return Surroundings(machines=lambda section: links, picture=lambda address: None, notices=notices)
 
 
 def html(trace: Trace, number: int = 0) -> str:

@@ -11,15 +11,15 @@ from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_document import failing, lecture
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.html import Place
+from trace_tools.rendering.html import Surroundings
 from trace_tools.rendering.markdown import MarkdownWriter
 from trace_tools.schema import Claim, Narrative, Run, Series, Trace, Value
 
 HTML = re.compile(r"</?(details|summary|code)>")
 
 
-def place() -> Place:
-    return Place(machines=lambda section: (), picture=lambda address: None)
+def place() -> Surroundings:
+    return Surroundings(machines=lambda section: (), picture=lambda address: None)
 
 
 def page(trace: Trace, number: int = 0) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.rendering.recording import Recording
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.time_tree import Spent
+from trace_tools.rendering.time_tree import StatementTime
 
 LECTURE = """\
 def main():
@@ -20,7 +20,7 @@ def model(x):
 """
 
 
-def spent() -> tuple[Spent, ...]:
+def spent() -> tuple[StatementTime, ...]:
     made = Recording(LECTURE)
     train = made.call(made.frame("main"), "train()", "train")
     for turn in range(3):
@@ -31,7 +31,7 @@ def spent() -> tuple[Spent, ...]:
     made.step(train, "done", cold_ns=[5])
     made.step(train, "done", host_ns=[1_000], suspended=True)
     [section] = make_document(made.trace()).sections
-    return section.spent
+    return section.times
 
 
 def test_executions_of_a_statement_count_together_those_left_out_too() -> None:

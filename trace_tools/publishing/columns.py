@@ -82,7 +82,7 @@ def _notes(difference: Difference, other: Side, missing: int) -> Iterator[str]:
 def column(section: Section, other: Counterparts) -> Column:
     """Return one machine's column beside a section; empty, with the reason, where nothing matches."""
     rows = list(_rows(section))
-    found = [other.steps[e.step] for row, _ in rows for e in row.executions if e.step in other.steps]
+    found = [other.steps[e.step.id] for row, _ in rows for e in row.executions if e.step.id in other.steps]
     if found and all(counterpart.step is None for counterpart in found):
         return Column(other.name, {}, (*other.notes, "Nothing on this page has a counterpart there."))
     cells = {
@@ -102,7 +102,7 @@ def _rows(section: Section) -> Iterator[tuple[Row, Call | None]]:
 
 def _entries(row: Row, call: Call | None, other: Counterparts) -> Iterator[Entry]:
     """Yield what one row was there: values and claims, time, memory, and whatever else differs."""
-    known = {e.step: other.steps[e.step] for e in row.executions if e.step in other.steps}
+    known = {e.step.id: other.steps[e.step.id] for e in row.executions if e.step.id in other.steps}
     met = {step: c.step for step, c in known.items() if c.step is not None}
     findings = [finding for c in known.values() for finding in c.findings]
     if known and not met:
@@ -117,11 +117,12 @@ def _entries(row: Row, call: Call | None, other: Counterparts) -> Iterator[Entry
         of_steps = [(there_step.execution, known[step].findings) for step, there_step in met.items()]
         yield from _said(row, there, of_steps, caller.findings if caller is not None else (), other)
     spoken = _spoken(row, known)
-    if spoken is not None and spoken.step in met:
-        counterpart = known[spoken.step]
-        time = list(_time(spoken, execution(met[spoken.step], other.machine), counterpart.times, other))
-        yield from (replace(entry, label=f"{spoken.number}") if len(row.executions) > 1 else entry for entry in time)
-        yield from _memory(spoken, met[spoken.step], counterpart.findings, asked=bool(time))
+    if spoken is not None and spoken.step.id in met:
+        counterpart = known[spoken.step.id]
+        time = list(_time(spoken, execution(met[spoken.step.id], other.machine), counterpart.times, other))
+        label = f"{spoken.step.execution}" if len(row.executions) > 1 else ""
+        yield from (replace(entry, label=label) for entry in time)
+        yield from _memory(spoken, met[spoken.step.id], counterpart.findings, asked=bool(time))
     yield from _others(findings, other)
 
 
@@ -160,7 +161,7 @@ def _values_of(remark: Remark, there: Row) -> list[Value]:
         return []
     if any(remark.value is value for _, value in there.arguments):
         return [there.arguments[remark.index][1]]
-    executions = [e.values for e in there.executions if remark.label in ("", f"{e.number}")]
+    executions = [e.values for e in there.executions if remark.label in ("", f"{e.step.execution}")]
     return [values[remark.index][1] for values in executions if remark.index < len(values)]
 
 
@@ -175,10 +176,10 @@ def _note(about: Sequence[Finding], text: str | None) -> str:
 def _spoken(row: Row, known: Mapping[int, Counterpart]) -> Execution | None:
     """Return the execution whose time speaks for a row: where some are called faster or slower, the farthest off."""
     effects = [
-        (abs(math.log(time.ratio)), e.number, e)
+        (abs(math.log(time.ratio)), e.step.execution, e)
         for e in row.executions
-        if e.step in known
-        for time in known[e.step].times
+        if e.step.id in known
+        for time in known[e.step.id].times
         if time.matters and time.ratio
     ]
     return max(effects)[2] if effects else timed(row)
@@ -221,7 +222,7 @@ def _factor(ratio: float) -> str:
 
 def _memory(here: Execution, there: Step, findings: Sequence[Finding], *, asked: bool) -> Iterator[Entry]:
     """Yield the most tensor bytes alive at once, where a reader asked about the line or where they differ."""
-    peaks = [meters.peak_bytes if meters is not None else None for meters in (here.meters, there.meters)]
+    peaks = [meters.peak_bytes if meters is not None else None for meters in (here.step.meters, there.meters)]
     differs = any(f.aspect == "memory" and f.matters for f in findings)
     if peaks[1] is None or not (differs or (asked and max(p or 0 for p in peaks) >= WORTH_SHOWING_BYTES)):
         return

@@ -26,7 +26,7 @@ def other_roofs(sections: Sequence[Section], others: Sequence[Counterparts], *, 
 
 def _there(other: Counterparts) -> Callable[[Execution], Execution | None]:
     def there(here: Execution) -> Execution | None:
-        counterpart = other.steps.get(here.step)
+        counterpart = other.steps.get(here.step.id)
         step = counterpart.step if counterpart is not None else None
         return execution(step, other.machine) if step is not None else None
 

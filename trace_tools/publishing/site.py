@@ -26,8 +26,7 @@ from trace_tools.rendering import html, markdown, overview
 from trace_tools.rendering.columns import columns_block
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document, Notice, Section
-from trace_tools.rendering.headline import machine_row
-from trace_tools.rendering.html import MachineLink, Place
+from trace_tools.rendering.html import MachineLink, Surroundings
 from trace_tools.rendering.pictures import read_picture
 from trace_tools.rendering.search import SearchIndex
 from trace_tools.schema import Trace
@@ -135,7 +134,7 @@ def _machine_files(
     rendered, document = site[at]
     up = "../" * (rendered.folder.count("/") + 1)
     columns = {s.slug: columns_block([column(s, other) for other in beside]) for s in document.sections}
-    place = Place(
+    place = Surroundings(
         machines=lambda section: _switcher(rendered, site, up, section),
         picture=lambda address: read_picture(rendered.lecture_folder, address),
         columns=lambda section: columns[section.slug],
@@ -201,7 +200,7 @@ def _full_names(site: Sequence[tuple[Rendered, Document]]) -> list[str]:
 
 def _site_files(site: Sequence[tuple[Rendered, Document]], out: Path) -> dict[str, bytes]:
     title = site[0][1].title if site else "No traces"
-    machines = [machine_row(d, r.folder, name) for name, (r, d) in zip(_full_names(site), site, strict=True)]
+    machines = [overview.machine_row(d, r.folder, name) for name, (r, d) in zip(_full_names(site), site, strict=True)]
     sections = _section_rows(site)
     reports = f"{REPORTS}/index.html"
     more = [("What differs between the machines", reports)] if (out / reports).is_file() else []

@@ -3,44 +3,66 @@
     document = make_document(trace, lecture_text)
     document.sections[0].title           "Overview"
 
-The call tree is laid out along the source: each call of a lecture function becomes its lines with what
-was observed beside them and what was said between them. Nothing is decided here about looks.
+The stages, each of which reads only what those before it made:
+
+    Lecture      the call tree, and the text to show with the place of each recorded statement in it
+    blocks       each call of a lecture function, laid out along its source: its lines, what was observed beside
+                 them, what was said between them, the calls it made
+    fold         which of the calls on a page are open, named, or parts of its text; where headings can be linked to
+    Anchors      where on the page each step and each line stands
+    Section      what is read off these: claims, contents, the player's stops, where the time went
+
+Nothing is decided here about looks.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 
-from trace_tools.call_tree import Tree
-from trace_tools.layout import CutSource, Segment
+from trace_tools.layout import Segment
 from trace_tools.rates import timing_of
-from trace_tools.rendering import folding, prose
+from trace_tools.rendering import prose
 from trace_tools.rendering.document import (
+    Anchors,
     Block,
     Call,
     ClaimLine,
     CodeLine,
     Document,
-    Execution,
-    Failure,
+    Heading,
     Listing,
+    Narration,
     Notice,
     Row,
-    Said,
     Section,
     SourceText,
-    execution,
+    calls_shown,
+    said_in_runs,
+    shared_storages,
+    visible,
 )
-from trace_tools.rendering.staleness import Edition, edition_of
-from trace_tools.rendering.stepping import Walk
-from trace_tools.rendering.time_tree import spent
-from trace_tools.schema import Frame, Machine, Narrative, SourceFile, Step, Trace
+from trace_tools.rendering.lecture import Lecture
+from trace_tools.rendering.player import stepping
+from trace_tools.rendering.time_tree import times
+from trace_tools.schema import Frame, Narrative, Step, Trace
 from trace_tools.statements import FUNCTIONS, MAIN, MODULE, Statement, qualified_name, sections
 
 DEEPEST = 12  # calls inside calls; a page nested more deeply can't be read
+BODIES = 4  # of one function on a page
+SHORT = 6  # rows that may stand open
+LISTED = 3  # level of the deepest headings in a section's contents
+# What the templates and scripts call their own parts: a heading of that name must not be found in their place.
+_TAKEN = re.compile(
+    "text|theme|steps|panel|player|keys|search|index|machines?|main|module|columns|differing|figures|claims|run|sections"
+    r"|(?:step|said|call|search|fig)-?\d+|step-(?:at|back|done|help|now|on|said)|keys-(?:close|title)"
+    r"|mode-(?:animate|notes|predict)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
+    r"|(?:figure|claims)-.+|.+-(?:title|desc)"
+)
 
 
 def make_document(trace: Trace, lecture: str | None = None) -> Document:
@@ -48,204 +70,221 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
 
     Raises LectureError when a stored source is not Python.
     """
-    editions = [edition_of(source, lecture if place == 0 else None) for place, source in enumerate(trace.sources)]
-    editions = editions or [edition_of(SourceFile(trace.run.lecture, ""), None)]  # a run that never began
-    composer = _Composer(Tree(trace), editions, trace.machine, trace.run.timed_runs)
-    sections = tuple(composer.sections())
-    outside, opening, setup = composer.outside()
+    ran = Lecture(trace, lecture)
+    calls: dict[str, list[Frame]] = {}
+    for _, frame in ran.tree.section_calls():
+        calls.setdefault(frame.function, []).append(frame)
+    # numbered by their place in `main`'s source, so that a run of only one section keeps its number
+    order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed), *calls]))
+    opening, setup = _around(ran, {*order, MAIN})
     return Document(
         title=trace.title,
         run=trace.run,
         machine=trace.machine,
         versions=tuple(trace.versions),
-        sources=tuple(SourceText(e.source.parsed.path, tuple(line or "" for line in e.source.lines)) for e in editions),
+        sources=tuple(
+            SourceText(e.source.parsed.path, tuple(line or "" for line in e.source.lines)) for e in ran.editions
+        ),
         opening=opening,
         setup=setup,
-        sections=sections,
-        notices=tuple(_notices(trace, editions)),
-        claims_outside=outside,
+        sections=tuple(_section(ran, n, name, calls[name]) for n, name in enumerate(order) if name in calls),
+        notices=tuple(_notices(ran)),
+        claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
     )
 
 
-def _notices(trace: Trace, editions: Iterable[Edition]) -> Iterator[Notice]:
-    if not trace.run.complete:
-        yield Notice("partial", f"This trace is partial: {trace.run.ended}. Everything up to there is on these pages.")
-    for edition in editions:
+def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame]) -> Section:
+    """Return the page of a section: its first call in full, and any more of it below."""
+    page = _Composer(ran)
+    definition = page.definition(calls[0])
+    title, summary = _titled(definition, function)
+    body = page.body(calls[0], definition, "", 0)
+    blocks = fold([*body, *(page.call(again, 0) for again in calls[1:])])
+    anchors = Anchors(blocks)
+    claims = _claims(ran, function, anchors)
+
+    def where(step: Step) -> tuple[str, int, str]:
+        line = ran.line(step)
+        return ran.code(step), line, anchors.rows.get(step.id) or anchors.lines.get((ran.source(step), line), "")
+
+    caller = ran.tree.by_id[calls[0].of] if calls[0].of is not None else None
+    failure = ran.failure(caller) if caller is not None else None
+    return Section(
+        number=number,
+        slug=f"{number:02d}-{prose.slug(function)}",
+        function=function,
+        title=title,
+        summary=summary,
+        blocks=blocks,
+        headings=_contents(blocks, claims),
+        claims=claims,
+        timing=timing_of(caller, ran.trace.machine) if caller is not None else None,
+        stepping=stepping(ran, function, anchors),
+        times=times(ran.tree, calls, where),
+        shared=shared_storages(blocks),
+        failure=None if failure is None or failure.caught else failure,
+    )
+
+
+def _around(ran: Lecture, known: set[str]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+    """Return what `main` itself says and does, and the module's own code.
+
+    Of that, the `def` statements of what was called, or is a section, are left out: their lines stand where they ran.
+    """
+    page, tree = _Composer(ran), ran.tree
+    known = known | {frame.function for frame in tree.frames.values()}
+    statements = ran.editions[0].source.parsed.statements
+    called = {s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in known}
+    opening = page.body(tree.main, page.definition(tree.main), "", DEEPEST) if tree.main is not None else []
+    setup = page.body(tree.module, None, "", 0, skip=called) if tree.module is not None else []
+    return fold(opening), fold(setup)
+
+
+def _notices(ran: Lecture) -> Iterator[Notice]:
+    run = ran.trace.run
+    if not run.complete:
+        yield Notice("partial", f"This trace is partial: {run.ended}. Everything up to there is on these pages.")
+    for edition in ran.editions:
         if edition.stale:
             yield Notice("stale", f"This trace is stale: {edition.stale}. The pages show the text that was traced.")
-    if trace.run.only:
-        yield Notice("info", f"Only {trace.run.only} was run.")
-    for dropped in trace.run.dropped:
+    if run.only:
+        yield Notice("info", f"Only {run.only} was run.")
+    for dropped in run.dropped:
         yield Notice("info", f"Left out of the trace: {dropped}.")
 
 
+# --- blocks: the calls of one page, laid out along the source ---
+
+
 class _Composer:
-    """Lays frames out along the source; `_said` counts narrative calls within a page."""
+    """Lays out the calls of one page, and numbers what is said on it."""
 
-    def __init__(
-        self, tree: Tree, editions: Sequence[Edition], machine: Machine, timed_runs: int | None = None
-    ) -> None:
-        self._tree = tree
-        self._editions = editions
-        self._machine = machine
-        self._timed_runs = timed_runs
-        self._said = 0
-        self._shown = [edition.shown() for edition in editions]
+    def __init__(self, ran: Lecture) -> None:
+        self._ran = ran
+        self._numbers = count(1)
 
-    # --- pages ---
-
-    def sections(self) -> Iterator[Section]:
-        """Yield one section per function that `main` calls, in reading order."""
-        calls: dict[str, list[tuple[Step, Frame]]] = {}
-        for step, frame in self._tree.section_calls():
-            calls.setdefault(frame.function, []).append((step, frame))
-        order = self._reading_order([*calls])
-        for function in sorted(calls, key=order.__getitem__):
-            yield self._section(order[function], calls[function])
-
-    def _reading_order(self, called: Sequence[str]) -> dict[str, int]:
-        """Number the sections by their place in `main`'s source, so that a run of only one keeps its number."""
-        names = sections(self._editions[0].source.parsed)
-        return {name: number for number, name in enumerate(dict.fromkeys([*names, *called]))}
-
-    def _section(self, number: int, calls: Sequence[tuple[Step, Frame]]) -> Section:
-        self._said = 0
-        (step, frame), *again = calls
-        definition = self._definition(frame)
-        title, summary = _titled(definition, frame.function)
-        blocks: list[Block] = self._body(frame, definition, "", 0)
-        blocks += [self._call(other, 0) for _, other in again]
-        shown = folding.fold(blocks)
-        failure = self._failure(step)
-        return Section(
-            number=number,
-            slug=f"{number:02d}-{prose.slug(frame.function)}",
-            function=frame.function,
-            title=title,
-            summary=summary,
-            blocks=shown,
-            headings=folding.headings(shown),
-            claims=self._claims(frame.function, shown),
-            timing=timing_of(step, self._machine),
-            stepping=Walk(self._tree, self._editions, self._machine, shown).section(frame.function),
-            spent=spent(self._tree, [frame for _, frame in calls], self._placed(shown)),
-            shared=folding.shared_storages(shown),
-            failure=None if failure is None or failure.caught else failure,
-        )
-
-    def _placed(self, shown: Sequence[Block]) -> Callable[[Step, int], tuple[str, int, str]]:
-        """Return what tells of a step its code, its line and the anchor of its row: its own, else its line's."""
-        anchors, of_line = folding.anchors(shown), folding.line_anchors(shown)
-
-        def place(step: Step, source: int) -> tuple[str, int, str]:
-            edition, number = self._editions[source], self._shown[source].get(step.statement)
-            line = edition.source.parsed.statements[number].line if number is not None else step.line
-            texts = edition.source.lines
-            code = (texts[line - 1] or "").strip() if 0 < line <= len(texts) else ""
-            return code, line, anchors.get(step.id) or of_line.get((source, line), "")
-
-        return place
-
-    def outside(self) -> tuple[tuple[ClaimLine, ...], tuple[Block, ...], tuple[Block, ...]]:
-        """Return the claims, what `main` itself says and does, and the module's own code."""
-        self._said = 0
-        main, module = self._tree.main, self._tree.module
-        opening = self._body(main, self._definition(main), "", DEEPEST) if main is not None else []
-        setup = self._body(module, None, "", 0, skip=self._shown_elsewhere()) if module is not None else []
-        folded = folding.fold(opening), folding.fold(setup)
-        return self._claims(None, (*folded[0], *folded[1])), *folded
-
-    def _shown_elsewhere(self) -> frozenset[int]:
-        """Return the module's `def` statements that were called: their lines stand where they ran."""
-        called = {frame.function for frame in self._tree.frames.values()} | set(self._reading_order([]))
-        parsed = self._editions[0].source.parsed
-        return frozenset(
-            s.number
-            for s in parsed.statements
-            if isinstance(s.node, FUNCTIONS) and qualified_name(s) in {*called, MAIN}
-        )
-
-    # --- a call ---
-
-    def _definition(self, frame: Frame) -> Statement | None:
+    def definition(self, frame: Frame) -> Statement | None:
         """Find the `def` a frame ran: by the statements it executed, else by its name; None for the module."""
         if frame.function == MODULE:
             return None
-        source = self._editions[frame.source].source
-        for step in self._tree.steps_of(frame.frame)[:1]:
-            shown = self._shown[frame.source].get(step.statement)
-            if shown is not None and shown < len(source.parsed.statements):
-                return source.enclosing(shown)
-        return source.parsed.function(frame.function)
+        edition = self._ran.editions[frame.source]
+        for step in self._ran.tree.steps_of(frame.frame)[:1]:
+            statement = edition.statement(step)
+            if statement is not None:
+                return edition.source.enclosing(statement.number)
+        return edition.source.parsed.function(frame.function)
 
-    def _call(self, frame: Frame, depth: int) -> Call:
-        definition = self._definition(frame)
-        anchor = f"call-{frame.frame}"
-        blocks = self._body(frame, definition, f"{anchor}-", depth + 1) if definition is not None else []
-        header = self._header(frame, definition, anchor) if definition is not None else None
+    def call(self, frame: Frame, depth: int) -> Call:
+        """Return one call of a function, folded."""
+        tree, definition, anchor = self._ran.tree, self.definition(frame), f"call-{frame.frame}"
+        blocks: list[Block] = []
+        header = None
+        if definition is not None:
+            blocks = self.body(frame, definition, f"{anchor}-", depth + 1)
+            body = self._ran.editions[frame.source].source.body(definition)[:1]
+            inline = any(segment.first <= definition.line for segment in body)
+            numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
+            lines = self._lines(frame.source, numbers, definition.node.col_offset)
+            header = Row(lines, f"{anchor}-L{definition.line}", definition.line, arguments=tuple(frame.arguments or ()))
+        executions = [e for block in blocks if isinstance(block, Listing) for row in block.rows for e in row.executions]
         return Call(
             function=frame.function,
             frame=frame.frame,
             step=frame.of,
-            number=self._tree.call_number[frame.frame],
-            total=self._tree.call_total[self._tree.section_of[frame.frame], frame.function],
+            number=tree.call_number[frame.frame],
+            total=tree.call_total[tree.section_of[frame.frame], frame.function],
             anchor=anchor,
             title=_titled(definition, frame.function)[0],
             header=header,
             blocks=tuple(blocks),
             level=min(depth + 2, 6),
             thread=frame.thread,
-            troubled=folding.any_trouble(blocks),
-            observed=bool(header and header.arguments) or folding.any_observation(blocks),
+            troubled=any(e.troubled for e in executions)
+            or any(block.troubled for block in blocks if isinstance(block, Call)),
+            observed=bool(header and header.arguments)
+            or any(
+                e.values or e.step.claim or e.step.stdout or e.step.warnings or any(call.observed for call in e.calls)
+                for e in executions
+            ),
         )
 
-    def _header(self, frame: Frame, definition: Statement, anchor: str) -> Row:
-        source = self._editions[frame.source].source
-        inline = any(segment.first <= definition.line for segment in source.body(definition)[:1])
-        numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
-        lines = self._lines(frame.source, numbers, definition.node.col_offset)
-        return Row(lines, f"{anchor}-L{definition.line}", definition.line, arguments=tuple(frame.arguments or ()))
-
-    def _body(
-        self, frame: Frame, definition: Statement | None, prefix: str, depth: int, *, skip: frozenset[int] = frozenset()
+    def body(
+        self,
+        frame: Frame,
+        definition: Statement | None,
+        prefix: str,
+        depth: int,
+        *,
+        skip: Iterable[int] = (),
     ) -> list[Block]:
-        """Lay one call out along its function's segments."""
-        source = self._editions[frame.source].source
+        """Lay one call out along its function's segments.
+
+        Rows gather into listings; what was said, and calls that speak to the reader themselves, stand between them.
+        Blank lines around a listing go, and so does a listing of nothing but comments.
+        """
+        source = self._ran.editions[frame.source].source
         segments = source.body(definition)
         columns = (source.parsed.statements[s.statements[0]].node.col_offset for s in segments if s.statements)
         indent = min(columns, default=0)
         if depth and definition is not None:
             indent = definition.node.col_offset  # its `def` line stands above it
-        placed: list[tuple[Row, Segment] | Said | Call] = []
+        blocks: list[Block] = []
+        rows: list[Row] = []
+        executable = False  # something in these rows is more than a comment
+
+        def close() -> None:
+            nonlocal executable
+            while rows and _blank(rows[-1]):
+                rows.pop()
+            if executable:
+                blocks.append(Listing(tuple(rows)))
+            rows.clear()
+            executable = False
+
+        skipped = frozenset(skip)
         for segment in segments:
-            if skip.isdisjoint(segment.statements):
-                row, parts = _without_parts(self._row(frame, segment, prefix, indent, depth))
-                if _shows_code(segment, row) and not (parts and _is_only_a_call(segment, row, source)):
-                    placed.append((row, segment))
-                placed += [*parts, *self._narratives(frame, segment)]
-        return _listings(placed)
+            if not skipped.isdisjoint(segment.statements):
+                continue
+            row = self._row(frame, segment, prefix, indent, depth)
+            row, parts = _without_parts(row)
+            unsaid = segment.hidden or segment.narrative  # shown only where something went wrong in it
+            shown = row.lines and (not unsaid or any(e.troubled or e.values for e in row.executions))
+            nodes = [source.parsed.statements[number].node for number in segment.statements]
+            blank_again = _blank(row) and (not rows or _blank(rows[-1]))
+            if shown and not blank_again and not (parts and _is_only_a_call(nodes, row)):
+                rows.append(row)
+                executable = executable or bool(segment.statements)
+            said: list[Block] = [*parts, *self._narrations(frame, segment)]
+            if said:
+                close()
+                blocks += said
+        close()
+        return blocks
 
     def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> Row:
-        recorded = self._recorded(frame, segment)
-        steps = sorted((s for n in recorded for s in self._tree.steps(frame.frame, n)), key=lambda step: step.id)
-        omitted = [o for n in recorded for o in self._tree.omitted(frame.frame, n)]
+        edition, tree = self._ran.editions[frame.source], self._ran.tree
+        recorded = [edition.recorded[number] for number in segment.statements if number in edition.recorded]
+        steps = sorted((s for n in recorded for s in tree.steps(frame.frame, n)), key=lambda step: step.id)
+        omitted = [o for n in recorded for o in tree.omitted(frame.frame, n)]
+        executions = []
+        for step in steps:
+            made = self._ran.execution(step)
+            frames = [called for called in tree.calls(step.id) if called.function != MAIN] if depth < DEEPEST else []
+            calls = tuple(self.call(called, depth) for called in frames)
+            executions.append(replace(made, calls=calls) if calls else made)
         return Row(
             lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
             anchor=f"{prefix}L{segment.first}",
             line=segment.first,
-            executions=tuple(self._execution(step, depth) for step in steps),
+            executions=tuple(executions),
             omitted=sum(o.omitted for o in omitted),
             omitted_ns=sum(o.host_ns for o in omitted),
-            ran=bool(steps or omitted or not segment.statements) or self._silent(frame, segment),
+            ran=bool(steps or omitted or not segment.statements) or self._makes_no_step(frame, segment),
         )
 
-    def _recorded(self, frame: Frame, segment: Segment) -> list[int]:
-        recorded = self._editions[frame.source].recorded
-        return [recorded[number] for number in segment.statements if number in recorded]
-
-    def _silent(self, frame: Frame, segment: Segment) -> bool:
+    def _makes_no_step(self, frame: Frame, segment: Segment) -> bool:
         """Whether a segment is one that makes no step even where it runs: `global`, `try:`, what is stepped over."""
-        source = self._editions[frame.source].source
+        source = self._ran.editions[frame.source].source
         nodes = [source.parsed.statements[number].node for number in segment.statements]
         return all(number in source.stepped_over for number in segment.statements) or all(
             isinstance(node, (ast.Global, ast.Nonlocal, ast.Try, ast.TryStar))
@@ -254,7 +293,7 @@ class _Composer:
         )
 
     def _lines(self, source: int, numbers: range, indent: int) -> tuple[CodeLine, ...]:
-        texts = self._editions[source].source.lines
+        texts = self._ran.editions[source].source.lines
         lines = []
         for number in numbers:
             text = texts[number - 1] if number <= len(texts) else None
@@ -263,68 +302,23 @@ class _Composer:
                 lines.append(CodeLine(source, number, text[margin:], margin))
         return tuple(lines)
 
-    def _execution(self, step: Step, depth: int) -> Execution:
-        made = execution(step, self._machine, self._failure(step), self._timed_runs)
-        frames = [frame for frame in self._tree.calls(step.id) if frame.function != MAIN]
-        if not frames or depth >= DEEPEST:
-            return made
-        return replace(made, calls=tuple(self._call(frame, depth) for frame in frames))
-
-    def _failure(self, step: Step) -> Failure | None:
-        raised = step.raised
-        if raised is None:
-            return None
-        line = raised.origin_line
-        if line is not None:
-            line = self._editions[0].lines.get(line, line)
-        return Failure(raised.type, raised.message, self._tree.caught(step), self._tree.is_origin(step), line)
-
-    def _narratives(self, frame: Frame, segment: Segment) -> list[Said]:
-        """Return what a segment's statements said, once for each execution."""
-        edition = self._editions[frame.source]
-        said: list[Said] = []
+    def _narrations(self, frame: Frame, segment: Segment) -> Iterator[Narration]:
+        """Yield what a segment's statements said, once for each execution."""
+        edition, tree = self._ran.editions[frame.source], self._ran.tree
         for number in segment.statements:
             new = edition.prose.get(number)
-            if new is not None:
-                steps = () if new.beside is None else self._tree.steps(frame.frame, new.beside)
-                ran: list[int | None] = (
-                    [None] if new.beside is None else [step.id for step in steps if step.raised is None]
-                )
-                said += [self._numbered(new.narrative, step if new.reworded else None) for step in ran]
+            said: list[tuple[Narrative, Step | None]] = []  # with the step that said it: new prose has none
+            if new is not None and new.beside is None:
+                said = [(new.narrative, None)]
+            elif new is not None and new.beside is not None:
+                steps = tree.steps(frame.frame, new.beside)
+                said = [(new.narrative, step if new.reworded else None) for step in steps if step.raised is None]
             elif number in edition.recorded:
-                steps = self._tree.steps(frame.frame, edition.recorded[number])
-                said += [self._numbered(narrative, step.id) for step in steps for narrative in step.narrative or ()]
-        return said
-
-    def _numbered(self, narrative: Narrative, step: int | None) -> Said:
-        self._said += 1
-        if step is None:
-            return Said(narrative, self._said)
-        said = self._tree.by_id[step]
-        return Said(narrative, self._said, step, runs=said.runs, timed_runs=self._timed_runs, clock=said.clock)
-
-    # --- claims ---
-
-    def _claims(self, section: str | None, blocks: Sequence[Block]) -> tuple[ClaimLine, ...]:
-        """Return the section's asserts in order of their lines, each with the execution that speaks for all."""
-        found: dict[tuple[int, int], list[Step]] = {}
-        for frame, of in self._tree.section_of.items():
-            if of == section:
-                for step in self._tree.steps_of(frame):
-                    if step.claim is not None:
-                        found.setdefault((self._tree.frames[frame].source, step.statement), []).append(step)
-        anchors = folding.anchors(blocks)
-        return tuple(self._claim_line(place, steps, anchors) for place, steps in sorted(found.items()))
-
-    def _claim_line(self, place: tuple[int, int], steps: Sequence[Step], anchors: dict[int, str]) -> ClaimLine:
-        source, statement = place
-        failed = [step for step in steps if step.claim is not None and not step.claim.held]
-        step = failed[0] if failed else steps[-1]
-        assert step.claim is not None
-        shown = self._shown[source].get(statement)
-        line = self._editions[source].source.parsed.statements[shown].line if shown is not None else step.line
-        seen = (s.id for s in (step, *steps) if s.id in anchors)
-        return ClaimLine(anchors.get(next(seen, -1), ""), line, step.claim, len(steps))
+                steps = tree.steps(frame.frame, edition.recorded[number])
+                said = [(narrative, step) for step in steps for narrative in step.narrative or ()]
+            for narrative, step in said:
+                sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs) if step is not None else None
+                yield Narration(narrative, next(self._numbers), step.id if step is not None else None, sometimes)
 
 
 def _titled(definition: Statement | None, function: str) -> tuple[str, str | None]:
@@ -337,18 +331,9 @@ def _titled(definition: Statement | None, function: str) -> tuple[str, str | Non
     return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip() or None
 
 
-def _shows_code(segment: Segment, row: Row) -> bool:
-    """Narrative and hidden statements show no code, unless something went wrong in them."""
-    if not row.lines:
-        return False
-    if segment.hidden or segment.narrative:
-        return any(e.troubled or e.values for e in row.executions)
-    return True
-
-
 def _without_parts(row: Row) -> tuple[Row, list[Call]]:
     """Take the calls that speak to the reader out of a row: they stand in the text after it."""
-    parts = [call for e in row.executions for call in e.calls if folding.speaks(call)]
+    parts = [call for e in row.executions for call in e.calls if call.speaks]
     if not parts:
         return row, parts
     taken = {call.frame for call in parts}
@@ -356,35 +341,141 @@ def _without_parts(row: Row) -> tuple[Row, list[Call]]:
     return replace(row, executions=tuple(executions)), parts
 
 
-def _is_only_a_call(segment: Segment, row: Row, source: CutSource) -> bool:
+def _is_only_a_call(nodes: Sequence[ast.stmt], row: Row) -> bool:
     """Whether a row says nothing that the part it calls does not say: `part()`, once, with nothing observed."""
-    nodes = [source.parsed.statements[number].node for number in segment.statements]
     bare = len(nodes) == 1 and isinstance(nodes[0], ast.Expr) and isinstance(nodes[0].value, ast.Call)
-    quiet = (not (e.values or e.stdout or e.warnings or e.failure or e.calls) for e in row.executions)
+    quiet = (not (e.values or e.step.stdout or e.step.warnings or e.failure or e.calls) for e in row.executions)
     return bare and len(row.executions) == 1 and all(quiet)
-
-
-def _listings(placed: Sequence[tuple[Row, Segment] | Said | Call]) -> list[Block]:
-    """Gather rows into listings; blank lines around them, and listings of nothing but comments, go."""
-    blocks: list[Block] = []
-    rows: list[tuple[Row, Segment]] = []
-
-    def close() -> None:
-        while rows and _blank(rows[-1][0]):
-            rows.pop()
-        if any(segment.statements for _, segment in rows):
-            blocks.append(Listing(tuple(row for row, _ in rows)))
-        rows.clear()
-
-    for item in placed:
-        if isinstance(item, (Said, Call)):
-            close()
-            blocks.append(item)
-        elif not (_blank(item[0]) and (not rows or _blank(rows[-1][0]))):
-            rows.append(item)
-    close()
-    return blocks
 
 
 def _blank(row: Row) -> bool:
     return all(not line.text.strip() for line in row.lines)
+
+
+# --- fold: what a page shows of its calls ---
+
+
+def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Return the blocks of a page with what is shown of each call decided, and headings given their anchors.
+
+    A call that speaks to the reader becomes a part of the text under its own title; another one stands folded
+    under its line. The same code is not shown over and over: from the fifth call of a function on a page (the
+    second, when nothing was observed in it) a call is only named. Trouble is always shown. So what is shown of a
+    call depends on those before it, and the walk is in the order of the page.
+    """
+    bodies: Counter[str] = Counter()  # of each function
+    first: dict[str, str] = {}  # anchor of each function's first call that is shown
+    anchors: Counter[str] = Counter()
+
+    def anchor(text: str) -> str:
+        """Return an address for a heading that no other heading of the page has."""
+        name = prose.slug(text)
+        if _TAKEN.fullmatch(name):
+            name = f"{name}-heading"
+        anchors[name] += 1
+        return name if anchors[name] == 1 else f"{name}-{anchors[name]}"
+
+    def folded(block: Block) -> Block:
+        if isinstance(block, Call):
+            return folded_call(block)
+        if isinstance(block, Listing):
+            return Listing(tuple(map(folded_row, block.rows)))
+        if block.narrative.kind != "text":
+            return block
+        found = prose.headings(block.narrative.text or "")
+        return replace(block, headings=tuple(Heading(level, text, anchor(text)) for level, text in found))
+
+    def folded_row(row: Row) -> Row:
+        shown = {call.frame: folded_call(call) for call in calls_shown(row)}
+        if not shown:
+            return row
+        executions = (
+            replace(e, calls=tuple(shown.get(call.frame, call) for call in e.calls)) if e.calls else e
+            for e in row.executions
+        )
+        return replace(row, executions=tuple(executions))
+
+    def folded_call(call: Call) -> Call:
+        before = bodies[call.function]
+        if before == 0 and call.speaks:
+            title = anchor(prose.plain_text(call.title))
+            call = replace(call, shown="part", anchor=title, blocks=_at_the_margin(call.blocks))
+        elif call.troubled:
+            call = replace(call, shown="open")
+        elif before >= BODIES or (before and not call.observed):
+            return replace(call, shown="named", anchor=first[call.function])
+        elif before == 0 and call.observed and len(_rows(call.blocks)) <= SHORT:
+            call = replace(call, shown="open")
+        bodies[call.function] += 1
+        first.setdefault(call.function, call.anchor)
+        return replace(call, blocks=tuple(map(folded, call.blocks)))
+
+    return tuple(map(folded, blocks))
+
+
+def _rows(blocks: Iterable[Block]) -> list[Row]:
+    return [row for block in blocks if isinstance(block, Listing) for row in block.rows]
+
+
+def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Take the common indentation from a body that is shown without its `def` line."""
+    texts = [line.text for row in _rows(blocks) for line in row.lines if line.text.strip()]
+    margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
+
+    def moved(line: CodeLine) -> CodeLine:
+        cut = min(margin, len(line.text) - len(line.text.lstrip()))
+        return replace(line, text=line.text[cut:], indent=line.indent + cut)
+
+    return tuple(
+        Listing(tuple(replace(row, lines=tuple(map(moved, row.lines))) for row in block.rows))
+        if isinstance(block, Listing)
+        else block
+        for block in blocks
+    )
+
+
+# --- what is read off a page's blocks ---
+
+
+def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimLine, ...]:
+    """Return the section's asserts in order of their lines, each with the execution that speaks for all."""
+    judged: dict[tuple[int, int], list[Step]] = {}  # by source and statement
+    for frame, of in ran.tree.section_of.items():
+        for step in ran.tree.steps_of(frame) if of == section else ():
+            if step.claim is not None:
+                judged.setdefault((ran.source(step), step.statement), []).append(step)
+    lines = []
+    for _, steps in sorted(judged.items()):
+        failed = [step for step in steps if step.claim is not None and not step.claim.held]
+        step = failed[0] if failed else steps[-1]
+        assert step.claim is not None
+        anchor = next((anchors.rows[s.id] for s in (step, *steps) if s.id in anchors.rows), "")
+        lines.append(ClaimLine(anchor, ran.line(step), step.claim, len(steps)))
+    return tuple(lines)
+
+
+def _contents(blocks: Sequence[Block], claims: Sequence[ClaimLine]) -> tuple[Heading, ...]:
+    """Return the headings of a page in order, of its prose and of its parts; with the claims under those listed."""
+    found = list(_headings(blocks))
+    listed = {heading.anchor for heading in found if heading.level <= LISTED}
+    under: dict[str, str] = {}  # of a row's anchor: the anchor of the heading it stands under
+    last = ""
+    for block in visible(blocks):
+        own = [h.anchor for h in block.headings] if isinstance(block, Narration) else []
+        if isinstance(block, Call) and block.shown == "part":
+            own = [block.anchor]
+        last = next((anchor for anchor in reversed(own) if anchor in listed), last)
+        if isinstance(block, Listing):
+            under |= {row.anchor: last for row in block.rows}
+    held = Counter(under.get(line.anchor) for line in claims if line.claim.held)
+    failed = Counter(under.get(line.anchor) for line in claims if not line.claim.held)
+    return tuple(replace(h, held=held[h.anchor], failed=failed[h.anchor]) if h.anchor in listed else h for h in found)
+
+
+def _headings(blocks: Sequence[Block]) -> Iterator[Heading]:
+    for block in blocks:
+        if isinstance(block, Narration):
+            yield from block.headings
+        elif isinstance(block, Call) and block.shown == "part":
+            yield Heading(block.level, prose.plain_text(block.title), block.anchor)
+            yield from _headings(block.blocks)

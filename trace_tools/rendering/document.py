@@ -3,7 +3,7 @@
     Document
       opening    what `main` itself says and does        setup    the module's own code
       sections   one per function that `main` calls
-        blocks   Said (prose, figure, table, link, image)
+        blocks   Narration (prose, figure, table, link, image)
                  Listing → Row (one statement) → Execution → Call → blocks …
 
 Every execution that the trace holds is in the tree; `salient` is the one rule for which are shown where
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
 from trace_tools.rates import Rate, Timing, rates_of, timing_of, why_no_rate
-from trace_tools.rendering.time_tree import Spent
-from trace_tools.schema import Claim, Machine, Measured, Meters, Narrative, Run, Step, Value
+from trace_tools.rendering.time_tree import StatementTime
+from trace_tools.schema import Claim, Machine, Narrative, Run, Step, Value
 
 
 def in_runs(what: str, runs: int | None, timed_runs: int | None, *, clock: bool) -> str | None:
@@ -42,67 +42,34 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One execution of the statement (or statements) of a row."""
+    """One execution of the statement (or statements) of a row: its step, and what follows from it on its machine."""
 
-    step: int
-    number: int  # the n-th in its frame
-    values: tuple[tuple[str, Value], ...] = ()
-    claim: Claim | None = None
-    timing: Timing | None = None
-    annotated: bool = False
-    meters: Meters | None = None
-    rates: tuple[Rate, ...] = ()
-    no_rate: str | None = None  # why its own time makes none
-    harness: bool = False  # `measure` or `count` ran in it or below
-    measured: tuple[Measured, ...] = ()
-    runs: int | None = None  # in how many of `timed_runs` it ran, where not in all
-    timed_runs: int | None = None
-    clock: bool = False  # a clock decided whether it ran
-    allocated_bytes: int | None = None
-    stdout: str | None = None
-    warnings: tuple[str, ...] = ()
+    step: Step
+    timing: Timing | None
+    rates: tuple[Rate, ...]
+    no_rate: str | None  # why its own time makes none
+    sometimes: str | None = None  # in how many of the timed runs this ran, where it is not all of them
     failure: Failure | None = None
     calls: tuple[Call, ...] = ()
-    compiled: bool = False
-    suspended: bool = False
 
     @property
-    def sometimes(self) -> str | None:
-        """In how many of the timed runs this ran, where it is not all of them."""
-        return in_runs("ran", self.runs, self.timed_runs, clock=self.clock)
+    def values(self) -> Sequence[tuple[str, Value]]:
+        """What was inspected, by the expression's source."""
+        return self.step.values or ()
 
     @property
     def troubled(self) -> bool:
         """Whether something here must not be overlooked: a failed claim, an exception nobody caught."""
         failed = self.failure is not None and not self.failure.caught
-        return failed or (self.claim is not None and not self.claim.held) or any(call.troubled for call in self.calls)
+        claim = self.step.claim
+        return failed or (claim is not None and not claim.held) or any(call.troubled for call in self.calls)
 
 
 def execution(step: Step, machine: Machine, failure: Failure | None = None, timed_runs: int | None = None) -> Execution:
     """Return the execution of one step, of a trace with so many timed runs; its calls are added by who knows them."""
     timing = timing_of(step, machine)
-    return Execution(
-        step=step.id,
-        number=step.execution,
-        values=tuple(step.values or ()),
-        claim=step.claim,
-        timing=timing,
-        annotated=step.annotated,
-        meters=step.meters,
-        rates=rates_of(step, timing, machine),
-        no_rate=why_no_rate(step, timing),
-        harness=step.harness,
-        measured=tuple(step.measured or ()),
-        runs=step.runs,
-        timed_runs=timed_runs,
-        clock=step.clock,
-        allocated_bytes=step.allocated_bytes,
-        stdout=step.stdout or None,
-        warnings=tuple(step.warnings or ()),
-        failure=failure,
-        compiled=step.compiled,
-        suspended=step.suspended,
-    )
+    sometimes = in_runs("ran", step.runs, timed_runs, clock=step.clock)
+    return Execution(step, timing, rates_of(step, timing, machine), why_no_rate(step, timing), sometimes, failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,35 +105,33 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading inside prose."""
+    """A heading of a page; in a section's contents it has the claims between it and the next one listed."""
 
     level: int
     text: str
     anchor: str
+    held: int = 0
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Narration:
     """One narrative call, in its place: prose, a note, a link, an image, a table, a plot."""
 
     narrative: Narrative
     number: int  # counts within the page, from 1
     step: int | None = None  # that said it; None for prose newer than the trace
+    sometimes: str | None = None  # in how many of the timed runs this was said, where it is not all of them
     headings: tuple[Heading, ...] = ()  # of its prose
-    runs: int | None = None  # in how many of `timed_runs` its statement ran, where not in all
-    timed_runs: int | None = None
-    clock: bool = False  # a clock decided whether it ran
 
-    @property
-    def sometimes(self) -> str | None:
-        """In how many of the timed runs this was said, where it is not all of them."""
-        others = sum(count for _, count in self.narrative.others or ())
-        ran = self.runs if self.runs is not None else self.timed_runs
-        if others and ran is not None:
-            return f"{ran - others} of {self.timed_runs} runs say this"
-        if others:
-            return "most runs say this"
-        return in_runs("said", self.runs, self.timed_runs, clock=self.clock)
+
+def said_in_runs(narrative: Narrative, step: Step, timed_runs: int | None) -> str | None:
+    """Say in how many of the timed runs a step said this, where it is not all of them."""
+    others = sum(count for _, count in narrative.others or ())
+    ran = step.runs if step.runs is not None else timed_runs
+    if others and ran is not None:
+        return f"{ran - others} of {timed_runs} runs say this"
+    return "most runs say this" if others else in_runs("said", step.runs, timed_runs, clock=step.clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +157,15 @@ class Call:
     troubled: bool = False
     observed: bool = False  # something was inspected, claimed or printed in it
 
+    @property
+    def speaks(self) -> bool:
+        """Whether it has something to say to the reader itself: prose, or a part of its own."""
+        return any(
+            (isinstance(block, Narration) and block.narrative.kind != "note")
+            or (isinstance(block, Call) and block.speaks)
+            for block in self.blocks
+        )
+
     def with_header(self) -> tuple[Block, ...]:
         """Return the blocks with the `def` line at the head of the first listing."""
         if self.header is None or not (self.header.lines or self.header.arguments):
@@ -202,7 +176,7 @@ class Call:
         return (Listing((self.header,)), *self.blocks)
 
 
-Block = Listing | Said | Call
+Block = Listing | Narration | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +190,7 @@ class ClaimLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Variable:
     """What the player knows of one expression after a stop; `value` is None where `@clear` took it away.
 
     `change` is "written" when the memory that a tensor lies in was seen to hold something else than before.
@@ -237,18 +211,15 @@ class Stop:
     anchor: str  # of the row or of what was said; "" where neither is on the page
     line: int
     code: str  # the line, where its row is not on the page
-    statement: tuple[int, int]  # source and number: executions of the same statement share it
-    execution: int
+    source: int
     inside: int  # so many stops after it happened during it
     outputs: int  # that `@animate` reveals one at a time
-    seen: tuple[Seen, ...]
-    step: Step
-    timing: Timing | None
-    failure: Failure | None
+    variables: tuple[Variable, ...]
+    execution: Execution
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedFrame:
+class StackFrame:
     """One call, and the stop that called it; None for what `main` called."""
 
     function: str
@@ -261,9 +232,9 @@ class PlayedFrame:
 class Stepping:
     """A section's steps in order of execution, for the player."""
 
-    frames: tuple[PlayedFrame, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
     stops: tuple[Stop, ...] = ()
-    said: tuple[tuple[int, int], ...] = ()  # number of what was said on the page, the stop that said it
+    said: tuple[tuple[int, int], ...] = ()  # number of a narration on the page, the stop that said it
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +251,7 @@ class Section:
     claims: tuple[ClaimLine, ...]
     timing: Timing | None
     stepping: Stepping
-    spent: tuple[Spent, ...] = ()  # where its time went
+    times: tuple[StatementTime, ...] = ()  # where its time went
     shared: tuple[str, ...] = ()  # storages that several of its expressions lie in
     failure: Failure | None = None
 
@@ -378,6 +349,57 @@ def visible(blocks: Sequence[Block]) -> Iterator[Block]:
                 yield from visible(calls_shown(row))
 
 
+def rows_shown(blocks: Sequence[Block]) -> Iterator[Row]:
+    """Yield every row of code that a page shows, in order."""
+    return (row for block in visible(blocks) if isinstance(block, Listing) for row in block.rows)
+
+
 def calls_shown(row: Row) -> tuple[Call, ...]:
     """Return the calls that are shown under a row."""
     return tuple(call for execution in salient(row.executions) for call in salient(execution.calls))
+
+
+class Anchors:
+    """Where on a page each step and each line of a source stands, read off its blocks."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.rows: dict[int, str] = {}  # of steps: their row
+        self.others: dict[int, str] = {}  # of steps: the part they called, or the first thing they said
+        self.said: dict[int, str] = {}  # of those of them that have no row: what they said
+        self.lines: dict[tuple[int, int], str] = {}  # of source and line: the first row it stands in
+        self.narrations: list[tuple[int, int]] = []  # number on the page, step
+        for block in visible(blocks):
+            if isinstance(block, Listing):
+                for row in block.rows:
+                    for execution in row.executions:
+                        self.rows.setdefault(execution.step.id, row.anchor)
+                    for line in row.lines:
+                        self.lines.setdefault((line.source, line.number), row.anchor)
+            elif isinstance(block, Call) and block.shown == "part" and block.step is not None:
+                self.others.setdefault(block.step, block.anchor)
+            elif isinstance(block, Narration) and block.step is not None:
+                anchor = f"said-{block.number}"
+                if self.others.setdefault(block.step, anchor) == anchor and block.step not in self.rows:
+                    self.said[block.step] = anchor
+                self.narrations.append((block.number, block.step))
+
+
+def shared_storages(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Return the storages that more than one of the page's inspected expressions lie in, in order of appearance."""
+    names: dict[str, set[str]] = {}
+    for row in rows_shown(blocks):
+        for name, value in (pair for execution in row.executions for pair in execution.values):
+            if value.tensor is not None and value.tensor.storage is not None:
+                names.setdefault(value.tensor.storage, set()).add(name)
+    return tuple(storage for storage, users in names.items() if len(users) > 1)
+
+
+def first_trouble(blocks: Sequence[Block]) -> str | None:
+    """Return the anchor of the first shown row where a claim failed or an uncaught exception began."""
+    for row in rows_shown(blocks):
+        for execution in row.executions:
+            failure, claim = execution.failure, execution.step.claim
+            raised = failure is not None and failure.origin and not failure.caught
+            if raised or (claim is not None and not claim.held):
+                return row.anchor
+    return None

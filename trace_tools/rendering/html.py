@@ -19,7 +19,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from trace_tools import formats, summaries
-from trace_tools.rendering import columns, figures, folding, overview, prose
+from trace_tools.rendering import columns, figures, overview, prose
 from trace_tools.rendering.charts.histogram import histogram
 from trace_tools.rendering.charts.of_pages import index_figures, section_figures
 from trace_tools.rendering.charts.roofline import Roof
@@ -27,15 +27,23 @@ from trace_tools.rendering.charts.samples import samples
 from trace_tools.rendering.charts.storage import Views, storage, views_of
 from trace_tools.rendering.charts.svg import embedded
 from trace_tools.rendering.columns import ColumnsBlock
-from trace_tools.rendering.contents import contents
-from trace_tools.rendering.document import Call, CodeLine, Document, Listing, Notice, Said, Section, SourceText
-from trace_tools.rendering.headline import MachineRow
+from trace_tools.rendering.document import (
+    Call,
+    CodeLine,
+    Document,
+    Listing,
+    Narration,
+    Notice,
+    Section,
+    SourceText,
+    shared_storages,
+)
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.rendering.page_base import HERE, assets, environment
 from trace_tools.rendering.pictures import Picture
+from trace_tools.rendering.player import StepBlock, step_block
 from trace_tools.rendering.remarks import Remark, below, remarks
 from trace_tools.rendering.search import SearchIndex
-from trace_tools.rendering.step_block import StepBlock, step_block
 from trace_tools.rendering.varied import in_words
 from trace_tools.schema import Narrative, Scalar, Value
 
@@ -57,7 +65,7 @@ class MachineLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Surroundings:
     """What a document's pages need to know about where they will lie."""
 
     machines: Callable[[Section | None], Sequence[MachineLink]]
@@ -77,8 +85,8 @@ def _environment() -> Environment:
         "drawing": Markup,  # of `charts`
         "remarks": remarks,
         "below": below,
-        "contents": contents,
         "time": overview.section_time,
+        "claim": overview.claim_texts,
     }
     found.tests |= {
         "listing": lambda block: isinstance(block, Listing),
@@ -102,7 +110,7 @@ def _highlighted(source: SourceText) -> tuple[str, ...]:
 class HtmlWriter:
     """Writes the pages of one document."""
 
-    def __init__(self, document: Document, place: Place) -> None:
+    def __init__(self, document: Document, place: Surroundings) -> None:
         self._document = document
         self._place = place
         self._search = SearchIndex(document)
@@ -137,7 +145,7 @@ class HtmlWriter:
     def index(self) -> str:
         """Return the machine's own index."""
         document = self._document
-        page = self._page(None, folding.shared_storages(document.opening), overview.document_notices(document))
+        page = self._page(None, shared_storages(document.opening), overview.document_notices(document))
         found = overview.machine_overview(document)
         drawn = index_figures(document, self._place.roofs(None))
         names = assets("page", "search", "figures")
@@ -148,22 +156,22 @@ class HtmlWriter:
         around = overview.around(self._document)
         if not around:
             return None
-        page = self._page(None, folding.shared_storages(around), ())
+        page = self._page(None, shared_storages(around), ())
         page.is_setup = True
         return self._render("setup.html.j2", page, assets=assets("page", "search"))
 
-    def _page(self, section: Section | None, shared: Sequence[str], notices: Iterable[Notice]) -> _Page:
+    def _page(self, section: Section | None, shared: Sequence[str], notices: Iterable[Notice]) -> _HtmlPage:
         shown = (*self._document.notices, *self._place.notices, *notices)
-        return _Page(self._document, self._place, section, shared, shown)
+        return _HtmlPage(self._document, self._place, section, shared, shown)
 
-    def _render(self, template: str, page: _Page, **more: Any) -> str:
+    def _render(self, template: str, page: _HtmlPage, **more: Any) -> str:
         found = _environment().get_template(template)
         return _with_index(found.render(document=self._document, page=page, **more), self._search)
 
 
 def site_index(
     title: str,
-    machines: Sequence[MachineRow],
+    machines: Sequence[overview.MachineRow],
     sections: Sequence[overview.SectionRow],
     searched: tuple[str, SearchIndex] | None = None,
     more: Sequence[tuple[str, str]] = (),
@@ -190,11 +198,11 @@ def _with_index(page: str, index: SearchIndex) -> str:
 
 
 @dataclass
-class _Page:
+class _HtmlPage:
     """What the templates ask about one page."""
 
     document: Document
-    place: Place
+    place: Surroundings
     section: Section | None
     shared: Sequence[str]
     notices: tuple[Notice, ...]
@@ -232,12 +240,12 @@ class _Page:
         text = self._highlighted[line.source][line.number - 1]
         return Markup(_without_margin(text, line.indent))
 
-    def prose(self, said: Said) -> Markup:
+    def prose(self, said: Narration) -> Markup:
         anchors = [heading.anchor for heading in said.headings]
         told = said.narrative
         return Markup(prose.to_html(told.text or "", anchors, self.image, told.varied or (), _ranges_of(said)))
 
-    def cells(self, said: Said) -> Iterator[list[Markup | str]]:
+    def cells(self, said: Narration) -> Iterator[list[Markup | str]]:
         """Yield the rows of a table; a cell that varied has its range on hover and focus."""
         varied = {(one.row, one.column): (number, one) for number, one in enumerate(said.narrative.varied or ())}
         for row, cells in enumerate((said.narrative.rows or [])[:ROWS]):
@@ -259,7 +267,7 @@ class _Page:
         picture = self.place.picture(address)
         return None if picture is None else picture.inline or f"figures/{picture.name}"
 
-    def figure(self, said: Said) -> Markup | None:
+    def figure(self, said: Narration) -> Markup | None:
         drawn = figures.figure(said.narrative, f"fig{said.number}")
         return None if drawn is None else Markup(drawn)
 
@@ -318,7 +326,7 @@ class _Page:
         return value is not None and summaries.is_small(value)
 
 
-def _ranges_of(said: Said) -> str:
+def _ranges_of(said: Narration) -> str:
     return f"range-{said.number}"
 
 

@@ -14,14 +14,23 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools import formats, summaries
-from trace_tools.rendering import figures, folding, overview, prose
+from trace_tools.rendering import figures, overview, prose
 from trace_tools.rendering.charts import svg
 from trace_tools.rendering.charts.drawing import without_links
 from trace_tools.rendering.charts.of_pages import Drawn, index_figures, section_figures
 from trace_tools.rendering.columns import Column, differing_lines
-from trace_tools.rendering.document import Block, Call, Document, Listing, Notice, Row, Said, Section
-from trace_tools.rendering.headline import MachineRow
-from trace_tools.rendering.html import Place
+from trace_tools.rendering.document import (
+    Block,
+    Call,
+    Document,
+    Listing,
+    Narration,
+    Notice,
+    Row,
+    Section,
+    shared_storages,
+)
+from trace_tools.rendering.html import Surroundings
 from trace_tools.rendering.markdown_table import table
 from trace_tools.rendering.markdown_text import (
     code_span,
@@ -32,7 +41,7 @@ from trace_tools.rendering.markdown_text import (
     to_markdown,
     with_range,
 )
-from trace_tools.rendering.remarks import Below, Remark, below, remarks
+from trace_tools.rendering.remarks import Remark, below, remarks
 from trace_tools.schema import Narrative, Scalar, Varied
 
 WIDEST = 116  # characters of a line with its comment
@@ -43,7 +52,7 @@ ROWS = 200  # of a table
 class MarkdownWriter:
     """Writes the pages of one document; `files` are the figures they show."""
 
-    def __init__(self, document: Document, place: Place) -> None:
+    def __init__(self, document: Document, place: Surroundings) -> None:
         self._document = document
         self._place = place
         self._page = "index"
@@ -72,7 +81,7 @@ class MarkdownWriter:
         self._page = "index"
         document = self._document
         found = overview.machine_overview(document)
-        shared = frozenset(folding.shared_storages((*document.opening, *document.setup)))
+        shared = frozenset(shared_storages((*document.opening, *document.setup)))
         parts = [
             f"# {inline_markdown(document.title)}",
             self._meta(None),
@@ -138,10 +147,11 @@ class MarkdownWriter:
             yield "## All claims"
         for section in found.claims:
             yield f"### {inline_markdown(section.title)}"
-            rows = [
-                ["✓" if c.held else "**✗**", f"[{c.line}]({_page(c.page)})", code_span(c.source), escape(c.sides)]
-                for c in section.claims
-            ]
+            rows = []
+            for line in section.claims:
+                source, sides, _ = overview.claim_texts(line)
+                mark = "✓" if line.claim.held else "**✗**"
+                rows.append([mark, f"[{line.line}]({_page(section.slug)})", code_span(source), escape(sides)])
             yield table(["", "line", "claim", "was"], rows)
 
     # --- blocks ---
@@ -164,11 +174,11 @@ class MarkdownWriter:
             title = f"`{formats.one_line(call.function, 60)}`{which}"
             yield from _folded(title, self._blocks(call.with_header(), shared))
 
-    def _said(self, said: Said) -> str:
+    def _said(self, said: Narration) -> str:
         """Write what was said; where other runs said something else, a quiet line says so."""
         return _joined([self._told(said), *([f"*{_sometimes(said)}*"] if said.sometimes else [])])
 
-    def _told(self, said: Said) -> str:
+    def _told(self, said: Narration) -> str:
         it = said.narrative
         if it.kind == "text":
             return to_markdown(it.text or "", self._image, it.varied or ())
@@ -190,7 +200,7 @@ class MarkdownWriter:
         ]
         return table([inline_markdown(column) for column in it.columns or []], rows) + caption
 
-    def _plot(self, said: Said) -> str:
+    def _plot(self, said: Narration) -> str:
         drawn = figures.figure(said.narrative, f"fig{said.number}")
         if drawn is None:
             return "*A plot without numbers to draw.*"
@@ -267,7 +277,7 @@ def _cell(cell: Scalar, varied: Varied | None) -> str:
     return with_range(shown, varied) if varied is not None else shown
 
 
-def _sometimes(said: Said) -> str:
+def _sometimes(said: Narration) -> str:
     others = "; ".join(
         f"in {runs}: “{escape(formats.one_line(prose.passages(text), 300))}”"
         for text, runs in said.narrative.others or ()
@@ -364,7 +374,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False)) for row in rows)
 
 
-def _below(it: Below) -> str:
+def _below(it: Remark) -> str:
     label = f" ({escape(it.label)})" if it.label else ""
     if it.kind == "more":
         return f"*{escape(it.label)}*"
@@ -374,10 +384,10 @@ def _below(it: Below) -> str:
         return f"> **Warning** {escape(' '.join(it.text.split()))}"
     mark = "✗ " if it.kind == "failure" else ""
     quoted = "".join(f"\n> {line}" for line in fenced(it.text, "text").rstrip("\n").split("\n")) if it.text else ""
-    return f"> **{mark}{escape(it.title)}**{label}" + (f"\n>{quoted}" if quoted else "")
+    return f"> **{mark}{escape(it.name)}**{label}" + (f"\n>{quoted}" if quoted else "")
 
 
-def site_index(title: str, machines: Sequence[MachineRow], sections: Sequence[overview.SectionRow]) -> str:
+def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
     """Return the page that lists every machine and section."""
     rows = [
         [

@@ -1,20 +1,29 @@
-"""A document → its facts at a glance: the line under a title, the machine's table, all claims.
+"""A document → its facts at a glance: the line under a title, what a machine's index shows, its row in the site's.
 
-meta(document, section)         ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
-machine_overview(document)      what the machine's index shows
+meta(document, section)                    ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
+machine_overview(document)                 what the machine's index shows beside the sections
+machine_row(document, "cpu", "AMD EPYC")   one machine of the site's index
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_tools import formats
-from trace_tools.rendering import folding
-from trace_tools.rendering.claim_list import SectionClaims, claim_list
-from trace_tools.rendering.document import Block, Document, Notice, Said, Section
-from trace_tools.rendering.headline import Figure, cold_runs, figures, peak_texts, warm_runs
-from trace_tools.schema import Machine, Process, Run
+from trace_tools.rates import leading_peak, peak_of, ridge
+from trace_tools.rendering.document import (
+    Block,
+    ClaimLine,
+    Document,
+    Narration,
+    Notice,
+    Section,
+    first_trouble,
+)
+from trace_tools.schema import Machine, Peak, Process, Run
+from trace_tools.summaries import claim_summary
 
 Facts = list[tuple[str, str]]
 
@@ -22,16 +31,61 @@ SETUP = "setup"  # the page of the code around the sections
 
 
 @dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One number that a reader wants to see first, what it counts, and what stands behind it."""
+
+    value: str
+    label: str
+    note: str = ""
+    bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimList:
+    """The claims of one page in the list of all claims."""
+
+    slug: str
+    title: str
+    claims: tuple[ClaimLine, ...]
+
+    @property
+    def held(self) -> int:
+        """How many of them held in every timed run."""
+        return sum(line.claim.held for line in self.claims)
+
+    @property
+    def failed(self) -> int:
+        """How many did not."""
+        return len(self.claims) - self.held
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What a machine's index shows beside the sections."""
 
     headline: Facts
-    figures: list[Figure]
+    figures: list[KeyFigure]
     machine: Facts
     peaks: list[tuple[str, str, str]]  # what, how much, from where
     run: Facts
     processes: list[tuple[str, str, str, str, str]]  # name, how it ended, first run, second, remarks
-    claims: list[SectionClaims]
+    claims: list[ClaimList]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRow:
+    """One machine in the list of all machines."""
+
+    name: str
+    folder: str
+    torch: str
+    traced: str  # the day
+    passes: int
+    held: int
+    failed: int
+    duration: str
+    peaks: tuple[tuple[str, str], ...]  # multiplication and memory: what, how fast
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +95,9 @@ class SectionRow:
     number: int
     title: str
     pages: tuple[tuple[str, str, int, int], ...]  # machine, address without its ending, claims held, failed
+
+
+# --- a page's own line, and what must not be overlooked on it ---
 
 
 def claims_text(held: int, failed: int) -> str:
@@ -74,7 +131,7 @@ def section_time(section: Section) -> str:
 
 def section_notices(section: Section) -> Iterator[Notice]:
     """Yield what must not be overlooked on a section's page."""
-    anchor = folding.first_trouble(section.blocks)
+    anchor = first_trouble(section.blocks)
     link = f"#{anchor}" if anchor else None
     if section.failure is not None:
         where = f" at line {section.failure.line}" if section.failure.line is not None else ""
@@ -86,13 +143,13 @@ def section_notices(section: Section) -> Iterator[Notice]:
 def document_notices(document: Document) -> Iterator[Notice]:
     """Yield what must not be overlooked on a machine's index."""
     for section in document.sections:
-        anchor = folding.first_trouble(section.blocks)
+        anchor = first_trouble(section.blocks)
         link = f"{section.slug}.html" + (f"#{anchor}" if anchor else "")
         if section.failure is not None:
             yield Notice("failed", f"The run ended in “{section.title}” with {section.failure.type}.", link)
         if section.failed:
             yield Notice("failed", f"In “{section.title}”, {claims_text(section.held, section.failed)}.", link)
-    anchor = folding.first_trouble(around(document))
+    anchor = first_trouble(around(document))
     if anchor:
         yield Notice("failed", "Something failed around the sections.", f"{SETUP}.html#{anchor}")
 
@@ -104,68 +161,120 @@ def around(document: Document) -> tuple[Block, ...]:
 
 def speaks(document: Document) -> bool:
     """Whether `main` itself says something to the reader: that stands on the index."""
-    return any(isinstance(block, Said) for block in document.opening)
+    return any(isinstance(block, Narration) for block in document.opening)
+
+
+def claim_texts(line: ClaimLine) -> tuple[str, str, bool]:
+    """Return a claim's source, its sides as they were, and whether these say more: not of `x == 6`, which was 6."""
+    claim, sides = line.claim, claim_summary(line.claim)
+    tells = not claim.held or (" == " not in claim.source and bool(sides) and sides != claim.source)
+    return formats.one_line(claim.source, 160), sides, tells
+
+
+# --- a machine's index ---
 
 
 def machine_overview(document: Document) -> Overview:
     """Return what a machine's index shows."""
+    lists = [ClaimList(s.slug, f"{s.number} {s.title}", s.claims) for s in document.sections]
+    lists.append(ClaimList(SETUP, "Outside the sections", document.claims_outside))
     return Overview(
-        headline=_headline(document),
-        figures=list(figures(document)),
+        headline=list(_headline(document)),
+        figures=list(key_figures(document)),
         machine=_machine(document.machine),
-        peaks=[peak_texts(peak.name, peak.per_second, peak.source) for peak in document.machine.peaks],
+        peaks=list(map(_peak_texts, document.machine.peaks)),
         run=_run(document),
         processes=[_process(process) for process in document.run.processes],
-        claims=list(claim_list(document, SETUP)),
+        claims=[listed for listed in lists if listed.claims],
     )
 
 
-def _headline(document: Document) -> Facts:
-    found = [("claims", claims_text(document.held, document.failed))]
-    for name, times in (("first run", cold_runs(document)), ("second run", warm_runs(document))):
+def _headline(document: Document) -> Iterator[tuple[str, str]]:
+    yield "claims", claims_text(document.held, document.failed)
+    for name, times in (("first run", _cold_runs(document.run)), ("second run", _warm_runs(document.run))):
         if times:
-            found.append((name, f"{formats.spread(times)} for all of `main()`".replace("`", "")))
+            yield name, f"{formats.spread(times)} for all of main()"
     sections = formats.plural(len(document.sections), "section")
-    return [*found, ("recorded", f"{formats.plural(document.steps, 'step')} in {sections}")]
+    yield "recorded", f"{formats.plural(document.steps, 'step')} in {sections}"
+
+
+def key_figures(document: Document) -> Iterator[KeyFigure]:
+    """Yield what a reader wants to see first: do the claims hold, how long did it take, how fast is the machine."""
+    if document.failed:
+        yield KeyFigure(f"{document.failed:,}", f"of {document.held + document.failed:,} claims failed", bad=True)
+    elif document.held:
+        yield KeyFigure(f"{document.held:,}", "claims, all of them hold" if document.held > 1 else "claim, it holds")
+    cold, warm = _cold_runs(document.run), _warm_runs(document.run)
+    if warm or cold:
+        first = f"{formats.duration(statistics.median(cold))} the first time" if warm and cold else ""
+        yield KeyFigure(formats.spread(warm or cold), "for the whole lecture", first)
+    yield KeyFigure(f"{document.steps:,}", f"steps in {formats.plural(len(document.sections), 'section')}")
+    leading, memory = leading_peak(document.machine), _bandwidth(document.machine)
+    for peak in (leading, memory):
+        if peak is not None:
+            name, rate, source = _peak_texts(peak)
+            yield KeyFigure(rate, f"{name}, at most", source)
+    meet = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
+    if leading is not None and meet is not None:
+        yield KeyFigure(formats.quantity(meet, "FLOP/B", 3), "where the roofs meet", f"{leading.name} over memory")
+
+
+def _bandwidth(machine: Machine) -> Peak | None:
+    memory = peak_of(machine, "memory")
+    return memory if memory is not None and memory.per_second else None
+
+
+def _cold_runs(run: Run) -> Sequence[int]:
+    """Return how long `main` took in each process at first, in nanoseconds."""
+    return [p.cold_ns for p in run.processes if p.cold_ns is not None and p.name.startswith("pass")]
+
+
+def _warm_runs(run: Run) -> Sequence[int]:
+    """Return how long it took once more, in nanoseconds."""
+    return [p.warm_ns for p in run.processes if p.warm_ns is not None and p.name.startswith("pass")]
+
+
+def _peak_texts(peak: Peak) -> tuple[str, str, str]:
+    """Return a peak as texts: what, how much, from where."""
+    unit = "B/s" if peak.name == "memory" else "OP/s" if peak.name.startswith("int") else "FLOP/s"
+    rate = "not known" if peak.per_second is None else formats.quantity(peak.per_second, unit)
+    return formats.one_line(peak.name, 40), rate, formats.one_line(peak.source, 200)
 
 
 def _machine(machine: Machine) -> Facts:
-    sizes = [
-        ("memory", machine.memory_bytes),
-        ("L2 cache", machine.l2_bytes),
-        ("RAM", machine.ram_bytes),
-    ]
-    known = {name: formats.byte_size(size) for name, size in sizes if size is not None}
+    def size(of: int | None) -> str | None:
+        return formats.byte_size(of) if of is not None else None
+
     rows = [
         ("name", machine.name),
-        ("memory", known.get("memory")),
-        ("multiprocessors", _text(machine.multiprocessors)),
+        ("memory", size(machine.memory_bytes)),
+        ("multiprocessors", machine.multiprocessors),
         ("compute capability", machine.compute_capability),
-        ("L2 cache", known.get("L2 cache")),
+        ("L2 cache", size(machine.l2_bytes)),
         ("driver", machine.driver),
         ("CUDA", machine.cuda),
         ("float32 matmul precision", machine.tf32),
         ("CPU", machine.cpu),
-        ("cores", _text(machine.cores)),
-        ("threads", _text(machine.threads)),
-        ("RAM", known.get("RAM")),
+        ("cores", machine.cores),
+        ("threads", machine.threads),
+        ("RAM", size(machine.ram_bytes)),
         ("system", machine.os),
     ]
-    return [(name, formats.one_line(text, 200)) for name, text in rows if text]
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)
+    return [(name, formats.one_line(str(fact), 200)) for name, fact in rows if fact not in (None, "")]
 
 
 def _run(document: Document) -> Facts:
     run = document.run
+    story = ""
+    if run.story is not None:
+        typical = f", the most typical of {formats.plural(run.timed_runs, 'run')}" if run.timed_runs else ""
+        story = f"values and prose are of {run.story}{typical}"
     rows = [
         ("lecture", run.lecture),
         ("started", run.started),
         ("ended", run.ended),
         ("passes", f"{run.passes}, each a process of its own that runs the lecture twice"),
-        ("story", _story(run)),
+        ("story", story),
         ("seed", str(run.seed)),
         ("commit", run.commit),
         *document.versions,
@@ -173,22 +282,31 @@ def _run(document: Document) -> Facts:
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
 
 
-def _story(run: Run) -> str:
-    """Say which of the timed runs the pages tell."""
-    if run.story is None:
-        return ""
-    typical = f", the most typical of {formats.plural(run.timed_runs, 'run')}" if run.timed_runs else ""
-    return f"values and prose are of {run.story}{typical}"
-
-
 def _process(process: Process) -> tuple[str, str, str, str, str]:
     notes = [*(process.notes or []), *([process.why_no_warm] if process.why_no_warm else [])]
     if process.restored:
         notes.append("restored between its runs: " + ", ".join(process.restored))
-    times = [formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns)]
+    cold, warm = (formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns))
     remarks = formats.one_line("; ".join(notes), 300)
-    return formats.one_line(process.name, 40), formats.one_line(process.ended, 200), *_pair(times), remarks
+    return formats.one_line(process.name, 40), formats.one_line(process.ended, 200), cold, warm, remarks
 
 
-def _pair(times: list[str]) -> tuple[str, str]:
-    return times[0], times[1]
+# --- a machine in the site's index ---
+
+
+def machine_row(document: Document, folder: str, name: str) -> MachineRow:
+    """Return what the list of all machines says of one, under a name; `folder` is where its pages lie."""
+    peaks = (peak for peak in (leading_peak(document.machine), _bandwidth(document.machine)) if peak is not None)
+    times = _warm_runs(document.run) or _cold_runs(document.run)
+    return MachineRow(
+        name=name,
+        folder=folder,
+        torch=dict(document.versions).get("torch", "–"),
+        traced=formats.one_line(document.run.started[:10], 10),
+        passes=document.run.passes,
+        held=document.held,
+        failed=document.failed,
+        duration=formats.duration(statistics.median(times)) if times else "not measured",
+        peaks=tuple(_peak_texts(peak)[:2] for peak in peaks),
+        notes=tuple(notice.kind for notice in document.notices if notice.kind in ("partial", "stale")),
+    )

@@ -17,7 +17,7 @@ from typing import Literal
 
 from trace_tools import formats
 from trace_tools.rendering import overview, prose
-from trace_tools.rendering.document import Block, Call, Document, Listing, Row, Said, visible
+from trace_tools.rendering.document import Block, Call, Document, Listing, Narration, Row, visible
 from trace_tools.rendering.packing import deltas, packed, table
 
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
@@ -122,7 +122,7 @@ def entries(document: Document) -> Iterator[Entry]:
 def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[Entry]:
     """Yield the places of a page; code that stands on several pages is found once, where it stands first."""
     for block in visible(blocks):
-        if isinstance(block, Said):
+        if isinstance(block, Narration):
             yield from _said(block, page)
         elif isinstance(block, Call) and block.shown == "part":
             yield Entry("heading", page, block.anchor, _line(prose.plain_text(block.title)))
@@ -140,7 +140,7 @@ def _rows(block: Block) -> Sequence[Row]:
     return [row for row in rows if any(line.text.strip() for line in row.lines)]
 
 
-def _said(said: Said, page: int) -> Iterator[Entry]:
+def _said(said: Narration, page: int) -> Iterator[Entry]:
     it = said.narrative
     anchor = f"said-{said.number}"
     if it.kind in ("text", "note"):
@@ -159,7 +159,7 @@ def _said(said: Said, page: int) -> Iterator[Entry]:
 
 def _code(row: Row, page: int) -> Entry:
     text = formats.visible("\n".join(line.text.rstrip() for line in row.lines))
-    claims = [e.claim for e in row.executions if e.claim is not None]
+    claims = [e.step.claim for e in row.executions if e.step.claim is not None]
     kind: Kind = "code" if not claims else "claim" if all(claim.held for claim in claims) else "failed"
     observed = dict.fromkeys(name for e in row.executions for name, _ in e.values)
     also = ", ".join(formats.one_line(name, 60) for name in observed if name not in text)

@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from trace_tools.directives import Directive
 from trace_tools.errors import LectureError
 from trace_tools.layout import CutSource, cut_source, narrative_calls
-from trace_tools.schema import Narrative, SourceFile
-from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource
+from trace_tools.schema import Narrative, SourceFile, Step
+from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource, Statement
 
 _DATA = ("inspect", "clear", "stepover")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)  # one execution per evaluation of the header
@@ -37,7 +38,7 @@ class NewProse:
     reworded: bool = False  # what stands beside it is what stood in its place: its steps are this one's
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Edition:
     """The text to lay out, and how it relates to the recorded one."""
 
@@ -47,10 +48,33 @@ class Edition:
     lines: Mapping[int, int] = field(default_factory=dict)  # line of the trace → line of the shown text, where moved
     stale: str | None = None
 
-    def shown(self) -> dict[int, int]:
-        """Return the number in the shown text of each statement of the trace; reworded prose is what it was."""
+    @cached_property
+    def shown(self) -> Mapping[int, int]:
+        """The number in the shown text of each statement of the trace; reworded prose is what it was."""
         prose = ((number, new.beside) for number, new in self.prose.items() if new.reworded)
         return {old: new for new, old in (*prose, *self.recorded.items()) if old is not None}
+
+    @cached_property
+    def directives(self) -> Mapping[int, Sequence[Directive]]:
+        """The directives of each statement of the shown text that has any."""
+        found: dict[int, list[Directive]] = {}
+        for directive in self.source.directives:
+            found.setdefault(directive.statement, []).append(directive)
+        return found
+
+    def statement(self, step: Step) -> Statement | None:
+        """Return what a step executed, in the shown text; None for constant prose that was taken out since."""
+        number = self.shown.get(step.statement, -1)
+        return self.source.parsed.statements[number] if 0 <= number < len(self.source.parsed.statements) else None
+
+    def line(self, step: Step) -> int:
+        """Return the line of the shown text at which a step stands, or stood."""
+        statement = self.statement(step)
+        return statement.line if statement is not None else self.lines.get(step.line, step.line)
+
+    def code(self, line: int) -> str:
+        """Return the code of a line of the shown text; "" where there is none."""
+        return (self.source.lines[line - 1] or "").strip() if 0 < line <= len(self.source.lines) else ""
 
 
 @lru_cache(maxsize=8)  # one lecture, on as many machines
@@ -59,21 +83,20 @@ def edition_of(stored: SourceFile, lecture: str | None) -> Edition:
 
     Raises LectureError when the stored text is not Python.
     """
-    before = _stripped(stored.text, stored.path)
-    old = before.source
-    same = Edition(old, {s.number: s.number for s in old.parsed.statements})
+    old = _code_of(stored.text, stored.path)
+    same = {statement.number: statement.number for statement in old.statements}
     if lecture is None or lecture == stored.text:
-        return same
+        return Edition(old.source, same)
     try:
-        new = _stripped(lecture, stored.path)
+        new = _code_of(lecture, stored.path)
     except LectureError as error:
-        return Edition(old, same.recorded, stale=f"the lecture can't be read any more ({error})")
-    if new.fingerprint != before.fingerprint:
-        return Edition(old, same.recorded, stale="the lecture's code has changed since it was traced")
-    prose = _placed_prose(before, new)
+        return Edition(old.source, same, stale=f"the lecture can't be read any more ({error})")
+    if new.fingerprint != old.fingerprint:
+        return Edition(old.source, same, stale="the lecture's code has changed since it was traced")
+    prose = _prose_beside(old, new)
     if prose is None:
-        return Edition(old, same.recorded, stale="the lecture has new prose in a branch that was not traced")
-    return Edition(new.source, dict(zip(new.kept, before.kept, strict=True)), prose, _moved_lines(before, new))
+        return Edition(old.source, same, stale="the lecture has new prose in a branch that was not traced")
+    return Edition(new.source, dict(zip(new.kept, old.kept, strict=True)), prose, _moved_lines(old, new))
 
 
 def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None:
@@ -81,7 +104,7 @@ def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None
 
     None where they differ outside its functions. Raises LectureError when one of them is not Python.
     """
-    old, new = _stripped(stored.text, stored.path).parts(), _stripped(lecture, stored.path).parts()
+    old, new = _code_of(stored.text, stored.path).parts(), _code_of(lecture, stored.path).parts()
     if old.pop(MODULE) != new.pop(MODULE):
         return None
     return frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
@@ -89,26 +112,28 @@ def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None
 
 def parsed_once(text: str, path: str) -> ParsedSource:
     """Parse a lecture and its directives, or remember it. Raises LectureError."""
-    return _stripped(text, path).source.parsed
+    return _code_of(text, path).source.parsed
 
 
 @lru_cache(maxsize=8)
-def _stripped(text: str, path: str) -> _Stripped:
-    return _Stripped(cut_source(text, path))
+def _code_of(text: str, path: str) -> _Code:
+    return _Code(cut_source(text, path))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Position(NamedTuple):
     """Where a statement stands: in which list of which parent, with which siblings."""
 
     parent: int | None  # index among the kept statements; None for the module
     path: str  # "body", "orelse", "handlers[0].body"
     siblings: tuple[int, ...]
-    function: bool  # the list is a function's body, or the module's
+    steady: bool  # the list is a function's body, or the module's: executed once in each of its calls
 
 
-class _Stripped:
-    """A source without its constant prose."""
+_Gap = tuple[int | None, str, int]  # between kept siblings: their parent, their list, how many stand before
+
+
+class _Code:
+    """A source without its constant prose: `kept` are the other statements, `index` their places among themselves."""
 
     def __init__(self, source: CutSource) -> None:
         self.source = source
@@ -118,11 +143,18 @@ class _Stripped:
         self.prose = {number: narrative for number, narrative in constants.items() if narrative is not None}
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
-        self.places = dict(self._places())
+        self.positions: dict[int, _Position] = {}
+        numbers = {id(s.node): s.number for s in self.statements}
+        owners: list[tuple[int | None, ast.AST]] = [(None, source.parsed.tree)]
+        for parent, node in [*owners, *((self.index.get(s.number), s.node) for s in self.statements)]:
+            for path, body in _bodies(node):
+                siblings = tuple(numbers[id(s)] for s in body)
+                position = _Position(parent, path, siblings, isinstance(node, (ast.Module, *FUNCTIONS)))
+                self.positions |= dict.fromkeys(siblings, position)
 
     @cached_property
     def fingerprint(self) -> tuple[list[object], list[object]]:
-        """Return what must be equal for a trace of one text to be a trace of the other: code and data directives."""
+        """What must be equal for a trace of one text to be a trace of the other: code and data directives."""
         directives: list[object] = [(self.index.get(d.statement), _directive(d)) for d in self._directives()]
         return list(_flat(self.source.parsed.tree, self._gone())), directives
 
@@ -149,21 +181,18 @@ class _Stripped:
     def _directives(self) -> list[Directive]:
         return [directive for directive in self.source.directives if directive.name in _DATA]
 
-    def _places(self) -> Iterator[tuple[int, _Place]]:
-        numbers = {id(s.node): s.number for s in self.statements}
-        owners: list[tuple[int | None, ast.AST]] = [(None, self.source.parsed.tree)]
-        owners += [(self.index.get(s.number), s.node) for s in self.statements]
-        for parent, node in owners:
-            for path, body in _bodies(node):
-                siblings = tuple(numbers[id(s)] for s in body)
-                function = isinstance(node, (ast.Module, *FUNCTIONS))
-                yield from ((number, _Place(parent, path, siblings, function)) for number in siblings)
+    @cached_property
+    def gaps(self) -> dict[_Gap, list[int]]:
+        """The prose in each gap between kept siblings."""
+        found: dict[_Gap, list[int]] = {}
+        for number in self.prose:
+            found.setdefault(self.gap(number), []).append(number)
+        return found
 
-    def gap(self, number: int) -> tuple[int | None, str, int]:
-        """Return the gap between kept siblings in which a prose statement stands."""
-        place = self.places[number]
-        before = [n for n in place.siblings if n < number and n in self.index]
-        return place.parent, place.path, len(before)
+    def gap(self, number: int) -> _Gap:
+        """Return the gap in which a prose statement stands."""
+        position = self.positions[number]
+        return position.parent, position.path, sum(n < number and n in self.index for n in position.siblings)
 
 
 def _directive(directive: Directive) -> object:
@@ -173,14 +202,10 @@ def _directive(directive: Directive) -> object:
 
 def _constant(node: ast.stmt, word: str) -> Narrative | None:
     """Return what a `text` or `note` statement says when it is one literal string."""
-    assert isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    call = node.value
-    if word not in ("text", "note") or call.keywords or len(call.args) != 1:
-        return None
-    argument = call.args[0]
-    if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
-        return None
-    return Narrative(word, text=argument.value)
+    match node:
+        case ast.Expr(ast.Call(args=[ast.Constant(str(text))], keywords=[])) if word in ("text", "note"):
+            return Narrative(word, text=text)
+    return None
 
 
 def _flat(tree: ast.AST, gone: set[int]) -> Iterator[object]:
@@ -209,50 +234,43 @@ def _bodies(node: ast.AST) -> Iterator[tuple[str, Sequence[ast.stmt]]]:
             yield from ((f"{name}[{count}].body", part.body) for count, part in enumerate(parts))
 
 
-def _placed_prose(old: _Stripped, new: _Stripped) -> dict[int, NewProse] | None:
-    """Find for each prose statement what was recorded beside it; None when there is one without any."""
-    gaps = {old.gap(number): number for number in reversed(old.prose)}
-    counterparts = _counterparts(old, new)
-    lists = {old.gap(number)[:2]: number for number in reversed(old.prose)}
+def _prose_beside(old: _Code, new: _Code) -> dict[int, NewProse] | None:
+    """Find for each prose statement what was recorded beside it; None when there is one without any.
+
+    What says how often it is said, the surest first: the prose that stood in its place; any prose in the same gap
+    between statements; the nearest sibling that runs as often as it does, the one before or else the one after (a
+    loop's header runs once more than what stands beside it); prose anywhere in the same list of statements. In a
+    function's own body it is said once in each call.
+    """
+    counterparts: dict[int, int] = {}  # the same words in the same gap, else what took their place
+    for gap, after in new.gaps.items():
+        before = old.gaps.get(gap, [])
+        was, now = [old.prose[number].text for number in before], [new.prose[number].text for number in after]
+        for kind, i, i_end, j, j_end in SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
+            if kind in ("equal", "replace"):
+                counterparts |= dict(zip(after[j:j_end], before[i:i_end], strict=False))
+    lists = {gap[:2]: numbers[0] for gap, numbers in reversed(old.gaps.items())}
     found: dict[int, NewProse] = {}
     for number, narrative in new.prose.items():
-        gap, place = new.gap(number), new.places[number]
-        neighbour = _neighbour(number, place, new)
+        gap, position = new.gap(number), new.positions[number]
+        siblings = [n for n in position.siblings if n in new.index and not isinstance(new.statements[n].node, _LOOPS)]
+        earlier = [n for n in siblings if n < number]
+        beside: int | None
         if number in counterparts:
-            beside: int | None = counterparts[number]
-        elif gap in gaps:
-            beside = gaps[gap]
-        elif neighbour is not None:
-            beside = old.kept[new.index[neighbour]]
+            beside = counterparts[number]
+        elif gap in old.gaps:
+            beside = old.gaps[gap][0]
+        elif siblings:
+            beside = old.kept[new.index[earlier[-1] if earlier else siblings[0]]]
         else:
             beside = lists.get(gap[:2])
-        if beside is None and not place.function:
+        if beside is None and not position.steady:
             return None
         found[number] = NewProse(narrative, beside, reworded=number in counterparts)
     return found
 
 
-def _counterparts(old: _Stripped, new: _Stripped) -> dict[int, int]:
-    """Return for prose statements of the new text those that stood in their place: the same words, else others."""
-    befores, afters = _by_gap(old), _by_gap(new)
-    found: dict[int, int] = {}
-    for gap, after in afters.items():
-        before = befores.get(gap, [])
-        was, now = [old.prose[number].text for number in before], [new.prose[number].text for number in after]
-        for kind, i, i_end, j, j_end in SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
-            if kind in ("equal", "replace"):
-                found |= dict(zip(after[j:j_end], before[i:i_end], strict=False))
-    return found
-
-
-def _by_gap(source: _Stripped) -> dict[tuple[int | None, str, int], list[int]]:
-    found: dict[tuple[int | None, str, int], list[int]] = {}
-    for number in source.prose:
-        found.setdefault(source.gap(number), []).append(number)
-    return found
-
-
-def _moved_lines(old: _Stripped, new: _Stripped) -> dict[int, int]:
+def _moved_lines(old: _Code, new: _Code) -> dict[int, int]:
     """Return where each line of the kept statements has gone; inner statements come last and have the last word."""
     moved: dict[int, int] = {}
     for was, now in zip(old.kept, new.kept, strict=True):
@@ -260,10 +278,3 @@ def _moved_lines(old: _Stripped, new: _Stripped) -> dict[int, int]:
         for line in range(before.first_line, before.header_end + 1):
             moved[line] = min(after.first_line + line - before.first_line, after.header_end)
     return moved
-
-
-def _neighbour(number: int, place: _Place, source: _Stripped) -> int | None:
-    """Return the nearest sibling that runs as often as the prose does: the one before, else the one after."""
-    steady = [n for n in place.siblings if n in source.index and not isinstance(source.statements[n].node, _LOOPS)]
-    before = [n for n in steady if n < number]
-    return before[-1] if before else next(iter(steady), None)

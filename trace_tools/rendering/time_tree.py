@@ -1,7 +1,7 @@
 """A call tree with durations → where a section's time went, statement by statement.
 
-    spent(tree, frames, place)
-    # (Spent("loss = model(x)", 216, "L216", ns=11200000, executions=100, inside=(Spent(…), …)), …)
+    times(tree, frames, where)
+    # (StatementTime("loss = model(x)", 216, "L216", ns=11200000, executions=100, inside=(StatementTime(…), …)), …)
 
 Executions of one statement count together, and so do the calls it made; what happened inside stands in the order
 in which it first ran. Times are the host's: beside a device they say when the host went on, not when the work
@@ -11,18 +11,18 @@ was done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trace_tools.call_tree import Tree
-from trace_tools.schema import Frame, Step
+from trace_tools.schema import Frame, Omitted, Step
 
 DEEPEST = 8  # calls inside calls
 
-Place = Callable[[Step, int], tuple[str, int, str]]  # a step and its source → code, line, anchor
+Where = Callable[[Step], tuple[str, int, str]]  # a step → its code, line and anchor
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class StatementTime:
     """One statement with all its executions: how long they took together, and on what."""
 
     code: str
@@ -30,39 +30,27 @@ class Spent:
     anchor: str  # "" where it is not on the page
     ns: int
     executions: int
-    inside: tuple[Spent, ...] = ()
+    inside: tuple[StatementTime, ...] = ()
 
 
-@dataclass
-class _Group:
-    first: Step
-    source: int
-    ns: int = 0
-    executions: int = 0
-    calls: list[Frame] = field(default_factory=list)
-
-
-def spent(tree: Tree, frames: Iterable[Frame], place: Place, depth: int = 0) -> tuple[Spent, ...]:
+def times(tree: Tree, frames: Iterable[Frame], where: Where, depth: int = 0) -> tuple[StatementTime, ...]:
     """Return what the statements of these calls took, in the order of their first execution."""
-    groups: dict[tuple[int, int], _Group] = {}
+    executed: dict[tuple[int, int], list[Step]] = {}
+    omitted: dict[tuple[int, int], list[Omitted]] = {}  # of statements that have executions, too: the first is kept
     for frame in frames:
         for step in tree.steps_of(frame.frame):
-            group = groups.setdefault((frame.source, step.statement), _Group(step, frame.source))
-            group.ns += typical_ns(step)
-            group.executions += 1
-            group.calls += tree.calls(step.id)
-        for omitted in tree.omitted_in(frame.frame):
-            known = groups.get((frame.source, omitted.statement))
-            if known is not None:
-                known.ns += omitted.host_ns
-                known.executions += omitted.omitted
-    return tuple(_spent(tree, group, place, depth) for group in groups.values())
-
-
-def _spent(tree: Tree, group: _Group, place: Place, depth: int) -> Spent:
-    code, line, anchor = place(group.first, group.source)
-    inside = spent(tree, group.calls, place, depth + 1) if group.calls and depth < DEEPEST else ()
-    return Spent(code, line, anchor, group.ns, group.executions, inside)
+            executed.setdefault((frame.source, step.statement), []).append(step)
+        for left in tree.omitted_in(frame.frame):
+            omitted.setdefault((frame.source, left.statement), []).append(left)
+    found = []
+    for statement, steps in executed.items():
+        left_out = omitted.get(statement, ())
+        calls = [call for step in steps for call in tree.calls(step.id)] if depth < DEEPEST else []
+        ns = sum(map(typical_ns, steps)) + sum(left.host_ns for left in left_out)
+        count = len(steps) + sum(left.omitted for left in left_out)
+        inside = times(tree, calls, where, depth + 1) if calls else ()
+        found.append(StatementTime(*where(steps[0]), ns, count, inside))
+    return tuple(found)
 
 
 def typical_ns(step: Step) -> int:

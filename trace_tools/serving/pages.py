@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document, Section
-from trace_tools.rendering.html import HtmlWriter, MachineLink, Place
+from trace_tools.rendering.html import HtmlWriter, MachineLink, Surroundings
 from trace_tools.rendering.pictures import Picture, read_picture
 from trace_tools.schema import Trace
 
@@ -97,7 +97,7 @@ class Site:
             self._makers[f"{folder}/{name}"] = maker
         self._files.setdefault(f"{folder}/trace.yaml", one.path)
 
-    def _place(self, folder: str, document: Document) -> Place:
+    def _place(self, folder: str, document: Document) -> Surroundings:
         def picture(address: str) -> Picture | None:
             found = read_picture(self._folder, address)
             if found is not None:
@@ -107,7 +107,7 @@ class Site:
         def machines(section: Section | None) -> list[MachineLink]:
             return [MachineLink(document.machine.name, f"{section.slug}.html" if section else "index.html", True)]
 
-        return Place(machines=machines, picture=picture)
+        return Surroundings(machines=machines, picture=picture)
 
 
 def _merged(document: Document, section: Shown | None) -> Document:

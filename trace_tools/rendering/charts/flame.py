@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trace_tools import formats
 from trace_tools.rendering.charts.drawing import Drawing, colour, fitted
-from trace_tools.rendering.time_tree import Spent
+from trace_tools.rendering.time_tree import StatementTime
 
 WIDTH, ROW = 960.0, 24.0
 NARROWEST = 2.0  # pixels
@@ -31,7 +31,7 @@ class Block:
     inside: tuple[Block, ...] = ()
 
 
-def blocks_of(spent: Iterable[Spent], page: str = "", depth: int = 6) -> tuple[Block, ...]:
+def blocks_of(spent: Iterable[StatementTime], page: str = "", depth: int = 6) -> tuple[Block, ...]:
     """Return statements as blocks that link to their lines on `page` ("" for the page itself)."""
     return tuple(
         Block(

@@ -39,7 +39,7 @@ def memory_points(stops: Sequence[Stop]) -> list[MemoryPoint]:
     """Return the metered steps of a section that called nothing, in order; calls are told by what is inside them."""
     found = []
     for stop in stops:
-        meters = stop.step.meters
+        meters = stop.execution.step.meters
         if meters is not None and meters.live_bytes is not None and not stop.inside:
             peak = max(meters.peak_bytes or 0, meters.live_bytes)
             link = f"#{stop.anchor}" if stop.anchor else None

@@ -15,7 +15,7 @@ from trace_tools.rendering import prose
 from trace_tools.rendering.charts.flame import Block, blocks_of, flame
 from trace_tools.rendering.charts.memory import memory, memory_points
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roof_points, roofline
-from trace_tools.rendering.document import Document, Execution, Listing, Section, salient, visible
+from trace_tools.rendering.document import Document, Execution, Section, rows_shown, salient
 
 ABOVE = " A point above its roof was served by a cache, or is of a type with another peak."
 HOST = " On a device, an unannotated statement's time is only its launch."
@@ -35,7 +35,7 @@ def section_figures(section: Section, document: Document, others: Sequence[Roof]
     """Return a section's figures; `others` are the roofs of the other machines with this section's steps."""
     host = HOST if document.machine.device != "cpu" else ""
     found = []
-    root = Block(section.title, sum(s.ns for s in section.spent), None, section.title, blocks_of(section.spent))
+    root = Block(section.title, sum(s.ns for s in section.times), None, section.title, blocks_of(section.times))
     drawn = flame(root, "time", "Where the time went")
     if drawn:
         text = f"A statement is as wide as its time, warm; below it is what it called.{host}"
@@ -75,10 +75,10 @@ def _whole(document: Document) -> Block:
     sections = tuple(
         Block(
             f"{s.number} {prose.plain_text(s.title)}",
-            sum(spent.ns for spent in s.spent),
+            sum(t.ns for t in s.times),
             f"{s.slug}.html",
             f"{s.number} {prose.plain_text(s.title)}",
-            blocks_of(s.spent, f"{s.slug}.html", depth=3),
+            blocks_of(s.times, f"{s.slug}.html", depth=3),
         )
         for s in document.sections
     )
@@ -89,10 +89,10 @@ def section_points(
     section: Section, page: str = "", there: Callable[[Execution], Execution | None] = lambda here: here
 ) -> Iterator[RoofPoint]:
     """Yield the place of what was inspected or measured, timed and counted; `there` is an execution elsewhere."""
-    for block in visible(section.blocks):
-        for row in block.rows if isinstance(block, Listing) else ():
-            code = row.lines[0].text.strip() if row.lines else ""
-            for here in salient(row.executions) if any(e.annotated or e.measured for e in row.executions) else ():
-                execution = there(here)
-                if execution is not None:
-                    yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
+    for row in rows_shown(section.blocks):
+        code = row.lines[0].text.strip() if row.lines else ""
+        asked = any(e.step.annotated or e.step.measured for e in row.executions)
+        for here in salient(row.executions) if asked else ():
+            execution = there(here)
+            if execution is not None:
+                yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")

@@ -56,10 +56,11 @@ def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[R
 
     There is none where its author did not ask, or it was not both timed and counted.
     """
-    if execution.annotated or execution.measured:
+    step = execution.step
+    if step.annotated or step.measured:
         for rate in execution.rates:
             if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
-                which = f" ({rate.call})" if len(execution.measured) > 1 else ""
+                which = f" ({rate.call})" if len(step.measured or ()) > 1 else ""
                 yield RoofPoint(rate.intensity, rate.per_second, name + which, link, rate.peak)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from trace_tools import formats, summaries
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, fitted
-from trace_tools.rendering.document import Block, Listing, visible
+from trace_tools.rendering.document import Block, rows_shown
 from trace_tools.rendering.storage_contents import places
 from trace_tools.schema import Tensor
 
@@ -29,15 +29,14 @@ Views = dict[str, list[tuple[str, Tensor]]]
 def views_of(blocks: Sequence[Block]) -> Views:
     """Return, by storage, the different tensors that were inspected on a page, in order of appearance."""
     found: Views = {}
-    for block in visible(blocks):
-        for row in block.rows if isinstance(block, Listing) else ():
-            for name, value in (pair for execution in row.executions for pair in execution.values):
-                tensor = value.tensor
-                if tensor is None or tensor.storage is None:
-                    continue
-                views = found.setdefault(tensor.storage, [])
-                if not any(name == other and _window(tensor) == _window(seen) for other, seen in views):
-                    views.append((name, tensor))
+    for row in rows_shown(blocks):
+        for name, value in (pair for execution in row.executions for pair in execution.values):
+            tensor = value.tensor
+            if tensor is None or tensor.storage is None:
+                continue
+            views = found.setdefault(tensor.storage, [])
+            if not any(name == other and _window(tensor) == _window(seen) for other, seen in views):
+                views.append((name, tensor))
     return found
 
 

@@ -1,17 +1,25 @@
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from tests.rendering.hostile import hostile_trace
+from tests.rendering.played import training
 from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_document import LECTURE, lecture, number
-from tests.rendering.test_html import Page, place
+from tests.rendering.test_html import Page, html, place
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.document import Stepping, Stop
+from trace_tools.rendering.document import Section, Stepping, Stop
 from trace_tools.rendering.html import HtmlWriter
-from trace_tools.schema import Narrative, Raised, Run, Tensor, Value
+from trace_tools.rendering.player import BUDGET, StepBlock, step_block
+from trace_tools.schema import Narrative, Raised, Run, Tensor, Trace, Value
 
 STEPS = """\
 from trace_tools import text
@@ -74,7 +82,7 @@ def lines(stops: Sequence[Stop], text: str = STEPS) -> list[str]:
 
 
 def changes(stop: Stop) -> list[tuple[str, str]]:
-    return [(seen.name, seen.change) for seen in stop.seen]
+    return [(known.name, known.change) for known in stop.variables]
 
 
 def test_the_player_stops_at_what_was_executed_in_order_and_not_at_what_is_hidden() -> None:
@@ -143,7 +151,7 @@ def test_a_stop_knows_what_changed_and_what_a_write_through_another_name_did() -
         [("n", "new"), ("double", "new")],
         [],
     ]
-    assert [seen.argument for seen in stops[4].seen] == [True, False]
+    assert [known.argument for known in stops[4].variables] == [True, False]
 
 
 def test_a_new_view_that_shows_other_elements_tells_of_a_write() -> None:
@@ -162,7 +170,7 @@ def test_a_new_view_that_shows_other_elements_tells_of_a_write() -> None:
 def test_clear_takes_names_away() -> None:
     stop = stepping_of(played()).stops[6]
     assert changes(stop) == [("total", "cleared"), ("x", "cleared")]
-    assert all(seen.value is None for seen in stop.seen)
+    assert all(known.value is None for known in stop.variables)
 
 
 def test_clear_takes_expressions_of_the_name_with_it_and_no_longer_names() -> None:
@@ -171,7 +179,7 @@ def test_clear_takes_expressions_of_the_name_with_it_and_no_longer_names() -> No
     names = ["x", "x.shape", 'x["k"]', "xs", "f(x)"]
     made.step(f, "a = 1", values=[(name, number(1)) for name in names])
     made.step(f, "b = 2")
-    assert [seen.name for seen in stepping_of(made).stops[1].seen] == ["x", "x.shape", 'x["k"]']
+    assert [known.name for known in stepping_of(made).stops[1].variables] == ["x", "x.shape", 'x["k"]']
 
 
 def test_only_animated_lines_reveal_their_outputs_one_at_a_time() -> None:
@@ -190,8 +198,8 @@ def test_lines_follow_the_text_that_is_shown() -> None:
 def test_reworded_prose_leaves_the_steps_numbers_as_they_are(new: str) -> None:
     before = make_document(lecture().trace()).sections[0].stepping
     after = make_document(lecture().trace(), LECTURE.replace('text("Hello.")', new)).sections[0].stepping
-    assert [(stop.number, stop.statement, stop.step.id) for stop in after.stops] == [
-        (stop.number, stop.statement, stop.step.id) for stop in before.stops
+    assert [(stop.number, stop.execution.step.statement, stop.execution.step.id) for stop in after.stops] == [
+        (stop.number, stop.execution.step.statement, stop.execution.step.id) for stop in before.stops
     ]
     assert [step for _, step in after.said] == [step for _, step in before.said]
     assert after.stops[0].anchor.startswith("said-")
@@ -203,4 +211,91 @@ def test_an_exception_is_told_at_its_stop() -> None:
     made.step(f, "raise", raised=Raised("ValueError", "no"))
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 5")
     [stop] = make_document(made.trace(run=run)).sections[0].stepping.stops
-    assert stop.failure is not None and not stop.failure.caught
+    assert stop.execution.failure is not None and not stop.execution.failure.caught
+
+
+MANY = 10_000
+
+
+def section(trace: Trace) -> Section:
+    return make_document(trace).sections[0]
+
+
+def unpacked(block: StepBlock) -> Any:
+    return json.loads(zlib.decompress(base64.b64decode(block.text)))
+
+
+def table(column: Any) -> list[str]:
+    return [column["of"][place] for place in accumulate(column["at"])]
+
+
+def test_the_columns_say_what_the_stops_say() -> None:
+    shown = section(played().trace())
+    block = step_block(shown)
+    columns = unpacked(block)
+    stops = shown.stepping.stops
+    assert (block.kept, block.total, columns["total"]) == (len(stops), len(stops), len(stops))
+    assert list(accumulate(columns["stops"]["line"])) == [stop.line for stop in stops]
+    assert table(columns["stops"]["anchor"]) == [stop.anchor for stop in stops]
+    assert columns["stops"]["inside"] == [stop.inside for stop in stops]
+    assert columns["frames"]["of"] == [-1, 3, 6]
+    seen = columns["seen"]
+    told = zip(accumulate(seen["stop"]), table(seen["name"]), seen["text"], seen["change"], strict=True)
+    assert list(told)[:5] == [
+        (0, "x", "f32[3] = [0., 0., 0.]", 1),
+        (1, "y", "f32[2] = [0., 0.]", 1),
+        (2, "y", "f32[2] = [9., 0.]", 3),
+        (3, "total", "2", 1),
+        (4, "n", "1", 1 + 8),
+    ]
+    assert table(seen["storage"])[:4] == ["A", "A", "A", ""]
+    assert columns["outputs"] == [[10, 2]]
+
+
+def test_the_same_steps_give_the_same_bytes() -> None:
+    assert step_block(section(training(300))).text == step_block(section(training(300))).text
+
+
+def test_a_page_of_ten_thousand_steps_keeps_to_its_weight_with_all_of_them() -> None:
+    trace = training(MANY)
+    block = step_block(section(trace))
+    assert block.kept == block.total >= MANY
+    assert len(block.text) <= BUDGET
+    assert len(html(trace).encode()) <= 400_000
+
+
+def test_beyond_the_budget_repetitions_go_first() -> None:
+    shown = section(training(3_000))
+    whole = step_block(shown)
+    less = step_block(shown, len(whole.text) - 1)
+    columns = unpacked(less)
+    assert len(less.text) < len(whole.text) and less.kept < less.total == columns["total"]
+    # of a line that is executed again and again, `rate` never changes and the losses always do
+    kept = table(columns["seen"]["name"])
+    assert (kept.count("rate"), kept.count("loss")) == (2, table(unpacked(whole)["seen"]["name"]).count("loss"))
+    numbers = list(accumulate(columns["stops"]["number"]))
+    assert numbers[0] == 1 and numbers[-1] == less.total
+
+
+def test_a_block_never_exceeds_its_budget_and_its_calls_stay_in_it() -> None:
+    shown = section(training(3_000))
+    for budget in (10_000, 3_000, 1_500):
+        block = step_block(shown, budget)
+        columns = unpacked(block)
+        assert len(block.text) <= budget and 0 < block.kept < block.total
+        for at, inside in enumerate(columns["stops"]["inside"]):
+            assert at + inside < block.kept
+        assert all(-1 <= of < block.kept for of in columns["frames"]["of"])
+
+
+def test_a_page_says_when_its_player_does_not_have_all_steps() -> None:
+    trace = training(2_000)
+    assert "The player has" not in html(trace)
+    with mock.patch("trace_tools.rendering.html.step_block", lambda shown: step_block(shown, 9_000)):
+        page = html(trace)
+    assert "The player has" in page and 'href="trace.yaml">Look at it' in page
+
+
+def test_tricks_are_cut_and_made_visible() -> None:
+    text = zlib.decompress(base64.b64decode(step_block(section(hostile_trace())).text)).decode()
+    assert "\u202e" not in text and "\x1b" not in text and len(text) < 100_000
