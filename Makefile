@@ -34,9 +34,12 @@ trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 	@$(MAKE) --no-print-directory pairs
 
-# One thread each: two workers whose threads wait for each other take many times as long.
+# One thread each: two workers whose threads wait for each other take many times as long. Each begins with a half of the
+# tests, so that what a module traces once is traced by one of them. Bytecode is kept whatever the environment says:
+# tests start a hundred processes, and each would compile the tools anew.
 test: $(READY) $(if $(READY),$(VENV)/.ready-serve)
-	OMP_NUM_THREADS=1 $(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && printf %s "-n 2") $(ARGS)
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
+		$(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && printf %s "-n 2 --dist worksteal") $(ARGS)
 
 render: pairs
 	$(RUN) -m trace_tools render $(TRACES)

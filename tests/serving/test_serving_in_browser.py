@@ -13,23 +13,22 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import ask, open_browser
+from tests.rendering.browsing import ask
 from tests.serving.lectures import LECTURE, write_lecture
 
 for needed in ("starlette", "uvicorn", "watchfiles"):
     pytest.importorskip(needed)
 
-ROOT = Path(__file__).resolve().parents[2]
 LONG_S = 60.0  # a trace on a busy machine
 
 
 class Writing:
     """A lecture that is being written, served, and read in a browser."""
 
-    def __init__(self, lecture: Path, browser: Any) -> None:
+    def __init__(self, lecture: Path, browser: Any, environment: dict[str, str]) -> None:
         self.lecture = lecture
         self.browser = browser
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(lecture.parent / "tmp")}
+        environment = {**environment, "TMPDIR": str(lecture.parent / "tmp")}
         command = [sys.executable, "-m", "trace_tools", "serve", "lecture.py", "--port", "0", "--no-open"]
         self.process = subprocess.Popen(
             command, cwd=lecture.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -70,15 +69,17 @@ class Writing:
 
 
 @pytest.fixture(scope="module")
-def writing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writing]:
-    browser = open_browser()
-    browser.set_window_size(1200, 700)
+def writing(tmp_path_factory: pytest.TempPathFactory, browser: Any, environment: dict[str, str]) -> Iterator[Writing]:
+    metrics = {"width": 1200, "height": 700, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get("about:blank")
+    errors(browser)  # are those of the tests before
     folder = tmp_path_factory.mktemp("written")
     (folder / "tmp").mkdir()
-    written = Writing(write_lecture(folder), browser)
+    written = Writing(write_lecture(folder), browser, environment)
     yield written
     written.process.kill()
-    browser.quit()
+    browser.get("about:blank")
 
 
 def errors(browser: Any) -> list[str]:

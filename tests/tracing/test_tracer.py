@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
-import runpy
 import signal
 import subprocess
 import sys
@@ -21,11 +19,9 @@ import yaml
 
 from tests.traces import example_trace
 from trace_tools.file_format.trace_file import load, write
-from trace_tools.machines.machine import STORED, this_machine, to_json
+from trace_tools.machines.machine import STORED
 from trace_tools.schema import Frame, Step, Trace, Value
 from trace_tools.tracing.tracer import Request, StoppedError, Tracer
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -33,14 +29,6 @@ class Ran:
     code: int
     out: str
     err: str
-
-
-@pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Measure this machine once for all tests."""
-    stored = tmp_path_factory.mktemp("machine") / "machine.json"
-    stored.write_text(to_json(this_machine("cpu")), encoding="utf-8")
-    return {**os.environ, "PYTHONPATH": str(ROOT), STORED: str(stored), "CUDA_VISIBLE_DEVICES": ""}
 
 
 @pytest.fixture
@@ -69,9 +57,9 @@ def tool(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
     return run
 
 
-def already_traced(folder: Path) -> bytes:
+def already_traced(folder: Path, machine: str = "cpu") -> bytes:
     """Put a complete trace where one of lecture.py lies; return its bytes."""
-    path = folder / "rendered/cpu/trace.yaml"
+    path = folder / f"rendered/{machine}/trace.yaml"
     path.parent.mkdir(parents=True)
     write(example_trace(), path)
     return path.read_bytes()
@@ -105,12 +93,13 @@ import warnings
 
 import torch
 
-from trace_tools import count, measure, text
+from trace_tools import count, measure, peak_bandwidth, peak_flops, text
 
 
 def main():
     tensors()
     loops()
+    clocks()
     leaks()
 
 
@@ -143,8 +132,28 @@ def square(i):  # @inspect i
     return i * i
 
 
+def clocks():
+    """What follows from them."""
+    peak = peak_flops("float32")  # @inspect peak
+    ridge = peak / peak_bandwidth()  # @inspect ridge
+    ones = torch.ones(64, 64)
+    done = count(lambda: ones @ ones)  # @inspect done.flops
+    took = measure(lambda: ones @ ones, repeats=3, min_seconds=0.001).seconds
+    sane = 0 < took < 1e3  # @inspect sane
+    start = time.perf_counter()
+    time.sleep(0.02)
+    rounded = round((time.perf_counter() - start) * 10)  # @inspect rounded
+    bound = "memory" if ridge > 1e-9 else "compute"  # @inspect bound
+    ratio = measure(lambda: time.sleep(0.03), repeats=1).seconds / measure(lambda: time.sleep(0.03), repeats=1).seconds
+    near = ratio > 2  # @inspect near
+    if ratio < 2:
+        branch = "taken"  # @inspect branch
+    stable = 2 * done.flops  # @inspect stable
+
+
 def leaks():
     """What it leaves behind."""
+    assert torch.get_default_dtype() == torch.float64, "not yet"
     torch.set_default_dtype(torch.float64)
     os.environ["LEFT"] = "behind"
     os.chdir("/")
@@ -162,20 +171,21 @@ def everything(
     folder = tmp_path_factory.mktemp("everything")
     path = folder / "lecture.py"
     path.write_text(EVERYTHING, encoding="utf-8")
-    command = [sys.executable, "-m", "trace_tools", "trace", str(path), "--passes", "2"]
+    (folder / "rendered/cpu/partial").mkdir(parents=True)
+    command = [sys.executable, "-m", "trace_tools", "trace", str(path), "--passes", "2", "--keep-going"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=170), folder
 
 
 def test_a_whole_trace(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     ran, folder = everything
-    assert ran.returncode == 1, ran.stderr  # because of `missing`
+    assert ran.returncode == 1, ran.stderr  # because of `missing`, and of a claim
     line = line_of(EVERYTHING, "inspect missing")
     assert f"lecture.py:{line}: @inspect missing: NameError: name 'missing' is not defined" in ran.stderr
     trace = load(folder / "rendered/cpu/trace.yaml").trace
     assert (trace.title, trace.run.complete, trace.run.passes) == ("A lecture that does a bit of everything", True, 2)
     assert [process.name for process in trace.run.processes] == ["pass 1", "pass 2", "metering", "shaken"]
     assert yaml.safe_load((folder / "rendered/cpu/trace.yaml").read_text(encoding="utf-8"))["schema"] == 1
-    assert not list((folder / "rendered").glob(".run-*"))
+    assert not list((folder / "rendered").glob(".run-*")) and not (folder / "rendered/cpu/partial").exists()
 
 
 def test_values_are_those_of_a_plain_run(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
@@ -226,6 +236,34 @@ def test_what_a_step_carries(everything: tuple[subprocess.CompletedProcess[str],
     )
 
 
+def test_what_follows_from_clocks_is_told_by_experiment(
+    everything: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    """The same roof for lecture, head and figures; what is derived from it or from a clock says so, nothing else."""
+    trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
+    found = values(trace)
+    assert {name for name, value in found.items() if value.clock} == {"peak", "ridge", "rounded", "near"}
+    assert found["peak"].value == next(p.per_second for p in trace.machine.peaks if p.name == "float32")
+    [branch] = steps(trace, "@inspect branch")
+    assert branch.clock and branch.runs is None
+    assert found["stable"].value == 4 * 64**3
+    [timed] = steps(trace, "took = measure")
+    [measured] = timed.measured or []
+    assert timed.harness and measured.flops == 2 * 64**3 and measured.dtype == "float32" and len(measured.seconds) == 2
+    assert trace.run.story in ("pass 1, warm", "pass 2, warm") and trace.run.timed_runs == 4
+
+
+def test_a_claim_that_fails_is_passed_over_where_that_is_asked(
+    everything: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    ran, folder = everything
+    trace = load(folder / "rendered/cpu/trace.yaml").trace
+    [step] = steps(trace, "not yet")
+    assert step.claim and not step.claim.held
+    assert "claim failed: torch.get_default_dtype() == torch.float64" in ran.stderr
+    assert values(trace)["message"].value == "caught"  # what stands below it ran
+
+
 def test_what_was_left_behind_is_named(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     process = load(everything[1] / "rendered/cpu/trace.yaml").trace.run.processes[0]
     assert set(process.restored or ()) >= {"default dtype", "environment", "working directory"}
@@ -269,17 +307,14 @@ def test_a_lecture_that_raises_leaves_a_partial_trace(
     lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
 ) -> None:
     complete = already_traced(tmp_path)
-    path = lecture("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n")
-    ran = tool("trace", path, "--passes", 1)
+    source = "def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n"
+    ran = tool("trace", lecture(source), "--passes", 1)
     assert ran.code == 1 and "lecture.py:3: claim failed: x == 1" in ran.err
     partial = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
     claim = steps(partial, "assert")[0].claim
     assert partial.run.ended == "AssertionError at line 3 (pass 1)" and claim and not claim.held
     assert claim.message == "x is 2" and [value.value for _, value in claim.sides] == [2, 1]
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
-    ran = tool("trace", path, "--passes", 1, "--keep-going")
-    assert ran.code == 1 and load(tmp_path / "rendered/cpu/trace.yaml").trace.run.complete
-    assert not (tmp_path / "rendered/cpu/partial").exists()
 
 
 KILLED = """
@@ -404,17 +439,6 @@ def test_an_unkind_lecture(lecture: Callable[[str], Path], tool: Callable[..., R
     assert not path.exists() and trace.sources[0].text == UNKIND
 
 
-def test_a_warm_run_that_cannot_start(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
-    ran = tool(
-        "trace", lecture(UNKIND.replace("sys.exit(0)", "pass").replace("os.remove(__file__)", "pass")), "--passes", 1
-    )
-    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
-    process = trace.run.processes[0]
-    assert ran.code == 0, ran.err
-    assert process.warm_ns is None and process.why_no_warm == "RuntimeError at line 5"
-    assert all(step.host_ns is None for step in trace.steps if isinstance(step, Step))
-
-
 def test_a_claim_that_fails_in_a_warm_run_has_failed(
     lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
 ) -> None:
@@ -429,33 +453,76 @@ def test_a_claim_that_fails_in_a_warm_run_has_failed(
     assert [process.why_no_warm for process in trace.run.processes][:2] == ["AssertionError at line 6"] * 2
 
 
-def test_only_one_section(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
-    source = "def main():\n    n = 2\n    one()\n    two(n)\ndef one(): raise ValueError\n"
-    source += "def two(n):\n    m = n  # @inspect m\n"
-    ran = tool("trace", lecture(source), "--only", "two", "--passes", 1, "--name", "My machine")
-    trace = load(tmp_path / "rendered/my-machine/partial/trace.yaml").trace
-    assert ran.code == 0 and values(trace)["m"].value == 2 and trace.run.only == "two"
-    assert {event.function for event in trace.steps if isinstance(event, Frame)} == {"<module>", "main", "two"}
+ONE_SECTION = """import time
+import torch.library
+library = torch.library.Library("one_section", "DEF")
+library.define("twice(Tensor x) -> Tensor")
+def main():
+    one()
+    two(2)
+def one(): raise ValueError
+def two(n):
+    a, b = 1, n
+    for c in [3]:
+        b += c
+    [f() for d in range(1003)]
+    wall, steady = time.perf_counter(), time.monotonic()
+    time.sleep(0.05)
+    if abs((time.perf_counter() - wall) / (time.monotonic() - steady) - 1) > 0.2:
+        raise ValueError("no two clocks agree")
+def f(): return 0
+"""
+OneSection = tuple[list[subprocess.CompletedProcess[str]], Path]
 
 
-def test_another_lectures_trace_is_not_replaced(
-    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
-) -> None:
-    already_traced(tmp_path)
-    other = lecture("def main(): pass\n").rename(tmp_path / "other.py")
-    ran = tool("trace", other, "--passes", 1)
-    assert ran.code == 2 and "is a trace of lecture.py, not of other.py; use --force" in ran.err
-    assert tool("trace", other, "--passes", 1, "--force").code == 0
+@pytest.fixture(scope="module")
+def one_section(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> OneSection:
+    """Trace one section where another lecture's trace lies, at first without --force."""
+    folder = tmp_path_factory.mktemp("one-section")
+    already_traced(folder, "my-machine")
+    (folder / "other.py").write_text(ONE_SECTION, encoding="utf-8")
+    options = ["--only", "two", "--name", "My machine", "--passes", "1", "--inspect-all"]
+    command = [sys.executable, "-m", "trace_tools", "trace", "other.py", *options]
+    ran = [
+        subprocess.run([*command, *force], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+        for force in ([], ["--force"])
+    ]
+    return ran, folder / "rendered/my-machine/partial/trace.yaml"
 
 
-def test_inspect_all(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
-    source = "def main():\n    a, b = 1, 2\n    for c in [3]:\n        b += c\n    [f() for d in range(1003)]\n"
-    source += "def f(): return 0\n"
-    assert tool("trace", lecture(source), "--inspect-all", "--passes", 1).code == 0
-    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
-    assert {name: value.value for name, value in values(trace).items()} == {"a": 1, "b": 5, "c": 3}
+def test_another_lectures_trace_is_not_replaced(one_section: OneSection) -> None:
+    (refused, forced), _ = one_section
+    assert refused.returncode == 2 and "is a trace of lecture.py, not of other.py; use --force" in refused.stderr
+    assert forced.returncode == 0, forced.stderr
+
+
+def test_only_one_section(one_section: OneSection) -> None:
+    trace = load(one_section[1]).trace
+    assert trace.run.complete and trace.run.only == "two"
+    assert {event.function for event in trace.steps if isinstance(event, Frame)} == {"<module>", "main", "two", "f"}
+
+
+def test_inspect_all(one_section: OneSection) -> None:
+    trace = load(one_section[1]).trace
+    found = {name: value.value for name, value in values(trace).items()}
+    assert set(found) == {"library", "a", "b", "c", "wall", "steady"}
+    assert (found["a"], found["b"], found["c"]) == (1, 5, 3)
     assert sum(isinstance(event, Frame) and event.function == "f" for event in trace.steps) == 1000
-    assert trace.run.dropped == ["3 further calls of f, beyond the first 1,000 that were kept"]
+    assert "3 further calls of f, beyond the first 1,000 that were kept" in (trace.run.dropped or [])
+
+
+def test_a_warm_run_that_cannot_start(one_section: OneSection) -> None:
+    trace = load(one_section[1]).trace
+    process = trace.run.processes[0]
+    assert process.warm_ns is None and process.why_no_warm == "RuntimeError at line 3"
+    assert all(step.host_ns is None for step in trace.steps if isinstance(step, Step))
+
+
+def test_where_wrong_clocks_end_a_lecture_the_trace_says_so(one_section: OneSection) -> None:
+    trace = load(one_section[1]).trace
+    assert trace.run.processes[-1].ended == "ValueError at line 17"
+    lost = "what follows from clocks, from where the run with wrong clocks ended: ValueError at line 17"
+    assert lost in (trace.run.dropped or [])
 
 
 def test_a_run_that_is_stopped_leaves_nothing(
@@ -475,77 +542,3 @@ def test_a_run_that_is_stopped_leaves_nothing(
     assert processes == {"pass 1", "metering"}
     assert [path.name for path in (tmp_path / "rendered").rglob("*")] == ["cpu", "trace.yaml"]
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
-
-
-def test_the_lecture_runs_plainly(tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(EVERYTHING + "\nmain()\n", encoding="utf-8")
-    try:
-        runpy.run_path(str(path))
-    finally:
-        torch.set_default_dtype(torch.float32)
-        os.chdir(ROOT)
-
-
-def test_what_follows_from_clocks_is_told_by_experiment(
-    lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path
-) -> None:
-    """The same roof for lecture, head and figures; what is derived from it or from a clock says so, nothing else."""
-    source = """import time
-from time import perf_counter
-import torch
-from trace_tools import count, measure, peak_bandwidth, peak_flops
-
-def main():
-    section()
-
-def section():
-    peak = peak_flops("float32")                            # @inspect peak
-    ridge = peak / peak_bandwidth()                         # @inspect ridge
-    x = torch.ones(64, 64)
-    done = count(lambda: x @ x)                             # @inspect done.flops
-    took = measure(lambda: x @ x, repeats=3, min_seconds=0.001).seconds
-    sane = 0 < took < 1e3                                   # @inspect sane
-    start = time.perf_counter()
-    time.sleep(0.02)
-    rounded = round((time.perf_counter() - start) * 10)     # @inspect rounded
-    bound = "memory" if ridge > 1e-9 else "compute"         # @inspect bound
-    ratio = measure(lambda: time.sleep(0.03), repeats=1).seconds / measure(lambda: time.sleep(0.03), repeats=1).seconds
-    near = ratio > 2                                        # @inspect near
-    if ratio < 2:
-        branch = "taken"                                    # @inspect branch
-    stable = 2 * done.flops                                 # @inspect stable
-"""
-    command = [sys.executable, "-m", "trace_tools", "trace", lecture(source), "--passes", "2", "--device", "cpu"]
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=120)
-    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
-    found = values(trace)
-    assert {name for name, value in found.items() if value.clock} == {"peak", "ridge", "rounded", "near"}
-    assert not any(value.varies for value in found.values())
-    assert found["peak"].value == next(p.per_second for p in trace.machine.peaks if p.name == "float32")
-    branch = next(s for s in trace.steps if isinstance(s, Step) and s.values and s.values[0][0] == "branch")
-    assert branch.clock and branch.runs is None
-    assert found["stable"].value == 4 * 64**3
-    timed = next(s for s in trace.steps if isinstance(s, Step) and s.measured)
-    [measured] = timed.measured or []
-    assert timed.harness and measured.flops == 2 * 64**3 and measured.dtype == "float32" and len(measured.seconds) == 2
-    assert trace.run.story in ("pass 1, warm", "pass 2, warm") and trace.run.timed_runs == 4
-
-
-def test_a_lecture_that_wrong_clocks_end_is_complete_and_says_so(
-    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
-) -> None:
-    source = """import time
-def main():
-    one, other = time.perf_counter(), time.monotonic()
-    time.sleep(0.05)
-    one, other = time.perf_counter() - one, time.monotonic() - other
-    if abs(one / other - 1) > 0.2:
-        raise ValueError("no two clocks agree")
-"""
-    ran = tool("trace", lecture(source), "--passes", 1)
-    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
-    assert ran.code == 0 and trace.run.complete
-    assert trace.run.processes[-1].ended == "ValueError at line 7"
-    [lost] = trace.run.dropped
-    assert lost == "what follows from clocks, from where the run with wrong clocks ended: ValueError at line 7"

@@ -35,6 +35,7 @@ SUSPECTED, LARGE, OTHERS = range(3)  # groups of durations
 OF_ALARMS = {SUSPECTED: 0.8, LARGE: 0.15, OTHERS: 0.05}  # shares of these; what a group lacks goes to the others
 FEWEST_ROUNDS = 6  # of 2⁵ ways to swap only one is as they were: 3%; with fewer rounds nothing is as rare as 5%
 SWAPS = 1000  # that are tried where there are more
+AT_ONCE = 200_000  # numbers of a side, of as many swaps as come to that
 SHARES = (1.0, 0.5, 0.33, 0.25)  # of the rounds, that may be taken for the quickest
 FEWEST_QUICK = 3  # of them: the error of two says nothing
 
@@ -73,7 +74,7 @@ def judge_pairs(a: Floats, b: Floats, groups: NDArray[np.int_] | None = None, se
     shared = sum(OF_ALARMS[group] for group in set(groups.tolist()))
     effect, error, low_a, low_b = _compared(a, b)
     statistic = _statistic(effect, error)
-    swapped = np.array([_statistic(*_compared(*_swap(a, b, swap))[:2]) for swap in _swaps(a.shape[1], seed)])
+    swapped = _swapped(a, b, _swaps(a.shape[1], seed))
     adjusted, critical = np.ones(len(a)), np.zeros(len(a))
     for group in set(groups.tolist()):
         family, share = groups == group, OF_ALARMS[group] / shared
@@ -100,30 +101,41 @@ def _common(a: Floats, b: Floats) -> Floats:
     return np.asarray(np.median(quicker - np.median(quicker, axis=1, keepdims=True), axis=0))
 
 
+def _swapped(a: Floats, b: Floats, swaps: NDArray[np.bool_]) -> Floats:
+    """Return the statistics that swaps lead to, a row each; so many at once as keep the arrays small."""
+    at_once = max(1, AT_ONCE // a.size)
+    blocks = [swaps[start : start + at_once, np.newaxis] for start in range(0, len(swaps), at_once)]
+    both = ((np.where(block, b, a), np.where(block, a, b)) for block in blocks)
+    return np.concatenate([_statistic(*_compared(*sides)[:2]) for sides in both])
+
+
 def _compared(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return by how much the means of the quickest rounds differ, the error of that, and both means."""
-    rounds, rows = a.shape[1], np.arange(len(a))
-    ordered = np.sort(a, axis=1), np.sort(b, axis=1)
+    """Return by how much the means of the quickest rounds differ, the error of that, and both means.
+
+    Rounds are the last axis, those before it durations, or durations in one way to swap after the other.
+    """
+    rounds = a.shape[-1]
+    ordered = np.sort(a, axis=-1), np.sort(b, axis=-1)
     found = []
     for quickest in sorted({min(rounds, max(FEWEST_QUICK, round(rounds * share))) for share in SHARES}):
         (low_a, squared_a), (low_b, squared_b) = (_low(side, quickest) for side in ordered)
         found.append((np.sqrt(squared_a + squared_b), low_a, low_b))
     errors, lows_a, lows_b = (np.array(part) for part in zip(*found, strict=True))
-    best = errors.argmin(axis=0)
-    low_a, low_b = lows_a[best, rows], lows_b[best, rows]
-    return low_b - low_a, errors[best, rows], low_a, low_b
+    best = errors.argmin(axis=0)[np.newaxis]
+    error, low_a, low_b = (np.take_along_axis(part, best, axis=0)[0] for part in (errors, lows_a, lows_b))
+    return low_b - low_a, error, low_a, low_b
 
 
 def _low(ordered: Floats, quickest: int) -> tuple[Floats, Floats]:
     """Return the mean of each row's smallest, and its squared error: slower ones count as the slowest that is kept."""
-    kept = ordered[:, :quickest]
-    winsorised = np.minimum(ordered, kept[:, -1:])
-    squares = ((winsorised - winsorised.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    return kept.mean(axis=1), squares / (quickest * (quickest - 1))
+    kept = ordered[..., :quickest]
+    winsorised = np.minimum(ordered, kept[..., -1:])
+    squares = ((winsorised - winsorised.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
+    return kept.mean(axis=-1), squares / (quickest * (quickest - 1))
 
 
 def _steadied(error: Floats) -> Floats:
-    return (error + np.median(error)) / 2
+    return (error + np.median(error, axis=-1, keepdims=True)) / 2
 
 
 def _statistic(effect: Floats, error: Floats) -> Floats:
@@ -143,7 +155,3 @@ def _swaps(rounds: int, seed: int) -> NDArray[np.bool_]:
         ways = np.random.default_rng(seed).integers(0, 2, (SWAPS, rounds - 1))
         ways[0] = 0
     return np.asarray(np.pad(ways, ((0, 0), (1, 0))) == 1)
-
-
-def _swap(a: Floats, b: Floats, swap: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    return np.where(swap, b, a), np.where(swap, a, b)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,35 +10,13 @@ import pytest
 
 from tests.comparing.report_cases import between, hostile, planted, recorded
 from tests.pretend_gpu import pretend_gpu
+from tests.rendering.browsing import ask, press
 from trace_tools.comparing.compare import compare, labelled
 from trace_tools.comparing.reports.compare_html import comparison_page
 from trace_tools.comparing.reports.report_html import difference_html
 from trace_tools.schema import Machine
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PAGES = ("planted", "gpu", "hostile", "compare")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if binary is None:
-        pytest.skip("no Chromium or Chrome is installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = shutil.which("chromedriver")
-    os.environ.setdefault("SE_OFFLINE", "true")  # never fetch a driver
-    try:
-        opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver) if driver else None)
-    except Exception as error:  # whatever a browser that can't start raises
-        pytest.skip(f"the browser does not start: {str(error).splitlines()[0]}")
-    yield opened
-    opened.quit()
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +45,6 @@ def show(browser: Any, page: Path, width: int = 1280, scheme: str = "light") -> 
     browser.get("about:blank")
     browser.get_log("browser")
     browser.get(page.as_uri())
-
-
-def ask(browser: Any, script: str) -> Any:
-    return browser.execute_script(f"return {script}")
-
-
-def press(browser: Any, keys: str) -> None:
-    browser.find_element("tag name", "body").send_keys(keys)
 
 
 @pytest.mark.parametrize("page", PAGES)

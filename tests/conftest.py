@@ -1,0 +1,32 @@
+"""What tests of several folders start once: a browser, and the environment of processes that trace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rendering.browsing import open_browser
+from trace_tools.machines.machine import STORED, to_json
+from trace_tools.schema import Machine, Peak
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    opened = open_browser()
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """This code, no GPU, and a machine that need not be measured: that takes seconds, and has tests of its own."""
+    stored = tmp_path_factory.mktemp("machine") / "machine.json"
+    peaks = [Peak("float32", 1.5e11, "measured", measured=True), Peak("memory", 2e10, "measured", measured=True)]
+    stored.write_text(to_json(Machine("A processor", "cpu", "cpu", peaks=peaks)), encoding="utf-8")
+    return {**os.environ, "PYTHONPATH": str(ROOT), STORED: str(stored), "CUDA_VISIBLE_DEVICES": ""}
