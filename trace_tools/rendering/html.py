@@ -28,6 +28,7 @@ from trace_tools.rendering.charts.storage import Views, storage, views_of
 from trace_tools.rendering.charts.svg import embedded
 from trace_tools.rendering.columns import ColumnsBlock
 from trace_tools.rendering.document import (
+    Block,
     Call,
     CodeLine,
     Document,
@@ -39,13 +40,13 @@ from trace_tools.rendering.document import (
     shared_storages,
 )
 from trace_tools.rendering.highlight import highlighted
-from trace_tools.rendering.page_base import HERE, assets, environment
+from trace_tools.rendering.page_base import HERE, Assets, assets, environment
 from trace_tools.rendering.pictures import Picture
-from trace_tools.rendering.player import StepBlock, step_block
+from trace_tools.rendering.player import step_block
 from trace_tools.rendering.remarks import Remark, below, remarks
 from trace_tools.rendering.search import SearchIndex
 from trace_tools.rendering.varied import in_words
-from trace_tools.schema import Narrative, Scalar, Value
+from trace_tools.schema import Narrative, Value
 
 ROWS = 500  # of a table
 DOTS = 6  # colours of storages
@@ -96,15 +97,13 @@ def _environment() -> Environment:
     return found
 
 
-def _cell(cell: Scalar) -> str | Markup:
-    if cell is None:
-        return "–"
-    return Markup(prose.inline_html(cell)) if isinstance(cell, str) else formats.cell(cell)
-
-
 @lru_cache(maxsize=32)
 def _highlighted(source: SourceText) -> tuple[str, ...]:
     return highlighted(source.lines)
+
+
+def _number(cell: float | None) -> str:
+    return "–" if cell is None else formats.cell(cell)
 
 
 class HtmlWriter:
@@ -117,56 +116,64 @@ class HtmlWriter:
 
     def section(self, section: Section) -> str:
         """Return the page of one section."""
-        sections = self._document.sections
+        sections, place = self._document.sections, self._place
         at = sections.index(section)
         block = step_block(section)
-        page = self._page(section, section.shared, [*overview.section_notices(section), *self._about_steps(block)])
-        page.previous = sections[at - 1] if at else None
-        page.next = sections[at + 1] if at + 1 < len(sections) else None
-        beside = self._place.columns(section)
-        drawn = section_figures(section, self._document, self._place.roofs(section))
-        names = [
-            "page",
-            "search",
-            "figures",
-            *(["player"] if block.kept else []),
-            *(["machines"] if beside.columns else []),
-        ]
-        shown = {"steps": block, "beside": beside, "drawn": drawn}
-        return self._render("section.html.j2", page, assets=assets(*names), section=section, **shown)
-
-    def _about_steps(self, block: StepBlock) -> Iterator[Notice]:
-        """Say on the page that its player does not have all steps."""
+        notices = [*overview.section_notices(section)]
         if block.kept < block.total:
-            link = "trace.yaml" if self._place.has_trace else None
             told = "the first and last executions of each line, and those that changed something"
-            yield Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link)
+            link = "trace.yaml" if place.has_trace else None
+            notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link))
+        beside = place.columns(section)
+        names = [*(["player"] if block.kept else []), *(["machines"] if beside.columns else [])]
+        return self._page(
+            "section.html.j2",
+            _HtmlPage(self._document, place, section, section.blocks, section.shared),
+            assets("page", "search", "figures", *names),
+            notices,
+            section=section,
+            steps=block,
+            beside=beside,
+            drawn=section_figures(section, self._document, place.roofs(section)),
+            previous=sections[at - 1] if at else None,
+            next=sections[at + 1] if at + 1 < len(sections) else None,
+        )
 
     def index(self) -> str:
         """Return the machine's own index."""
         document = self._document
-        page = self._page(None, shared_storages(document.opening), overview.document_notices(document))
-        found = overview.machine_overview(document)
-        drawn = index_figures(document, self._place.roofs(None))
-        names = assets("page", "search", "figures")
-        return self._render("index.html.j2", page, assets=names, overview=found, drawn=drawn)
+        around = (*document.opening, *document.setup)
+        return self._page(
+            "index.html.j2",
+            _HtmlPage(document, self._place, None, around, shared_storages(document.opening)),
+            assets("page", "search", "figures"),
+            overview.document_notices(document),
+            overview=overview.machine_overview(document),
+            drawn=index_figures(document, self._place.roofs(None)),
+        )
 
     def setup(self) -> str | None:
         """Return the page of the code around the sections; None where there is none."""
-        around = overview.around(self._document)
+        document, around = self._document, overview.around(self._document)
         if not around:
             return None
-        page = self._page(None, shared_storages(around), ())
-        page.is_setup = True
-        return self._render("setup.html.j2", page, assets=assets("page", "search"))
+        blocks = (*document.opening, *document.setup)
+        page = _HtmlPage(document, self._place, None, blocks, shared_storages(around))
+        return self._page("setup.html.j2", page, assets("page", "search"), (), is_setup=True)
 
-    def _page(self, section: Section | None, shared: Sequence[str], notices: Iterable[Notice]) -> _HtmlPage:
-        shown = (*self._document.notices, *self._place.notices, *notices)
-        return _HtmlPage(self._document, self._place, section, shared, shown)
-
-    def _render(self, template: str, page: _HtmlPage, **more: Any) -> str:
+    def _page(self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], **more: Any) -> str:
+        document = self._document
         found = _environment().get_template(template)
-        return _with_index(found.render(document=self._document, page=page, **more), self._search)
+        text = found.render(
+            document=document,
+            page=page,
+            assets=assets,
+            notices_shown=(*document.notices, *self._place.notices, *notices),
+            speaks=overview.speaks(document),
+            has_setup=bool(overview.around(document)),
+            **more,
+        )
+        return _with_index(text, self._search)
 
 
 def site_index(
@@ -182,10 +189,8 @@ def site_index(
     """
     template = _environment().get_template("site.html.j2")
     name, index = searched or ("", None)
-    names = ("page", "search") if index is not None else ("page",)
-    text = template.render(
-        title=title, machines=machines, sections=sections, searched=name, more=more, assets=assets(*names)
-    )
+    files = assets("page", "search") if index is not None else assets("page")
+    text = template.render(title=title, machines=machines, sections=sections, searched=name, more=more, assets=files)
     return text if index is None else _with_index(text, index)
 
 
@@ -197,32 +202,15 @@ def _with_index(page: str, index: SearchIndex) -> str:
     return head + place + index.within(max(LEAST, room)) + tail
 
 
-@dataclass
+@dataclass(frozen=True)
 class _HtmlPage:
-    """What the templates ask about one page."""
+    """What the templates ask about one page, with the blocks on it and the storages that several of them show."""
 
     document: Document
     place: Surroundings
     section: Section | None
+    blocks: Sequence[Block]
     shared: Sequence[str]
-    notices: tuple[Notice, ...]
-    previous: Section | None = None
-    next: Section | None = None
-    is_setup: bool = False
-
-    @property
-    def speaks(self) -> bool:
-        """Whether `main` itself says something: that stands on the index."""
-        return overview.speaks(self.document)
-
-    @property
-    def has_setup(self) -> bool:
-        """Whether there is a page of the code around the sections."""
-        return bool(overview.around(self.document))
-
-    @property
-    def machines(self) -> Sequence[MachineLink]:
-        return self.place.machines(self.section)
 
     @property
     def home(self) -> str:
@@ -238,22 +226,23 @@ class _HtmlPage:
     def code(self, line: CodeLine) -> Markup:
         """Return a source line, highlighted as part of its whole source, without its margin."""
         text = self._highlighted[line.source][line.number - 1]
-        return Markup(_without_margin(text, line.indent))
+        # in a string of several lines, leading blanks stand inside its tag
+        return Markup(re.sub(rf"^(<[^>]*>)?[ \t]{{0,{line.indent}}}", r"\1", text))
 
     def prose(self, said: Narration) -> Markup:
         anchors = [heading.anchor for heading in said.headings]
-        told = said.narrative
-        return Markup(prose.to_html(told.text or "", anchors, self.image, told.varied or (), _ranges_of(said)))
+        told, ranges = said.narrative, f"range-{said.number}"
+        return Markup(prose.to_html(told.text or "", anchors, self.image, told.varied or (), ranges))
 
     def cells(self, said: Narration) -> Iterator[list[Markup | str]]:
         """Yield the rows of a table; a cell that varied has its range on hover and focus."""
         varied = {(one.row, one.column): (number, one) for number, one in enumerate(said.narrative.varied or ())}
         for row, cells in enumerate((said.narrative.rows or [])[:ROWS]):
-            shown = [_cell(cell) for cell in cells]
+            shown = [Markup(prose.inline_html(cell)) if isinstance(cell, str) else _number(cell) for cell in cells]
             for column in range(len(cells)):
                 if (row, column) in varied:
                     number, one = varied[row, column]
-                    told = prose.with_range(escape(shown[column]), in_words(one), f"{_ranges_of(said)}-{number}")
+                    told = prose.with_range(escape(shown[column]), in_words(one), f"range-{said.number}-{number}")
                     shown[column] = Markup(told)
             yield shown
 
@@ -279,20 +268,18 @@ class _HtmlPage:
 
     def dot(self, value: Value | None) -> Markup:
         """Return the coloured dot of a storage that several expressions share."""
-        place = self._storage_place(value)
-        return Markup("") if place is None else Markup('<span class="dot s{}"></span>').format(place % DOTS + 1)
+        label, colour = self._storage(value)
+        return Markup('<span class="dot s{}"></span>').format(colour) if label else Markup("")
 
     def storage(self, value: Value | None) -> Markup:
         """Return the label of such a storage: colour alone says nothing to some."""
-        place = self._storage_place(value)
-        if place is None or value is None or value.tensor is None:
-            return Markup("")
-        label = formats.one_line(value.tensor.storage or "", 20)
-        return Markup(' <span class="storage s{}">storage {}</span>').format(place % DOTS + 1, label)
+        label, colour = self._storage(value)
+        words = Markup(' <span class="storage s{}">storage {}</span>')
+        return words.format(colour, formats.one_line(label, 20)) if label else Markup("")
 
-    def _storage_place(self, value: Value | None) -> int | None:
-        storage = value.tensor.storage if value is not None and value.tensor is not None else None
-        return self.shared.index(storage) if storage is not None and storage in self.shared else None
+    def _storage(self, value: Value | None) -> tuple[str | None, int]:
+        label = value.tensor.storage if value is not None and value.tensor is not None else None
+        return (label, self.shared.index(label) % DOTS + 1) if label in self.shared else (None, 0)
 
     def grids(self, value: Value | None) -> list[tuple[str, list[list[str]]]]:
         if value is None or value.tensor is None or not value.tensor.shape:
@@ -318,18 +305,8 @@ class _HtmlPage:
 
     @cached_property
     def _views(self) -> Views:
-        document = self.document
-        return views_of(self.section.blocks if self.section else (*document.opening, *document.setup))
+        return views_of(self.blocks)
 
     def is_small(self, value: Value | None) -> bool:
         """Whether a tensor's elements stand beside the line without being asked for."""
         return value is not None and summaries.is_small(value)
-
-
-def _ranges_of(said: Narration) -> str:
-    return f"range-{said.number}"
-
-
-def _without_margin(text: str, margin: int) -> str:
-    """Remove leading blanks from a highlighted line; in a string of several lines they stand inside its tag."""
-    return re.sub(rf"^(<[^>]*>)?[ \t]{{0,{margin}}}", r"\1", text)

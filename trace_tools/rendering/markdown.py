@@ -31,13 +31,13 @@ from trace_tools.rendering.document import (
     shared_storages,
 )
 from trace_tools.rendering.html import Surroundings
-from trace_tools.rendering.markdown_table import table
 from trace_tools.rendering.markdown_text import (
     code_span,
     escape,
     fenced,
     inline_markdown,
     link_markdown,
+    table,
     to_markdown,
     with_range,
 )
@@ -56,57 +56,56 @@ class MarkdownWriter:
         self._document = document
         self._place = place
         self._page = "index"
+        self._shared: Sequence[str] = ()  # storages of the page that several of its expressions lie in
         self.files: dict[str, bytes] = {}
 
     def section(self, section: Section) -> str:
         """Return the page of one section."""
-        self._page = section.slug
-        shared = frozenset(section.shared)
-        parts = [
-            f"# {section.number} {inline_markdown(section.title)}",
-            self._meta(section),
-            *self._notices(overview.section_notices(section)),
-            *([to_markdown(section.summary, self._image)] if section.summary else []),
-            *self._blocks(section.blocks, shared),
-            *self._drawn(
-                "This section in figures", section_figures(section, self._document, self._place.roofs(section))
-            ),
-            *_differing(self._place.columns(section).columns),
-            self._turn(section),
-        ]
-        return _joined(parts)
+        self._page, self._shared = section.slug, section.shared
+        sections = self._document.sections
+        at = sections.index(section)
+        turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
+        turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
+        roofs = self._place.roofs(section)
+        return _joined(
+            [
+                f"# {section.number} {inline_markdown(section.title)}",
+                self._meta(section),
+                *self._notices(overview.section_notices(section)),
+                to_markdown(section.summary, self._image) if section.summary else "",
+                *self._blocks(section.blocks),
+                *self._drawn("This section in figures", section_figures(section, self._document, roofs)),
+                *_differing(self._place.columns(section).columns),
+                "---\n\n" + " · ".join(turn) if turn else "",
+            ]
+        )
 
     def index(self) -> str:
         """Return the machine's own index."""
-        self._page = "index"
         document = self._document
+        self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
         found = overview.machine_overview(document)
-        shared = frozenset(shared_storages((*document.opening, *document.setup)))
-        parts = [
-            f"# {inline_markdown(document.title)}",
-            self._meta(None),
-            *self._notices(overview.document_notices(document)),
-            *(self._blocks(document.opening, shared) if overview.speaks(document) else ()),
-            "## Sections",
-            table(["", "section", "claims", "time"], [self._entry(section) for section in document.sections]),
-            *self._drawn("The run in figures", index_figures(document, self._place.roofs(None))),
-            "## The machine",
-            _facts([*found.headline, *found.machine]),
-            *(
-                [table(["peak", "at most", "source"], [list(map(escape, peak)) for peak in found.peaks])]
-                * bool(found.peaks)
-            ),
-            "## The run",
-            _facts(found.run),
-            table(
-                ["process", "ended", "first run", "second", "remarks"],
-                [list(map(escape, process)) for process in found.processes],
-            ),
-            *self._claims(found),
-        ]
-        if document.setup:
-            parts += ["## Setup", *_folded("What the module does before `main`", self._blocks(document.setup, shared))]
-        return _joined(parts)
+        setup = self._blocks(document.setup) if document.setup else ()
+        processes = ["process", "ended", "first run", "second", "remarks"]
+        return _joined(
+            [
+                f"# {inline_markdown(document.title)}",
+                self._meta(None),
+                *self._notices(overview.document_notices(document)),
+                *(self._blocks(document.opening) if overview.speaks(document) else ()),
+                "## Sections",
+                table(["", "section", "claims", "time"], list(map(_entry, document.sections))),
+                *self._drawn("The run in figures", index_figures(document, self._place.roofs(None))),
+                "## The machine",
+                table(["", ""], _escaped([*found.headline, *found.machine])),
+                table(["peak", "at most", "source"], _escaped(found.peaks)),
+                "## The run",
+                table(["", ""], _escaped(found.run)),
+                table(processes, _escaped(found.processes)),
+                *_claims(found.claims),
+                *(["## Setup", *_folded("What the module does before `main`", setup)] if document.setup else []),
+            ]
+        )
 
     # --- around the text ---
 
@@ -114,12 +113,10 @@ class MarkdownWriter:
         parts = [escape(part) for part in overview.meta(self._document, section)]
         if self._place.has_trace:
             parts.append("[trace.yaml](trace.yaml)")
-        name = section.slug if section is not None else "index"
-        back = ["[contents](index.md)"] if section is not None else [f"[all machines]({self._home()})"]
-        return " · ".join([*parts, f"[as a web page]({name}.html)", *back])
-
-    def _home(self) -> str:
-        return self._place.home.removesuffix(".html") + ".md"
+        if section is None:
+            home = self._place.home.removesuffix(".html")
+            return " · ".join([*parts, "[as a web page](index.html)", f"[all machines]({home}.md)"])
+        return " · ".join([*parts, f"[as a web page]({section.slug}.html)", "[contents](index.md)"])
 
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
         for notice in (*self._document.notices, *self._place.notices, *more):
@@ -127,72 +124,56 @@ class MarkdownWriter:
             link = _page(notice.link.split(".html")[0]) if notice.link and ".html" in notice.link else None
             yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Look at it]({link})." if link else "")
 
-    def _turn(self, section: Section) -> str:
-        sections = self._document.sections
-        at = sections.index(section)
-        links = []
-        if at:
-            links.append(f"← [{_title(sections[at - 1])}]({sections[at - 1].slug}.md)")
-        if at + 1 < len(sections):
-            links.append(f"[{_title(sections[at + 1])}]({sections[at + 1].slug}.md) →")
-        return "---\n\n" + " · ".join(links) if links else ""
-
-    def _entry(self, section: Section) -> list[str]:
-        failure = f" **✗ {escape(section.failure.type)}**" if section.failure is not None else ""
-        link = f"[{inline_markdown(section.title)}]({section.slug}.md){failure}"
-        return [str(section.number), link, _claim_count(section.held, section.failed), overview.section_time(section)]
-
-    def _claims(self, found: overview.Overview) -> Iterator[str]:
-        if found.claims:
-            yield "## All claims"
-        for section in found.claims:
-            yield f"### {inline_markdown(section.title)}"
-            rows = []
-            for line in section.claims:
-                source, sides, _ = overview.claim_texts(line)
-                mark = "✓" if line.claim.held else "**✗**"
-                rows.append([mark, f"[{line.line}]({_page(section.slug)})", code_span(source), escape(sides)])
-            yield table(["", "line", "claim", "was"], rows)
-
     # --- blocks ---
 
-    def _blocks(self, blocks: Iterable[Block], shared: frozenset[str]) -> Iterator[str]:
+    def _blocks(self, blocks: Iterable[Block]) -> Iterator[str]:
         for block in blocks:
             if isinstance(block, Listing):
-                yield from self._listing(block.rows, shared)
+                yield from self._listing(block.rows)
             elif isinstance(block, Call):
-                yield from self._call(block, shared)
-            else:
-                yield self._said(block)
+                yield from self._call(block)
+            else:  # where other runs said something else, a quiet line says so
+                yield _joined([self._said(block), f"*{_sometimes(block)}*" if block.sometimes else ""])
 
-    def _call(self, call: Call, shared: frozenset[str]) -> Iterator[str]:
+    def _call(self, call: Call) -> Iterator[str]:
         if call.shown == "part":
             yield f"{'#' * call.level} {inline_markdown(call.title)}"
-            yield from self._blocks(call.blocks, shared)
+            yield from self._blocks(call.blocks)
         elif call.shown != "named":
             which = f", call {call.number} of {call.total}" if call.total > 1 else ""
             title = f"`{formats.one_line(call.function, 60)}`{which}"
-            yield from _folded(title, self._blocks(call.with_header(), shared))
+            yield from _folded(title, self._blocks(call.with_header()))
+
+    def _listing(self, rows: Sequence[Row]) -> Iterator[str]:
+        """Write rows as fences, broken where something stands under a row."""
+        gathered: list[Row] = []
+        for place, row in enumerate(rows):
+            gathered.append(row)
+            under = below(row)
+            if under or place == len(rows) - 1:
+                yield fenced("\n".join(_commented(gathered, self._shared)), "python")
+                yield from _details(gathered)
+                gathered = []
+            for it in under:
+                yield from self._call(it.call) if it.call is not None else [_below(it)]
 
     def _said(self, said: Narration) -> str:
-        """Write what was said; where other runs said something else, a quiet line says so."""
-        return _joined([self._told(said), *([f"*{_sometimes(said)}*"] if said.sometimes else [])])
-
-    def _told(self, said: Narration) -> str:
         it = said.narrative
-        if it.kind == "text":
-            return to_markdown(it.text or "", self._image, it.varied or ())
-        if it.kind == "note":
-            note = to_markdown(it.text or "", self._image, it.varied or ())
-            return _joined(_folded("Note for the presenter", [note]))
+        caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
+        if it.kind in ("text", "note"):
+            text = to_markdown(it.text or "", self._image, it.varied or ())
+            return text if it.kind == "text" else _joined(_folded("Note for the presenter", [text]))
         if it.kind == "link":
             return _reference(it)
         if it.kind == "image":
             source = self._image(it.url or "")
             return f"![{escape(it.title or '')}]({source})" if source else f"*Image not shown: {escape(it.url or '')}*"
         if it.kind == "plot":
-            return self._plot(said)
-        caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
+            drawn = figures.figure(it, f"fig{said.number}")
+            if drawn is None:
+                return "*A plot without numbers to draw.*"
+            name = self._drawing(f"fig{said.number}", drawn)
+            return f"![{escape(formats.one_line(it.title or figures.describe(it), 200))}]({name}){caption}"
         varied = {(one.row, one.column): one for one in it.varied or ()}
         rows = [
             [_cell(cell, varied.get((row, column))) for column, cell in enumerate(cells)]
@@ -200,26 +181,20 @@ class MarkdownWriter:
         ]
         return table([inline_markdown(column) for column in it.columns or []], rows) + caption
 
-    def _plot(self, said: Narration) -> str:
-        drawn = figures.figure(said.narrative, f"fig{said.number}")
-        if drawn is None:
-            return "*A plot without numbers to draw.*"
-        name = f"figures/{self._page}-fig{said.number}.svg"
-        self.files[name] = svg.standalone(drawn).encode("utf-8")
-        title = said.narrative.title
-        caption = f"\n\n*{inline_markdown(title)}*" if title else ""
-        return f"![{escape(formats.one_line(title or figures.describe(said.narrative), 200))}]({name}){caption}"
+    # --- files beside the page ---
 
     def _drawn(self, heading: str, drawn: Sequence[Drawn]) -> Iterator[str]:
-        """Write the figures of what was measured as files beside the page."""
+        """Write the figures of what was measured."""
         if drawn:
             yield f"## {heading}"
         for it in drawn:
-            name = f"figures/{self._page}-{it.name}.svg"
-            self.files[name] = svg.standalone(without_links(it.svg)).encode("utf-8")
-            yield f"### {escape(it.title)}"
-            yield f"![{escape(it.title)}]({name})"
-            yield f"*{escape(it.caption)}*"
+            name = self._drawing(it.name, without_links(it.svg))
+            yield f"### {escape(it.title)}\n\n![{escape(it.title)}]({name})\n\n*{escape(it.caption)}*"
+
+    def _drawing(self, name: str, drawn: str) -> str:
+        path = f"figures/{self._page}-{name}.svg"
+        self.files[path] = svg.standalone(drawn).encode("utf-8")
+        return path
 
     def _image(self, address: str) -> str | None:
         picture = self._place.picture(address)
@@ -227,19 +202,6 @@ class MarkdownWriter:
             return None
         self.files[f"figures/{picture.name}"] = picture.content
         return f"figures/{picture.name}"
-
-    def _listing(self, rows: Sequence[Row], shared: frozenset[str]) -> Iterator[str]:
-        """Write rows as fences, broken where something stands under a row."""
-        gathered: list[Row] = []
-        for place, row in enumerate(rows):
-            gathered.append(row)
-            under = below(row)
-            if under or place == len(rows) - 1:
-                yield fenced("\n".join(_commented(gathered, shared)), "python")
-                yield from _details(gathered)
-                gathered = []
-            for it in under:
-                yield from self._call(it.call, shared) if it.call is not None else [_below(it)]
 
 
 def _page(name: str) -> str:
@@ -264,12 +226,35 @@ def _title(section: Section) -> str:
     return f"{section.number} {escape(prose.plain_text(section.title))}"
 
 
+def _linked(section: Section) -> str:
+    return f"[{_title(section)}]({section.slug}.md)"
+
+
+def _entry(section: Section) -> list[str]:
+    failure = f" **✗ {escape(section.failure.type)}**" if section.failure is not None else ""
+    link = f"[{inline_markdown(section.title)}]({section.slug}.md){failure}"
+    return [str(section.number), link, _claim_count(section.held, section.failed), overview.section_time(section)]
+
+
+def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
+    if lists:
+        yield "## All claims"
+    for listed in lists:
+        yield f"### {inline_markdown(listed.title)}"
+        rows = []
+        for line in listed.claims:
+            source, sides, _ = overview.claim_texts(line)
+            mark = "✓" if line.claim.held else "**✗**"
+            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides)])
+        yield table(["", "line", "claim", "was"], rows)
+
+
 def _claim_count(held: int, failed: int) -> str:
     return " ".join([*([f"{held} ✓"] if held else []), *([f"**{failed} ✗**"] if failed else [])])
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    return table(["", ""], [[escape(name), escape(text)] for name, text in facts])
+def _escaped(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    return [list(map(escape, row)) for row in rows]
 
 
 def _cell(cell: Scalar, varied: Varied | None) -> str:
@@ -301,11 +286,10 @@ def _reference(link: Narrative) -> str:
     return text + (f"  \n> {inline_markdown(link.text)}" if link.text else "")
 
 
-def _commented(rows: Sequence[Row], shared: frozenset[str]) -> Iterator[str]:
+def _commented(rows: Sequence[Row], shared: Sequence[str]) -> Iterator[str]:
     """Write code with its remarks as comments: behind the line where they fit, else on lines of their own."""
     written = [
-        ([formats.visible(line.text) for line in row.lines], [_comment(r, shared) for r in remarks(row)])
-        for row in rows
+        ([formats.visible(x.text) for x in row.lines], [_comment(r, shared) for r in remarks(row)]) for row in rows
     ]
     fitting = [len(code[0]) for code, comments in written if comments and _fits(code, comments)]
     column = max((width for width in fitting if width <= COLUMN), default=0) + 2
@@ -323,7 +307,7 @@ def _fits(code: Sequence[str], comments: Sequence[str]) -> bool:
     return len(code) == 1 and max(len(code[0]) + 2, min(COLUMN, WIDEST)) + length <= WIDEST
 
 
-def _comment(remark: Remark, shared: frozenset[str]) -> str:
+def _comment(remark: Remark, shared: Sequence[str]) -> str:
     label = f"{remark.label}: " if remark.label else ""
     if remark.kind in ("held", "failed"):
         mark, plain = ("✓", "holds") if remark.kind == "held" else ("✗", "FAILED")
@@ -340,38 +324,31 @@ def _comment(remark: Remark, shared: frozenset[str]) -> str:
 
 
 def _details(rows: Sequence[Row]) -> Iterator[str]:
-    """Fold away what a closer look at the rows shows: elements, statistics, meters."""
+    """Fold away what a closer look at the rows shows: elements, statistics, meters, what was cut beside its line."""
     parts: list[str] = []
     for row in rows:
         for remark in remarks(row):
             grids = _grids(remark)
-            if grids or (remark.facts and (remark.counted or _is_long(remark))):
+            cut = remark.kind == "value" and "…" in remark.text
+            if grids or (remark.facts and (remark.counted or cut)):
                 name = code_span(remark.name) if remark.name else "time"
                 line = row.lines[0].number if row.lines else ""
-                known = "; ".join(
-                    f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in remark.facts
-                )
-                parts.append(f"**Line {line}, {name}**: {known}")
+                known = (f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in remark.facts)
+                parts.append(f"**Line {line}, {name}**: {'; '.join(known)}")
                 parts += [fenced(grid, "text") for grid in grids]
     if parts:
         yield from _folded("More about these lines", parts)
 
 
-def _is_long(remark: Remark) -> bool:
-    """Whether a value had to be cut short beside its line."""
-    return remark.kind == "value" and "…" in remark.text
-
-
 def _grids(remark: Remark) -> list[str]:
+    """Return the elements of a matrix, or of several, in aligned columns."""
     tensor = remark.value.tensor if remark.value is not None else None
-    if tensor is None or len(tensor.shape) < 2:
-        return []
-    return [(f"{label}\n" if label else "") + _aligned(rows) for label, rows in summaries.grids(tensor)]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[place]) for row in rows if place < len(row)) for place in range(max(map(len, rows)))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False)) for row in rows)
+    found = []
+    for label, rows in summaries.grids(tensor) if tensor is not None and len(tensor.shape) > 1 else ():
+        widths = [max(len(row[at]) for row in rows if at < len(row)) for at in range(max(map(len, rows)))]
+        lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False)) for row in rows)
+        found.append("\n".join([label, *lines] if label else lines))
+    return found
 
 
 def _below(it: Remark) -> str:
@@ -389,26 +366,13 @@ def _below(it: Remark) -> str:
 
 def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
     """Return the page that lists every machine and section."""
-    rows = [
-        [
-            f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes),
-            escape(m.torch),
-            str(m.passes),
-            _claim_count(m.held, m.failed),
-            m.duration,
-        ]
-        for m in machines
-    ]
-    listed = [
-        [
-            str(s.number),
-            escape(prose.plain_text(s.title)),
-            ", ".join(
-                f"[{escape(n)}]({address}.md) {_claim_count(held, failed)}" for n, address, held, failed in s.pages
-            ),
-        ]
-        for s in sections
-    ]
+    rows, listed = [], []
+    for m in machines:
+        name = f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes)
+        rows.append([name, escape(m.torch), str(m.passes), _claim_count(m.held, m.failed), m.duration])
+    for s in sections:
+        pages = (f"[{escape(n)}]({address}.md) {_claim_count(held, failed)}" for n, address, held, failed in s.pages)
+        listed.append([str(s.number), escape(prose.plain_text(s.title)), ", ".join(pages)])
     return _joined(
         [
             f"# {inline_markdown(title)}",

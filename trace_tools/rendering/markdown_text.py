@@ -8,13 +8,13 @@ fenced("x = 1", "python")      "```python\\nx = 1\\n```\\n"
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from markdown_it.token import Token
 
 from trace_tools import formats
-from trace_tools.rendering.prose import parse, plain, safe_url
-from trace_tools.rendering.varied import in_brackets, in_words
+from trace_tools.rendering.prose import Image, level, parse, plain, safe_url
+from trace_tools.rendering.varied import in_brackets, ranges_in_words
 from trace_tools.schema import Varied
 
 
@@ -40,13 +40,24 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}\n"
 
 
-def to_markdown(markdown: str, image: Callable[[str], str | None] | None = None, varied: Sequence[Varied] = ()) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table whose cells nothing in them can leave; "" when it has no rows. Cells are Markdown already."""
+    if not rows:
+        return ""
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(map(_in_cell, row)) + " |" for row in rows)])
+
+
+def _in_cell(text: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\|", text.replace("\n", " "))
+
+
+def to_markdown(markdown: str, image: Image = lambda path: None, varied: Sequence[Varied] = ()) -> str:
     """Return a text as Markdown that shows the same on a code host, and can't contain HTML.
 
     Behind a number that varied stands its range: 9.7 [3.5 … 9.7].
     """
-    writer = _MarkdownWriter(image or (lambda path: None))
-    return writer.write(parse(markdown, varied))
+    return _MarkdownWriter(image).write(parse(markdown, varied))
 
 
 def with_range(shown: str, varied: Varied) -> str:
@@ -60,10 +71,16 @@ def inline_markdown(markdown: str) -> str:
     return text if "\n" not in text and not text.startswith("#") else escape(formats.one_line(markdown, 2_000))
 
 
-class _MarkdownWriter:
-    """Writes block tokens back as Markdown; `prefix` is what begins each line inside lists and quotes."""
+def link_markdown(title: str, url: str | None) -> str:
+    """Return a link with a plain title; just the title when the address is not safe."""
+    safe = safe_url(url) if url else None
+    return f"[{escape(title)}]({_address(safe)})" if safe else escape(title)
 
-    def __init__(self, image: Callable[[str], str | None]) -> None:
+
+class _MarkdownWriter:
+    """Writes tokens back as Markdown; `prefix` is what begins each line inside lists and quotes."""
+
+    def __init__(self, image: Image) -> None:
         self._image = image
         self._out: list[str] = []
         self._prefix: list[str] = []
@@ -76,139 +93,106 @@ class _MarkdownWriter:
 
     def write(self, tokens: Sequence[Token]) -> str:
         for token in tokens:
-            method = getattr(self, f"_{token.type}", None)
-            if method is not None:
-                method(token)
+            self._block(token)
         return "\n".join(line.rstrip() for line in self._out).strip("\n") + "\n"
 
     def _lines(self, text: str) -> None:
         for line in text.rstrip("\n").split("\n"):
-            self._out.append(
-                "".join(self._prefix[: len(self._prefix) - len(self._marker)]) + "".join(self._marker) + line
-            )
+            outer = self._prefix[: len(self._prefix) - len(self._marker)]
+            self._out.append("".join([*outer, *self._marker, line]))
             self._marker = []
 
-    def _blank(self, token: Token | None = None) -> None:
+    def _blank(self) -> None:
         if self._out and self._out[-1].strip(" >"):
             self._out.append("".join(self._prefix))
 
-    def _inline(self, token: Token) -> None:
-        text = "".join(self._span(child) for child in token.children or [])
-        if self._row is not None:
-            self._row.append(re.sub(r"(?<!\\)\|", r"\|", text.replace("\n", " ")))
-        else:
-            self._lines(_guarded(text) if self._heading is None else self._heading + text.replace("\n", " "))
-
-    def _heading_open(self, token: Token) -> None:
-        self._heading = "#" * min(6, max(2, int(token.tag[1]))) + " "
-
-    def _heading_close(self, token: Token) -> None:
-        self._heading = None
-        self._blank()
-
-    def _paragraph_close(self, token: Token) -> None:
-        if not token.hidden:
-            self._blank()
-
-    def _hr(self, token: Token) -> None:
-        self._lines("---")
-        self._blank()
-
-    def _fence(self, token: Token) -> None:
-        language = re.sub(r"[^\w+-]", "", token.info.split()[0]) if token.info.split() else ""
-        self._lines(fenced(token.content, language))
-        self._blank()
-
-    _code_block = _fence
-
-    def _math_block(self, token: Token) -> None:
-        self._lines(f"$$\n{_tex(token.content.strip())}\n$$")
-        self._blank()
-
-    _math_block_label = _math_block
-
-    def _blockquote_open(self, token: Token) -> None:
-        self._prefix.append("> ")
-
-    def _blockquote_close(self, token: Token) -> None:
-        self._prefix.pop()
-        if self._out and not self._out[-1].strip(" >"):
-            self._out.pop()
-        self._out.append("".join(self._prefix))
-
-    def _bullet_list_open(self, token: Token) -> None:
-        self._counts.append(None)
-
-    def _ordered_list_open(self, token: Token) -> None:
-        self._counts.append(int(token.attrs.get("start", 1)))
-
-    def _list_close(self, token: Token) -> None:
-        self._counts.pop()
-        self._blank()
-
-    _bullet_list_close = _ordered_list_close = _list_close
-
-    def _list_item_open(self, token: Token) -> None:
-        count = self._counts[-1]
-        marker = "- " if count is None else f"{count}. "
-        if count is not None:
-            self._counts[-1] = count + 1
-        self._prefix.append(" " * len(marker))
-        self._marker.append(marker)
-
-    def _list_item_close(self, token: Token) -> None:
-        if self._marker:
-            self._lines("")
-        self._prefix.pop()
-
-    def _thead_open(self, token: Token) -> None:
-        self._rules = []
-
-    def _th_open(self, token: Token) -> None:
-        style = str(token.attrs.get("style", ""))
-        self._rules.append("---:" if "right" in style else ":---:" if "center" in style else "---")
-
-    def _thead_close(self, token: Token) -> None:
-        self._lines("| " + " | ".join(self._rules) + " |")
-
-    def _tr_open(self, token: Token) -> None:
-        self._row = []
-
-    def _tr_close(self, token: Token) -> None:
-        self._lines("| " + " | ".join(self._row or []) + " |")
-        self._row = None
-
-    def _table_close(self, token: Token) -> None:
-        self._blank()
+    def _block(self, token: Token) -> None:
+        match token.type:
+            case "inline":
+                text = "".join(self._span(child) for child in token.children or [])
+                if self._row is not None:
+                    self._row.append(_in_cell(text))
+                else:
+                    self._lines(_guarded(text) if self._heading is None else self._heading + text.replace("\n", " "))
+            case "heading_open":
+                self._heading = "#" * level(token) + " "
+            case "heading_close":
+                self._heading = None
+                self._blank()
+            case "paragraph_close" if not token.hidden:
+                self._blank()
+            case "hr":
+                self._lines("---")
+                self._blank()
+            case "fence" | "code_block":
+                language = re.sub(r"[^\w+-]", "", token.info.split()[0]) if token.info.split() else ""
+                self._lines(fenced(token.content, language))
+                self._blank()
+            case "math_block" | "math_block_label":
+                self._lines(f"$$\n{_tex(token.content.strip())}\n$$")
+                self._blank()
+            case "blockquote_open":
+                self._prefix.append("> ")
+            case "blockquote_close":
+                self._prefix.pop()
+                if self._out and not self._out[-1].strip(" >"):
+                    self._out.pop()
+                self._out.append("".join(self._prefix))
+            case "bullet_list_open" | "ordered_list_open":
+                ordered = token.type == "ordered_list_open"
+                self._counts.append(int(token.attrs.get("start", 1)) if ordered else None)
+            case "bullet_list_close" | "ordered_list_close":
+                self._counts.pop()
+                self._blank()
+            case "list_item_open":
+                count = self._counts[-1]
+                marker = "- " if count is None else f"{count}. "
+                self._counts[-1] = None if count is None else count + 1
+                self._prefix.append(" " * len(marker))
+                self._marker.append(marker)
+            case "list_item_close":
+                if self._marker:
+                    self._lines("")
+                self._prefix.pop()
+            case "thead_open":
+                self._rules = []
+            case "th_open":
+                style = str(token.attrs.get("style", ""))
+                self._rules.append("---:" if "right" in style else ":---:" if "center" in style else "---")
+            case "thead_close":
+                self._lines("| " + " | ".join(self._rules) + " |")
+            case "tr_open":
+                self._row = []
+            case "tr_close":
+                self._lines("| " + " | ".join(self._row or []) + " |")
+                self._row = None
+            case "table_close":
+                self._blank()
 
     def _span(self, token: Token) -> str:
-        if token.type == "text":
-            return escape(token.content)
-        if token.type == "varied":
-            return with_range(escape(token.content), token.meta["of"])
-        if token.type == "ranges":
-            told = "; ".join(f"{said}: {in_words(one)}" for said, one in token.meta["of"])
-            return ("" if token.meta.get("alone") else " ") + f"*({escape(told)})*"
-        if token.type == "code_inline":
-            return code_span(token.content)
-        if token.type in ("math_inline", "math_inline_double"):
-            mark = "$$" if token.type.endswith("double") else "$"
-            return mark + _tex(" ".join(token.content.split())) + mark
-        if token.type in ("softbreak", "hardbreak"):
-            return "\n" if token.type == "softbreak" else "  \n"
-        if token.type == "image":
-            source, alt = self._image(str(token.attrs.get("src", ""))), escape(plain(token))
-            return f"![{alt}]({_address(source)})" if source else f"*[{alt or 'image'}: not shown]*"
-        return self._mark(token)
-
-    def _mark(self, token: Token) -> str:
-        if token.type == "link_open":
-            self._url = safe_url(str(token.attrs.get("href", "")))
-            return "[" if self._url else ""
-        if token.type == "link_close":
-            return f"]({_address(self._url)})" if self._url else ""
-        marks = {"em": "*", "strong": "**", "s": "~~"}
-        return marks.get(token.tag, "")
+        match token.type:
+            case "text":
+                return escape(token.content)
+            case "varied":
+                return with_range(escape(token.content), token.meta["of"])
+            case "ranges":
+                return ("" if token.meta.get("alone") else " ") + f"*({escape(ranges_in_words(token))})*"
+            case "code_inline":
+                return code_span(token.content)
+            case "math_inline" | "math_inline_double":
+                mark = "$$" if token.type.endswith("double") else "$"
+                return mark + _tex(" ".join(token.content.split())) + mark
+            case "softbreak" | "hardbreak":
+                return "\n" if token.type == "softbreak" else "  \n"
+            case "image":
+                source, alt = self._image(str(token.attrs.get("src", ""))), escape(plain(token))
+                return f"![{alt}]({_address(source)})" if source else f"*[{alt or 'image'}: not shown]*"
+            case "link_open":
+                self._url = safe_url(str(token.attrs.get("href", "")))
+                return "[" if self._url else ""
+            case "link_close":
+                return f"]({_address(self._url)})" if self._url else ""
+        return {"em": "*", "strong": "**", "s": "~~"}.get(token.tag, "")
 
 
 def _address(url: str) -> str:
@@ -224,9 +208,3 @@ def _guarded(text: str) -> str:
     """Escape what would begin a block (heading, list, quote, rule) at the start of a line."""
     text = re.sub(r"(?m)^(\s*)([#+-]|=+$)", r"\1\\\2", text)
     return re.sub(r"(?m)^(\s*\d+)([.)])(?=\s|$)", r"\1\\\2", text)
-
-
-def link_markdown(title: str, url: str | None) -> str:
-    """Return a link with a plain title; just the title when the address is not safe."""
-    safe = safe_url(url) if url else None
-    return f"[{escape(title)}]({_address(safe)})" if safe else escape(title)

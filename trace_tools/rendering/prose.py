@@ -21,11 +21,13 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from trace_tools import formats
 from trace_tools.rendering.formulas import mathml, readable
-from trace_tools.rendering.varied import in_words, marked
+from trace_tools.rendering.varied import in_words, marked, ranges_in_words
 from trace_tools.schema import Varied
 
 LONGEST = 200_000  # characters of one text
 LONGEST_URL = 2_000
+
+Image = Callable[[str], str | None]  # a path → the address of what is shown; None: refused
 
 _URL = re.compile(r"[\w\-.~:/?#\[\]@!$&'()*+,;=%]+")  # RFC 3986, and letters of any script
 
@@ -108,7 +110,7 @@ def plain_text(markdown: str) -> str:
 def inline_html(markdown: str) -> str:
     """Return one line of Markdown as HTML without a paragraph around it; images are not shown."""
     tokens = _parser().parseInline(formats.one_line(markdown, 2_000))
-    return "".join(_inline_html(child, lambda path: None) for token in tokens for child in token.children or [])
+    return "".join(_html(token, [], lambda path: None, "range") for token in tokens)
 
 
 def slug(text: str) -> str:
@@ -119,7 +121,7 @@ def slug(text: str) -> str:
 def to_html(
     markdown: str,
     anchors: Sequence[str] = (),
-    image: Callable[[str], str | None] | None = None,
+    image: Image = lambda path: None,
     varied: Sequence[Varied] = (),
     prefix: str = "range",
 ) -> str:
@@ -128,10 +130,7 @@ def to_html(
     Numbers that varied have their range on hover and focus, under ids that begin with `prefix`.
     """
     remaining = list(anchors)
-    tokens = parse(markdown, varied)
-    for child in (child for token in tokens for child in token.children or [] if child.type == "varied"):
-        child.meta["id"] = f"{prefix}-{child.meta['number']}"
-    return "".join(_block_html(token, remaining, image or (lambda path: None)) for token in tokens)
+    return "".join(_html(token, remaining, image, prefix) for token in parse(markdown, varied))
 
 
 def with_range(shown: str, told: str, identity: str) -> str:
@@ -140,64 +139,52 @@ def with_range(shown: str, told: str, identity: str) -> str:
     return f'<span class="varied" tabindex="0" aria-describedby="{identity}">{shown}{tip}</span>'
 
 
-def _block_html(token: Token, anchors: list[str], image: Callable[[str], str | None]) -> str:
-    if token.type == "inline":
-        return "".join(_inline_html(child, image) for child in token.children or [])
-    if token.type in ("fence", "code_block"):
-        return f'<pre tabindex="0"><code>{html.escape(token.content)}</code></pre>\n'
-    if token.type in ("math_block", "math_block_label"):
-        formula = mathml(token.content, display=True)
-        return f'<div class="math" tabindex="0" role="group" aria-label="Formula">{formula}</div>\n'
-    if token.type == "heading_open":
-        return f"<{_level(token)}" + (f' id="{html.escape(anchors[0])}">' if anchors else ">")
-    if token.type == "heading_close":
-        return (_permalink(anchors.pop(0)) if anchors else "") + f"</{_level(token)}>\n"
-    if token.type == "hr":
-        return "<hr>\n"
-    return _tag(token)
+def level(heading: Token) -> int:
+    """Return the level of a heading on a page, whose own title is its h1: prose begins at h2."""
+    return min(6, max(2, int(heading.tag[1])))
 
 
-def _permalink(anchor: str) -> str:
-    return f'<a class="permalink" href="#{html.escape(anchor)}" aria-label="Link to this heading">#</a>'
-
-
-def _level(token: Token) -> str:
-    """A page's own title is its h1, so prose begins at h2."""
-    return f"h{min(6, max(2, int(token.tag[1])))}"
-
-
-def _tag(token: Token) -> str:
-    """Write the tag of a paragraph, list, quote, table or emphasis; alignment becomes a class."""
+def _html(token: Token, anchors: list[str], image: Image, prefix: str) -> str:
+    """Write one token, with those inside it; `anchors` are of the headings that are still to come."""
+    content = html.escape(token.content)
+    match token.type:
+        case "inline":
+            return "".join(_html(child, anchors, image, prefix) for child in token.children or [])
+        case "text":
+            return content
+        case "varied":
+            return with_range(content, in_words(token.meta["of"]), f"{prefix}-{token.meta['number']}")
+        case "ranges":
+            lead = "" if token.meta.get("alone") else " "
+            return f'{lead}<span class="ranges">{html.escape(ranges_in_words(token))}</span>'
+        case "code_inline":
+            return f"<code>{content}</code>"
+        case "fence" | "code_block":
+            return f'<pre tabindex="0"><code>{content}</code></pre>\n'
+        case "math_inline" | "math_inline_double":
+            return mathml(token.content, display=token.type.endswith("double"))
+        case "math_block" | "math_block_label":
+            formula = mathml(token.content, display=True)
+            return f'<div class="math" tabindex="0" role="group" aria-label="Formula">{formula}</div>\n'
+        case "heading_open":
+            return f"<h{level(token)}" + (f' id="{html.escape(anchors[0])}">' if anchors else ">")
+        case "heading_close":
+            link = '<a class="permalink" href="#{}" aria-label="Link to this heading">#</a>'
+            return (link.format(html.escape(anchors.pop(0))) if anchors else "") + f"</h{level(token)}>\n"
+        case "softbreak" | "hardbreak" | "hr":
+            return {"softbreak": "\n", "hardbreak": "<br>\n", "hr": "<hr>\n"}[token.type]
+        case "link_open":
+            url = safe_url(str(token.attrs.get("href", "")))
+            return f'<a href="{html.escape(url)}" rel="noreferrer">' if url else "<a>"
+        case "image":
+            source, alt = image(str(token.attrs.get("src", ""))), html.escape(plain(token))
+            shown = f'<img src="{html.escape(source or "")}" alt="{alt}">'
+            return shown if source else f"<em>[{alt or 'image'}: not shown]</em>"
     if token.hidden or not token.tag:
-        return html.escape(token.content)
+        return content
     if token.nesting < 0:
         return f"</{token.tag}>" + ("\n" if token.block else "")
-    align = re.search(r"text-align:(right|center)", str(token.attrs.get("style", "")))
+    align = re.search(r"text-align:(right|center)", str(token.attrs.get("style", "")))  # a class: no styles inline
     start = token.attrs.get("start")
     extra = f' class="{align[1]}"' if align else f' start="{int(start)}"' if start is not None else ""
     return f"<{token.tag}{extra}>"
-
-
-def _inline_html(token: Token, image: Callable[[str], str | None]) -> str:
-    if token.type == "text":
-        return html.escape(token.content)
-    if token.type == "varied":
-        return with_range(html.escape(token.content), in_words(token.meta["of"]), token.meta["id"])
-    if token.type == "ranges":
-        told = "; ".join(f"{said}: {in_words(one)}" for said, one in token.meta["of"])
-        lead = "" if token.meta.get("alone") else " "
-        return f'{lead}<span class="ranges">{html.escape(told)}</span>'
-    if token.type == "code_inline":
-        return f"<code>{html.escape(token.content)}</code>"
-    if token.type in ("math_inline", "math_inline_double"):
-        return mathml(token.content, display=token.type.endswith("double"))
-    if token.type in ("softbreak", "hardbreak"):
-        return "\n" if token.type == "softbreak" else "<br>\n"
-    if token.type == "link_open":
-        url = safe_url(str(token.attrs.get("href", "")))
-        return f'<a href="{html.escape(url)}" rel="noreferrer">' if url else "<a>"
-    if token.type == "image":
-        source = image(str(token.attrs.get("src", "")))
-        alt = html.escape(plain(token))
-        return f'<img src="{html.escape(source)}" alt="{alt}">' if source else f"<em>[{alt or 'image'}: not shown]</em>"
-    return _tag(token)

@@ -145,6 +145,11 @@ def in_words(varied: Varied) -> str:
     return "; ".join(part for part in (text, cold) if part)
 
 
+def ranges_in_words(token: Token) -> str:
+    """Say what all timed runs had of the numbers that a "ranges" tells of."""
+    return "; ".join(f"{said}: {in_words(one)}" for said, one in token.meta["of"])
+
+
 def in_brackets(varied: Varied) -> str:
     """Say it briefly behind a number: "3.5 … 9.7"; where only first runs differ, what they had."""
     alike = len(set(map(_text, varied.samples))) < 2

@@ -21,8 +21,7 @@ from trace_tools.comparing.reports.compare_text import (
 )
 from trace_tools.comparing.reports.pairs import ALONE, Beside, Pair
 from trace_tools.rendering.charts import svg
-from trace_tools.rendering.markdown_table import table
-from trace_tools.rendering.markdown_text import code_span, escape, inline_markdown
+from trace_tools.rendering.markdown_text import code_span, escape, inline_markdown, table
 
 CODE = 70  # characters of a statement
 

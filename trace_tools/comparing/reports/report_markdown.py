@@ -14,8 +14,7 @@ from trace_tools.comparing.difference import Difference, FunctionMatch
 from trace_tools.comparing.reports.entries import Entry, headline, repeated
 from trace_tools.comparing.reports.report_text import change_text, code_of, how_judged, leading, notes, side_text
 from trace_tools.comparing.wording import setting_sides
-from trace_tools.rendering.markdown_table import table
-from trace_tools.rendering.markdown_text import code_span, escape
+from trace_tools.rendering.markdown_text import code_span, escape, table
 
 LONGEST = 60_000  # characters of the whole
 ROWS = 15  # of a table that leads
