@@ -9,7 +9,7 @@ from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, SLOW_LINE, at, made, tensor, with_steps
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.publishing.columns import column, counterparts
-from trace_tools.rendering.columns import Cell, Column
+from trace_tools.rendering.columns import Column, ColumnCell
 from trace_tools.rendering.compose import make_document
 from trace_tools.schema import Claim, Measured, Meters, Step, Trace, Value
 
@@ -20,13 +20,13 @@ def columns(here: Trace, there: Trace) -> dict[str, Column]:
     return {section.function: column(section, other) for section in make_document(here).sections}
 
 
-def cell(here: Trace, there: Trace, line: int) -> Cell:
+def cell(here: Trace, there: Trace, line: int) -> ColumnCell:
     """Return what stands beside a line of `here`, which is in one of its sections."""
     cells = {a: c for beside in columns(here, there).values() for a, c in beside.cells.items()}
     return next(found for anchor, found in cells.items() if anchor.endswith(f"L{line}"))
 
 
-def texts(found: Cell) -> list[tuple[str, str | None, str, bool]]:
+def texts(found: ColumnCell) -> list[tuple[str, str | None, str, bool]]:
     return [(entry.kind, entry.text, entry.note, entry.differs) for entry in found.entries]
 
 

@@ -5,11 +5,11 @@ import json
 import zlib
 from typing import Any
 
-from trace_tools.rendering.columns import Cell, Column, Entry, columns_block, differing_lines
+from trace_tools.rendering.columns import Column, ColumnCell, ColumnEntry, columns_block, differing_lines
 
 
-def entry(text: str | None, *, differs: bool = False) -> Entry:
-    return Entry("value", "x", "", text, "", differs)
+def entry(text: str | None, *, differs: bool = False) -> ColumnEntry:
+    return ColumnEntry("value", "x", "", text, "", differs)
 
 
 def unpacked(text: str) -> Any:
@@ -17,12 +17,14 @@ def unpacked(text: str) -> Any:
 
 
 def column(lines: int, *, every: int = 10) -> Column:
-    cells = {f"L{n}": Cell((entry(f"{n * 7919 % 10007} {n}", differs=n % every == 0),)) for n in range(lines)}
+    cells = {f"L{n}": ColumnCell((entry(f"{n * 7919 % 10007} {n}", differs=n % every == 0),)) for n in range(lines)}
     return Column("there", cells)
 
 
 def test_a_block_holds_every_cell_and_the_same_twice() -> None:
-    block = columns_block([Column("there", {"L1": Cell((entry(None),)), "L2": Cell((entry("3", differs=True),))})])
+    block = columns_block(
+        [Column("there", {"L1": ColumnCell((entry(None),)), "L2": ColumnCell((entry("3", differs=True),))})]
+    )
     assert block.complete and block == columns_block(block.columns)
     same, other = unpacked(block.text)["columns"][0]
     assert same == ["L1", [[0, "", "x", None, "", 0]]] and other == ["L2", [[0, "", "x", "3", "", 1]]]
@@ -42,7 +44,7 @@ def test_a_budget_that_holds_nothing_is_kept_too() -> None:
 
 
 def test_lines_that_differ_are_told_in_words() -> None:
-    twelve = Cell((Entry("time", "", "2", "4 ms", "2× slower", True), entry("same")), line=12)
-    assert differing_lines(Column("there", {"call-3-L12": twelve, "L13": Cell((), line=13)})) == [
+    twelve = ColumnCell((ColumnEntry("time", "", "2", "4 ms", "2× slower", True), entry("same")), line=12)
+    assert list(differing_lines(Column("there", {"call-3-L12": twelve, "L13": ColumnCell((), line=13)}))) == [
         (12, "2: 4 ms (2× slower)")
     ]

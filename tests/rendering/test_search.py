@@ -16,7 +16,7 @@ from tests.rendering.test_document import failing, lecture
 from tests.rendering.test_html import Page, place
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import HtmlWriter
-from trace_tools.rendering.search import Entry, SearchIndex, entries
+from trace_tools.rendering.search import SearchEntry, SearchIndex, entries
 from trace_tools.schema import Claim, Narrative, Trace, Value
 
 
@@ -40,7 +40,7 @@ def rows(text: str) -> list[tuple[str, str, str]]:
     return list(zip(links, table["kind"], packed["text"], strict=True))
 
 
-def found(trace: Trace) -> list[Entry]:
+def found(trace: Trace) -> list[SearchEntry]:
     return list(entries(make_document(trace)))
 
 
@@ -151,5 +151,5 @@ def test_an_anchor_survives_its_packing(anchor: str) -> None:
     made = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
     made.step(made.call(made.frame("main"), "f()", "f"), "g()")
     index = SearchIndex(make_document(made.trace()))
-    index._entries = [Entry("text", 0, anchor, "here")]
+    index._entries = [SearchEntry("text", 0, anchor, "here")]
     assert rows(index.within(10**6)) == [("00-f.html" + (f"#{anchor}" if anchor else ""), "text", "here")]

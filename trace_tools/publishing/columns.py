@@ -2,7 +2,7 @@
 
     other = Counterparts.of(difference, "NVIDIA H200", here_is_a=True)
     column(section, other).cells["L216"].entries[0]
-    # Entry("time", "", "", "0.4 ms ± 1%", "28× faster")
+    # ColumnEntry("time", "", "", "0.4 ms ± 1%", "28× faster")
 
 The diff (`comparing`) says which step is which and what differs; this module only puts its verdicts beside the
 lines of a page, in the words of the page. So what varies, was rounded or drawn from a device's generator is no
@@ -21,7 +21,7 @@ from trace_tools.comparing.difference import Difference, Finding, Side, TimeFind
 from trace_tools.comparing.judging.between import difference_between
 from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
-from trace_tools.rendering.columns import Cell, Column, Entry, Kind
+from trace_tools.rendering.columns import Column, ColumnCell, ColumnEntry, Kind
 from trace_tools.rendering.document import Call, Execution, Listing, Row, Section, execution, visible
 from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
 from trace_tools.schema import Frame, Machine, Step, Trace, Value
@@ -82,11 +82,13 @@ def _notes(difference: Difference, other: Side, missing: int) -> Iterator[str]:
 def column(section: Section, other: Counterparts) -> Column:
     """Return one machine's column beside a section; empty, with the reason, where nothing matches."""
     rows = list(_rows(section))
-    found = [other.steps[e.step.id] for row, _ in rows for e in row.executions if e.step.id in other.steps]
-    if found and all(counterpart.step is None for counterpart in found):
+    met = [other.steps[e.step.id] for row, _ in rows for e in row.executions if e.step.id in other.steps]
+    if met and all(counterpart.step is None for counterpart in met):
         return Column(other.name, {}, (*other.notes, "Nothing on this page has a counterpart there."))
     cells = {
-        row.anchor: Cell(entries, row.line) for row, call in rows if (entries := tuple(_entries(row, call, other)))
+        row.anchor: ColumnCell(entries, row.line)
+        for row, call in rows
+        if (entries := tuple(_entries(row, call, other)))
     }
     return Column(other.name, cells, other.notes)
 
@@ -100,7 +102,7 @@ def _rows(section: Section) -> Iterator[tuple[Row, Call | None]]:
             yield block.header, block
 
 
-def _entries(row: Row, call: Call | None, other: Counterparts) -> Iterator[Entry]:
+def _entries(row: Row, call: Call | None, other: Counterparts) -> Iterator[ColumnEntry]:
     """Yield what one row was there: values and claims, time, memory, and whatever else differs."""
     known = {e.step.id: other.steps[e.step.id] for e in row.executions if e.step.id in other.steps}
     met = {step: c.step for step, c in known.items() if c.step is not None}
@@ -126,9 +128,9 @@ def _entries(row: Row, call: Call | None, other: Counterparts) -> Iterator[Entry
     yield from _others(findings, other)
 
 
-def _absent(findings: Sequence[Finding]) -> Entry:
+def _absent(findings: Sequence[Finding]) -> ColumnEntry:
     why = next((f.detail for f in findings if f.aspect == "steps" and f.detail), None)
-    return Entry("absent", "", "", why or "did not run there", differs=any(f.matters for f in findings))
+    return ColumnEntry("absent", "", "", why or "did not run there", differs=any(f.matters for f in findings))
 
 
 def _said(
@@ -137,7 +139,7 @@ def _said(
     of_steps: Sequence[tuple[int, Sequence[Finding]]],
     of_caller: Sequence[Finding],
     other: Counterparts,
-) -> Iterator[Entry]:
+) -> Iterator[ColumnEntry]:
     """Yield values and claims; what reads the same on both machines has no text."""
     here = {(remark.kind, remark.index, remark.label): remark.text for remark in remarks(row)}
     for remark in remarks(there):
@@ -152,7 +154,7 @@ def _said(
             about = [f for f in (*told, *of_caller) if any((f.b if other.here_is_a else f.a) is v for v in values)]
         differs = any(f.matters for f in about)
         text = None if same else remark.text
-        yield Entry(SAID[remark.kind], remark.name, remark.label, text, _note(about, text), differs)
+        yield ColumnEntry(SAID[remark.kind], remark.name, remark.label, text, _note(about, text), differs)
 
 
 def _values_of(remark: Remark, there: Row) -> list[Value]:
@@ -185,7 +187,9 @@ def _spoken(row: Row, known: Mapping[int, Counterpart]) -> Execution | None:
     return max(effects)[2] if effects else timed(row)
 
 
-def _time(here: Execution, there: Execution, found: Sequence[TimeFinding], other: Counterparts) -> Iterator[Entry]:
+def _time(
+    here: Execution, there: Execution, found: Sequence[TimeFinding], other: Counterparts
+) -> Iterator[ColumnEntry]:
     """Yield how long it took there, and how that compares: judged on one machine, as a ratio on two.
 
     Of a step that measured several things, that is how long one call of each took.
@@ -198,10 +202,12 @@ def _time(here: Execution, there: Execution, found: Sequence[TimeFinding], other
         for time in found:
             there_ns = time.b_ns if other.here_is_a else time.a_ns
             name = f"measurement {time.subject.index + 1}"
-            yield Entry("time", name, "", formats.duration(there_ns), _compared(time, other), time.matters)
+            yield ColumnEntry("time", name, "", formats.duration(there_ns), _compared(time, other), time.matters)
         return
     judged = found[0] if found else None
-    yield Entry("time", "", "", took(there.timing), _compared(judged, other), judged is not None and judged.matters)
+    yield ColumnEntry(
+        "time", "", "", took(there.timing), _compared(judged, other), judged is not None and judged.matters
+    )
 
 
 def _compared(time: TimeFinding | None, other: Counterparts) -> str:
@@ -220,23 +226,23 @@ def _factor(ratio: float) -> str:
     return "as fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
 
 
-def _memory(here: Execution, there: Step, findings: Sequence[Finding], *, asked: bool) -> Iterator[Entry]:
+def _memory(here: Execution, there: Step, findings: Sequence[Finding], *, asked: bool) -> Iterator[ColumnEntry]:
     """Yield the most tensor bytes alive at once, where a reader asked about the line or where they differ."""
     peaks = [meters.peak_bytes if meters is not None else None for meters in (here.step.meters, there.meters)]
     differs = any(f.aspect == "memory" and f.matters for f in findings)
     if peaks[1] is None or not (differs or (asked and max(p or 0 for p in peaks) >= WORTH_SHOWING_BYTES)):
         return
     note = f"here {formats.byte_size(peaks[0])}" if peaks[0] is not None and peaks[0] != peaks[1] else ""
-    yield Entry("memory", "", "", f"peak {formats.byte_size(peaks[1])}", note, differs)
+    yield ColumnEntry("memory", "", "", f"peak {formats.byte_size(peaks[1])}", note, differs)
 
 
-def _others(findings: Sequence[Finding], other: Counterparts) -> Iterator[Entry]:
+def _others(findings: Sequence[Finding], other: Counterparts) -> Iterator[ColumnEntry]:
     """Yield what else matters: how often it ran, what it raised, FLOPs, operators."""
     asked = ("flops", "steps", "output")
     told = {f.subject: f for f in reversed(findings) if f.matters and f.aspect in asked}
     for finding in reversed(told.values()):
         was = sides_text(finding)[1 if other.here_is_a else 0]
-        yield Entry("other", subject_text(finding.subject, 60), "", was or finding.detail or "none", "", True)
+        yield ColumnEntry("other", subject_text(finding.subject, 60), "", was or finding.detail or "none", "", True)
 
 
 def counterparts(traces: Sequence[tuple[str, Trace]]) -> list[list[Counterparts]]:

@@ -1,6 +1,7 @@
 """What other machines made of a section's lines → one block of text that its page carries.
 
-    block = columns_block([Column("NVIDIA H200", {"L216": Cell((Entry("time", "", "", "0.4 ms", "28× faster"),))})])
+    there = ColumnCell((ColumnEntry("time", "", "", "0.4 ms", "28× faster"),))
+    block = columns_block([Column("NVIDIA H200", {"L216": there})])
     block.text                  "eNq1W…", for `machines.js`
     block.complete              False: only lines that differ are in it, the budget holds no more
 
@@ -9,7 +10,7 @@ What is the same there as here has no text: the page has it already. The same co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -22,7 +23,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)  # by number in the block
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ColumnEntry:
     """One thing about a line on another machine, beside what it was here."""
 
     kind: Kind
@@ -34,10 +35,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ColumnCell:
     """What another machine made of one line."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ColumnEntry, ...]
     line: int = 0  # of the source
 
     @property
@@ -51,7 +52,7 @@ class Column:
     """One other machine beside a section; `cells` are by the anchor of the line."""
 
     name: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, ColumnCell]
     notes: tuple[str, ...] = ()  # the source is another there, nothing matches
 
     @property
@@ -79,7 +80,10 @@ def columns_block(columns: Sequence[Column], budget: int = BUDGET) -> ColumnsBlo
     text = _packed(columns)
     if len(text) <= budget:
         return ColumnsBlock(text, tuple(columns))
-    fewer = [_only_different(column) for column in columns]
+    fewer = [
+        replace(column, cells={anchor: cell for anchor, cell in column.cells.items() if cell.differs})
+        for column in columns
+    ]
     text = _packed(fewer)
     while len(text) > budget:
         most = max((len(column.cells) for column in fewer), default=0) * budget // len(text)
@@ -88,34 +92,25 @@ def columns_block(columns: Sequence[Column], budget: int = BUDGET) -> ColumnsBlo
     return ColumnsBlock(text, tuple(columns), complete=False)
 
 
-def differing_lines(column: Column) -> list[tuple[int, str]]:
-    """Return the lines that differ: their number, and what was there."""
-    found = []
+def differing_lines(column: Column) -> Iterator[tuple[int, str]]:
+    """Yield the lines that differ: their number, and what was there."""
     for cell in column.cells.values():
-        told = [_in_words(entry) for entry in cell.entries if entry.differs]
+        told = []
+        for entry in cell.entries:
+            label, note = f"{entry.label}:" if entry.label else "", f"({entry.note})" if entry.note else ""
+            if entry.differs:
+                told.append(" ".join(part for part in (label, entry.name, entry.text, note) if part))
         if told:
-            found.append((cell.line, " · ".join(told)))
-    return found
-
-
-def _in_words(entry: Entry) -> str:
-    label, note = f"{entry.label}:" if entry.label else "", f"({entry.note})" if entry.note else ""
-    return " ".join(part for part in (label, entry.name, entry.text, note) if part)
-
-
-def _only_different(column: Column) -> Column:
-    return replace(column, cells={anchor: cell for anchor, cell in column.cells.items() if cell.differs})
+            yield cell.line, " · ".join(told)
 
 
 def _packed(columns: Sequence[Column]) -> str:
-    return packed(
-        {
-            "columns": [
-                [[anchor, [_plain(e) for e in c.entries]] for anchor, c in column.cells.items()] for column in columns
-            ]
-        }
-    )
+    def plain(entry: ColumnEntry) -> list[Any]:
+        kind, differs = KINDS.index(entry.kind), int(entry.differs)
+        return [kind, entry.label, entry.name, entry.text, entry.note, differs]
 
-
-def _plain(entry: Entry) -> list[Any]:
-    return [KINDS.index(entry.kind), entry.label, entry.name, entry.text, entry.note, int(entry.differs)]
+    cells = [
+        [[anchor, [plain(entry) for entry in cell.entries]] for anchor, cell in column.cells.items()]
+        for column in columns
+    ]
+    return packed({"columns": cells})

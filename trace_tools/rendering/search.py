@@ -29,7 +29,7 @@ ORDER: tuple[Kind, ...] = ("section", "heading", "failed", "text", "claim", "cod
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SearchEntry:
     """One place that can be found; `also` names what was observed there and its text does not spell out."""
 
     kind: Kind
@@ -67,7 +67,7 @@ class SearchIndex:
             self._packed[limit] = self._pack(shown, reach)
         return self._packed[limit]
 
-    def _pack(self, shown: Sequence[Entry], reach: str) -> str:
+    def _pack(self, shown: Sequence[SearchEntry], reach: str) -> str:
         anchors, first, last = zip(*map(_split, shown), strict=True) if shown else ((), (), ())
         return packed(
             {
@@ -84,11 +84,11 @@ class SearchIndex:
         )
 
 
-def _cut(entry: Entry, limit: int) -> Entry:
+def _cut(entry: SearchEntry, limit: int) -> SearchEntry:
     return entry if len(entry.text) <= limit else replace(entry, text=formats.shorten(entry.text, limit))
 
 
-def _split(entry: Entry) -> tuple[str, int, int]:
+def _split(entry: SearchEntry) -> tuple[str, int, int]:
     """Split "call-7-L216" into "call-#-L#", 7 and 216: numbers that grow in order deflate to little."""
     numbers = re.findall(r"\d+", entry.anchor, re.ASCII)
     if not 1 <= len(numbers) <= 2 or "#" in entry.anchor or any(len(n) > 9 or n != str(int(n)) for n in numbers):
@@ -105,13 +105,13 @@ def _pages(document: Document, folder: str) -> list[tuple[str, str]]:
     ]
 
 
-def entries(document: Document) -> Iterator[Entry]:
+def entries(document: Document) -> Iterator[SearchEntry]:
     """Yield every place of a document that can be found, page by page."""
     lines: set[tuple[int, int]] = set()
     for page, section in enumerate(document.sections):
-        yield Entry("section", page, "", _line(prose.plain_text(section.title)))
+        yield SearchEntry("section", page, "", _line(prose.plain_text(section.title)))
         if section.summary:
-            yield Entry("text", page, "", _line(prose.passages(section.summary)))
+            yield SearchEntry("text", page, "", _line(prose.passages(section.summary)))
         yield from _entries(section.blocks, page, lines)
     if overview.speaks(document):
         yield from _entries(document.opening, len(document.sections), lines)
@@ -119,13 +119,13 @@ def entries(document: Document) -> Iterator[Entry]:
         yield _cut(entry, DEFINITION)
 
 
-def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[Entry]:
+def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
     """Yield the places of a page; code that stands on several pages is found once, where it stands first."""
     for block in visible(blocks):
         if isinstance(block, Narration):
             yield from _said(block, page)
         elif isinstance(block, Call) and block.shown == "part":
-            yield Entry("heading", page, block.anchor, _line(prose.plain_text(block.title)))
+            yield SearchEntry("heading", page, block.anchor, _line(prose.plain_text(block.title)))
         for row in _rows(block):
             place = (row.lines[0].source, row.lines[0].number)
             if place not in lines:
@@ -140,11 +140,11 @@ def _rows(block: Block) -> Sequence[Row]:
     return [row for row in rows if any(line.text.strip() for line in row.lines)]
 
 
-def _said(said: Narration, page: int) -> Iterator[Entry]:
+def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
     it = said.narrative
     anchor = f"said-{said.number}"
     if it.kind in ("text", "note"):
-        yield from (Entry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
+        yield from (SearchEntry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
         text = prose.passages(it.text or "")
     elif it.kind == "table":
         cells = chain(it.columns or [], *(it.rows or [])[:ROWS])
@@ -154,16 +154,16 @@ def _said(said: Narration, page: int) -> Iterator[Entry]:
     kinds: dict[str, Kind] = {"plot": "figure", "image": "figure", "link": "link", "table": "table", "note": "note"}
     told = _line(f"{prose.plain_text(it.title or '')} {text}")
     if told:
-        yield Entry(kinds.get(it.kind, "text"), page, anchor, told)
+        yield SearchEntry(kinds.get(it.kind, "text"), page, anchor, told)
 
 
-def _code(row: Row, page: int) -> Entry:
+def _code(row: Row, page: int) -> SearchEntry:
     text = formats.visible("\n".join(line.text.rstrip() for line in row.lines))
     claims = [e.step.claim for e in row.executions if e.step.claim is not None]
     kind: Kind = "code" if not claims else "claim" if all(claim.held for claim in claims) else "failed"
     observed = dict.fromkeys(name for e in row.executions for name, _ in e.values)
     also = ", ".join(formats.one_line(name, 60) for name in observed if name not in text)
-    return Entry(kind, page, row.anchor, text.strip(), formats.shorten(also, 300))
+    return SearchEntry(kind, page, row.anchor, text.strip(), formats.shorten(also, 300))
 
 
 def _line(text: str) -> str:
