@@ -323,7 +323,7 @@ def main():
     total = 0
     for i in range(200):
         total += f(i)  # @inspect total
-    time.sleep(0.1)
+    time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGKILL)
 def f(i):
     return i

@@ -35,7 +35,7 @@ SUSPECTED, LARGE, OTHERS = range(3)  # groups of durations
 OF_ALARMS = {SUSPECTED: 0.8, LARGE: 0.15, OTHERS: 0.05}  # shares of these; what a group lacks goes to the others
 FEWEST_ROUNDS = 6  # of 2⁵ ways to swap only one is as they were: 3%; with fewer rounds nothing is as rare as 5%
 SWAPS = 1000  # that are tried where there are more
-AT_ONCE = 200_000  # numbers of a side, of as many swaps as come to that
+AT_ONCE = 50_000  # numbers of a side, of as many swaps as come to that
 SHARES = (1.0, 0.5, 0.33, 0.25)  # of the rounds, that may be taken for the quickest
 FEWEST_QUICK = 3  # of them: the error of two says nothing
 
