@@ -31,10 +31,8 @@ GROUND = {
     "call_tree", "directives", "errors", "file_format", "files", "formats", "git", "layout", "narrative", "rates",
     "schema", "statements", "summaries",
 }  # fmt: skip
-DRAWING = {  # of pages, for reports too
-    "rendering.charts", "rendering.highlight", "rendering.markdown_table", "rendering.markdown_text",
-    "rendering.page_base",
-}  # fmt: skip
+# How pages are drawn, which reports use as well.
+DRAWING = {"rendering.charts", "rendering.highlight", "rendering.markdown_text", "rendering.page_base"}
 ALLOWED = {
     **dict.fromkeys(GROUND, GROUND),
     "drawings": {"narrative"},
