@@ -19,11 +19,11 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from trace_tools import formats, summaries
-from trace_tools.rendering import columns, figures, overview, prose
-from trace_tools.rendering.charts.histogram import histogram
+from trace_tools.rendering import columns, overview, prose
+from trace_tools.rendering.charts import plot
+from trace_tools.rendering.charts.distributions import histogram, samples
 from trace_tools.rendering.charts.of_pages import index_figures, section_figures
 from trace_tools.rendering.charts.roofline import Roof
-from trace_tools.rendering.charts.samples import samples
 from trace_tools.rendering.charts.storage import Views, storage, views_of
 from trace_tools.rendering.charts.svg import embedded
 from trace_tools.rendering.columns import ColumnsBlock
@@ -257,7 +257,7 @@ class _HtmlPage:
         return None if picture is None else picture.inline or f"figures/{picture.name}"
 
     def figure(self, said: Narration) -> Markup | None:
-        drawn = figures.figure(said.narrative, f"fig{said.number}")
+        drawn = plot.figure(said.narrative, f"fig{said.number}")
         return None if drawn is None else Markup(drawn)
 
     def is_numeric(self, table: Narrative, column: int) -> bool:

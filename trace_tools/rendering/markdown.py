@@ -14,10 +14,10 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools import formats, summaries
-from trace_tools.rendering import figures, overview, prose
-from trace_tools.rendering.charts import svg
+from trace_tools.rendering import overview, prose
+from trace_tools.rendering.charts import plot, svg
 from trace_tools.rendering.charts.drawing import without_links
-from trace_tools.rendering.charts.of_pages import Drawn, index_figures, section_figures
+from trace_tools.rendering.charts.of_pages import PageFigure, index_figures, section_figures
 from trace_tools.rendering.columns import Column, differing_lines
 from trace_tools.rendering.document import (
     Block,
@@ -169,11 +169,11 @@ class MarkdownWriter:
             source = self._image(it.url or "")
             return f"![{escape(it.title or '')}]({source})" if source else f"*Image not shown: {escape(it.url or '')}*"
         if it.kind == "plot":
-            drawn = figures.figure(it, f"fig{said.number}")
+            drawn = plot.figure(it, f"fig{said.number}")
             if drawn is None:
                 return "*A plot without numbers to draw.*"
             name = self._drawing(f"fig{said.number}", drawn)
-            return f"![{escape(formats.one_line(it.title or figures.describe(it), 200))}]({name}){caption}"
+            return f"![{escape(formats.one_line(it.title or plot.describe(it), 200))}]({name}){caption}"
         varied = {(one.row, one.column): one for one in it.varied or ()}
         rows = [
             [_cell(cell, varied.get((row, column))) for column, cell in enumerate(cells)]
@@ -183,7 +183,7 @@ class MarkdownWriter:
 
     # --- files beside the page ---
 
-    def _drawn(self, heading: str, drawn: Sequence[Drawn]) -> Iterator[str]:
+    def _drawn(self, heading: str, drawn: Sequence[PageFigure]) -> Iterator[str]:
         """Write the figures of what was measured."""
         if drawn:
             yield f"## {heading}"

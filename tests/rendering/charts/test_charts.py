@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from tests.rendering.charts.reading import places, read, words
 from trace_tools.rates import Timing
 from trace_tools.rendering.charts.axes import Scale, binary_ticks, decades, tick_text, ticks
+from trace_tools.rendering.charts.distributions import histogram, samples
 from trace_tools.rendering.charts.drawing import without_links
-from trace_tools.rendering.charts.flame import Block, flame
-from trace_tools.rendering.charts.histogram import histogram
+from trace_tools.rendering.charts.flame import TimeBlock, flame
 from trace_tools.rendering.charts.memory import MemoryPoint, memory
-from trace_tools.rendering.charts.plot import plot
+from trace_tools.rendering.charts.plot import figure
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roofline
-from trace_tools.rendering.charts.samples import samples
 from trace_tools.rendering.charts.storage import storage
 from trace_tools.schema import Machine, Narrative, Peak, Scalar, Series, Statistics, Tensor
 
@@ -60,10 +59,10 @@ def test_a_scale_maps_its_ends_and_its_middle() -> None:
 
 def test_a_block_is_as_wide_as_its_time_and_below_its_caller() -> None:
     inside = (
-        Block("a()", 600, "#L1", "line 1: a()", (Block("deep", 300, "#L9", "line 9"),)),
-        Block("b()", 400, None, "b"),
+        TimeBlock("a()", 600, "#L1", "line 1: a()", (TimeBlock("deep", 300, "#L9", "line 9"),)),
+        TimeBlock("b()", 400, None, "b"),
     )
-    root = read(flame(Block("main", 1_000, None, "all", inside), "time", "Where"))
+    root = read(flame(TimeBlock("main", 1_000, None, "all", inside), "time", "Where"))
     main, a, deep, b = (
         {k: float(v) for k, v in r.attrib.items() if k in ("x", "y", "width")} for r in root.iter("rect")
     )
@@ -77,11 +76,11 @@ def test_a_block_is_as_wide_as_its_time_and_below_its_caller() -> None:
 
 
 def test_overlapping_threads_stay_inside_their_caller() -> None:
-    inside = tuple(Block(name, 1_000, None, name) for name in "abc")
-    root = read(flame(Block("main", 1_000, None, "all", inside), "time", "Where"))
+    inside = tuple(TimeBlock(name, 1_000, None, name) for name in "abc")
+    root = read(flame(TimeBlock("main", 1_000, None, "all", inside), "time", "Where"))
     edges = [float(r.get("x", 0)) + float(r.get("width", 0)) for r in root.iter("rect")]
     assert max(edges) <= float(root.get("width", 0))
-    assert flame(Block("main", 0, None, "all"), "time", "Where") is None
+    assert flame(TimeBlock("main", 0, None, "all"), "time", "Where") is None
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -215,7 +214,7 @@ def told(style: str, x: list[Scalar], y: list[Scalar], **more: str) -> Narrative
 
 
 def test_a_line_goes_through_its_points_and_breaks_at_gaps() -> None:
-    root = read(plot(told("line", [0, 1, 2, 3, 4], [0.0, 1.0, None, 1.0, 0.0]), "f", "T", "d"))
+    root = read(figure(told("line", [0, 1, 2, 3, 4], [0.0, 1.0, None, 1.0, 0.0]), "f"))
     path = max((p.get("d", "") for p in root.iter("path")), key=len)
     found = places(path)
     assert path.count("M") == 2 and len(found) == 4
@@ -226,23 +225,21 @@ def test_a_line_goes_through_its_points_and_breaks_at_gaps() -> None:
 
 def test_a_power_law_is_straight_on_logarithmic_axes() -> None:
     xs: list[Scalar] = [10, 100, 1000, 10000]
-    root = read(
-        plot(told("line", xs, [x**2 for x in xs if isinstance(x, int)], x_scale="log", y_scale="log"), "f", "T", "d")
-    )
+    root = read(figure(told("line", xs, [x**2 for x in xs if isinstance(x, int)], x_scale="log", y_scale="log"), "f"))
     found = places(max((p.get("d", "") for p in root.iter("path")), key=len))
     steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(found)]
     assert all(step == pytest.approx(steps[0], abs=0.11) for step in steps)
 
 
 def test_bars_stand_on_zero_with_their_heights_above() -> None:
-    root = read(plot(told("bars", ["one", "two"], [10, -5]), "f", "T", "d"))
+    root = read(figure(told("bars", ["one", "two"], [10, -5]), "f"))
     up, down = [(float(r.get("y", 0)), float(r.get("height", 0))) for r in root.iter("rect")]
     assert up[0] + up[1] == pytest.approx(down[0], abs=0.11) and up[1] == pytest.approx(2 * down[1], abs=0.11)
     assert {"one", "two", "10", "-5"} <= set(words(root))
 
 
 def test_a_figure_in_a_file_has_no_links() -> None:
-    inside = (Block("a()", 600, "#L1", "a"),)
-    figure = flame(Block("main", 1_000, None, "all", inside), "time", "Where") or ""
-    assert "<a " in figure and "<a " not in without_links(figure) and "</a>" not in without_links(figure)
-    read(without_links(figure))
+    inside = (TimeBlock("a()", 600, "#L1", "a"),)
+    drawn = flame(TimeBlock("main", 1_000, None, "all", inside), "time", "Where") or ""
+    assert "<a " in drawn and "<a " not in without_links(drawn) and "</a>" not in without_links(drawn)
+    read(without_links(drawn))

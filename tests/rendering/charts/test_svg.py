@@ -11,8 +11,8 @@ import pytest
 
 from tests.rendering.browsing import show
 from trace_tools.rendering.charts import svg
+from trace_tools.rendering.charts.plot import describe, figure
 from trace_tools.rendering.charts.svg import clean, embedded, standalone
-from trace_tools.rendering.figures import describe, figure
 from trace_tools.schema import Narrative, Scalar, Series
 
 HOSTILE = [

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from trace_tools import formats
 from trace_tools.call_tree import Tree
-from trace_tools.comparing.charts import bars
 from trace_tools.comparing.compare import Cell, Comparison, Line
 from trace_tools.comparing.roofs import roof_of
+from trace_tools.rendering.charts.plot import bars
 from trace_tools.rendering.charts.roofline import roofline
 from trace_tools.schema import Machine, Trace
 

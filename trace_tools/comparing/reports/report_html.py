@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from markupsafe import Markup
 
 from trace_tools import formats
-from trace_tools.comparing import charts
 from trace_tools.comparing.difference import ASPECTS, Difference, Row, Side
 from trace_tools.comparing.judging.measured import Measured, measured
 from trace_tools.comparing.matching.keys import KeyedStep
@@ -32,6 +31,8 @@ from trace_tools.comparing.reports.report_text import (
 )
 from trace_tools.comparing.roofs import has_place, roof_of
 from trace_tools.comparing.wording import setting_sides
+from trace_tools.rendering.charts.memory import memory_lines
+from trace_tools.rendering.charts.ratios import MOST, TimeRatio, time_ratios
 from trace_tools.rendering.charts.roofline import Roof, roofline
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.schema import Step
@@ -60,7 +61,7 @@ def difference_html(difference: Difference, home: str | None = None, beside: str
         ],
         leading=leading(difference),
         few=LEADING,
-        figures=figures_of(difference),
+        figures=figures_of(difference, laid.rows),
         judged=list(how_judged(difference)),
         aspects=ASPECTS,
         change=change_text,
@@ -147,16 +148,16 @@ def _titles(side: Side) -> dict[str, str]:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def figures_of(difference: Difference) -> list[tuple[str, Markup]]:
-    """Return the figures that there are numbers for: (title, SVG)."""
+def figures_of(difference: Difference, shown: Collection[int] = ()) -> list[tuple[str, Markup]]:
+    """Return the figures that there are numbers for: (title, SVG); they link to the rows that the page shows."""
     names = _labels(difference)
     drawn = [
         (
             f"Times of {names[1]} relative to {names[0]}, with 95% intervals: right of the line is slower",
-            charts.time_ratios(_ratios(difference), "times", names),
+            time_ratios(_ratios(difference, shown), "times", names),
         ),
         ("Both rooflines, and the annotated steps under them", roofline(_roofs(difference), "roofs", "Rooflines")),
-        ("Tensor bytes alive after each matched step", charts.memory_lines(_memory(difference), "memory")),
+        ("Tensor bytes alive after each matched step", memory_lines(_memory(difference), "memory")),
     ]
     return [(title, Markup(svg)) for title, svg in drawn if svg is not None]
 
@@ -165,7 +166,7 @@ def _labels(difference: Difference) -> tuple[str, str]:
     return tuple(f"{letter} {s.label}" for letter, s in (("A", difference.a), ("B", difference.b)))  # type: ignore[return-value]
 
 
-def _ratios(difference: Difference) -> list[charts.TimeRatio]:
+def _ratios(difference: Difference, shown: Collection[int]) -> list[TimeRatio]:
     """Return the times that say most: called different, else those of the longest annotated steps; slowest first."""
     timed = [(row, time) for row in difference.rows for time in row.times if time.overall]
     timed = [(row, time) for row, time in timed if time.matters or row.step.annotated]
@@ -175,11 +176,14 @@ def _ratios(difference: Difference) -> list[charts.TimeRatio]:
         for row, time in reversed(timed)
     }
     kept = {(row.number, time.subject) for row, time in statements.values()}
-    first = [(row, time) for row, time in timed if (row.number, time.subject) in kept][: charts.RATIOS]
+    first = [(row, time) for row, time in timed if (row.number, time.subject) in kept][:MOST]
     code = code_of(difference)
     return [
-        charts.TimeRatio(
-            _named(row, code(row.number), together=time.executions > 1), time.overall or 1.0, time.interval
+        TimeRatio(
+            _named(row, code(row.number), together=time.executions > 1),
+            time.overall or 1.0,
+            time.interval,
+            f"#r{row.number}" if row.number in shown else None,
         )
         for row, time in sorted(first, key=lambda item: -(item[1].overall or 1.0))
         if math.isfinite(time.overall or 1.0)
@@ -188,7 +192,7 @@ def _ratios(difference: Difference) -> list[charts.TimeRatio]:
 
 def _named(row: Row, code: str, *, together: bool) -> str:
     execution = f" ({row.step.execution})" if row.step.execution > 1 and not together else ""
-    return f"{row.step.line}{execution}  {formats.one_line(code, 44)}"
+    return f"{row.step.line}{execution}  {formats.one_line(code, 80)}"
 
 
 def _roofs(difference: Difference) -> list[Roof]:

@@ -1,4 +1,4 @@
-"""Numbers → places on a drawing: linear and logarithmic scales, with the ticks that people read.
+"""Numbers → places on a drawing: linear and logarithmic scales, with the ticks that people read, and grids.
 
 up = Scale(0, 4 * 2**20, 160, 20)           from bytes to pixels, upwards
 up(2**21)                                   90.0
@@ -8,31 +8,69 @@ binary_ticks(4 * 2**20)                     [0, 1048576, 2097152, …]
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import NamedTuple
 
 from trace_tools import formats
-from trace_tools.rendering.charts.drawing import SOFT, Drawing
+from trace_tools.rendering.charts.drawing import SOFT, Drawing, Point
 
 TICK = 11  # size of the labels
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps `low` … `high` to `start` … `end` (pixels)."""
+    """Maps `low` … `high` to `start` … `end` (pixels); a logarithmic one may be linear up to some size, and hold 0."""
 
     low: float
     high: float
     start: float
     end: float
     log: bool = False
+    linear_to: float = 0
 
     def __call__(self, value: float) -> float:
         share = (self._at(value) - self._at(self.low)) / ((self._at(self.high) - self._at(self.low)) or 1)
         return self.start + share * (self.end - self.start)
 
     def _at(self, value: float) -> float:
+        if self.linear_to:  # as high as two doublings
+            share = value / self.linear_to
+            return 2 + math.log2(share) if share > 1 else 2 * share
         return math.log10(value) if self.log else value
+
+
+class Axes(NamedTuple):
+    """The two scales of a figure."""
+
+    across: Scale
+    up: Scale
+
+    def at(self, x: float, y: float) -> Point | None:
+        """Return where numbers lie; None for what is none, or has no logarithm where one is needed."""
+        places = ((self.across, x), (self.up, y))
+        bad = any(not math.isfinite(v) or (scale.log and v <= 0 and not scale.linear_to) for scale, v in places)
+        return None if bad else (self.across(x), self.up(y))
+
+
+Marks = Iterable[tuple[float, str]]  # ticks with their labels
+
+
+def grid_up(drawing: Drawing, axes: Axes, marks: Marks, *, apart: float = 6, opacity: float = 0.3) -> None:
+    """Draw a line across at each mark, with its label at the left."""
+    (left, right), up = (axes.across.start, axes.across.end), axes.up
+    for tick, words in marks:
+        drawing.line((left, up(tick)), (right, up(tick)), stroke=SOFT, width=0.8, stroke_opacity=opacity)
+        drawing.text((left - apart, up(tick) + 4), words, size=TICK, anchor="end")
+
+
+def grid_across(drawing: Drawing, axes: Axes, marks: Marks, *, opacity: float = 0.25) -> None:
+    """Draw a line upwards at each mark, with its label below."""
+    across, (bottom, top) = axes.across, (axes.up.start, axes.up.end)
+    for tick, words in marks:
+        drawing.line((across(tick), bottom), (across(tick), top), stroke=SOFT, width=0.8, stroke_opacity=opacity)
+        drawing.text((across(tick), bottom + 16), words, size=TICK, anchor="middle")
 
 
 def binary_ticks(most: float, count: int = 4) -> list[float]:
@@ -48,29 +86,18 @@ def decades(low: float, high: float, count: int = 7) -> list[float]:
     return [10.0**n for n in range(first, last + 1, stride)]
 
 
-def bytes_upwards(drawing: Drawing, scale: Scale, left: float, right: float) -> None:
-    """Draw a grid of sizes with their labels at the left."""
-    for tick in binary_ticks(scale.high):
-        drawing.line((left, scale(tick)), (right, scale(tick)), stroke=SOFT, width=0.8, stroke_opacity=0.3)
-        drawing.text((left - 6, scale(tick) + 4), formats.byte_size(tick), size=TICK, anchor="end")
-
-
 def ticks(low: float, high: float, *, log: bool = False, count: int = 6) -> list[float]:
     """Return round numbers between two: multiples of 1, 2 or 5 times a power of ten; of a log axis, decades."""
     if not log:
-        step = _round_step((high - low) / count)
-        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-        return [place * step for place in range(first, last + 1)]
-    found = decades(low, high, count + 1)
-    if len(found) > 2:
-        return found
+        least = (high - low) / count
+        power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+        step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * (1 - 1e-9) or digit == 10)
+        return [place * step for place in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    tens = decades(low, high, count + 1)
+    if len(tens) > 2:
+        return tens
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [t for n in powers for digit in (1, 2, 5) if low <= (t := digit * 10.0**n) <= high]
-
-
-def _round_step(step: float) -> float:
-    power = 10.0 ** math.floor(math.log10(step)) if step > 0 else 1.0
-    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= step * (1 - 1e-9) or digit == 10)
 
 
 def tick_text(value: float) -> str:

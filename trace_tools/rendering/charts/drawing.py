@@ -119,8 +119,8 @@ def without_links(figure: str) -> str:
     return re.sub(r"<a [^>]*>", "<g>", figure).replace("</a>", "</g>")
 
 
-def marker(drawing: Drawing, at: Point, place: int, size: float = 4.2) -> None:
-    """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond."""
+def marker(drawing: Drawing, at: Point, place: int, size: float = 4.2, *, fill: str = "") -> None:
+    """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond; in its colour, or in another."""
     x, y = at
     shapes = (
         "",
@@ -129,7 +129,7 @@ def marker(drawing: Drawing, at: Point, place: int, size: float = 4.2) -> None:
         polyline([(x, y - 1.4 * size), (x + 1.4 * size, y), (x, y + 1.4 * size), (x - 1.4 * size, y)]),
     )
     shape = shapes[place % len(shapes)]
-    outline = {"stroke": "var(--paper, none)", "fill": colour(place)}
+    outline = {"stroke": "var(--paper, none)", "fill": fill or colour(place)}
     if shape:
         drawing.path(f"{shape}Z", width=0.8, **outline)
     else:

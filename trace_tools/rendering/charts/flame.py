@@ -1,13 +1,13 @@
 """Where time went → an icicle: each statement as wide as its time, what it called below it.
 
-    flame([Block("matmul", 1_420_000_000, "05-compute.html", (…,))], "flame", "Where the time went")
+    flame(TimeBlock("main", 1_420_000_000, None, "the lecture", (…,)), "time", "Where the time went")
 
 A block is a link to its line. What is too narrow to be seen is left out; its caller shows the gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trace_tools import formats
@@ -21,20 +21,20 @@ OPACITIES = (0.34, 0.22)  # of neighbours
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TimeBlock:
     """One part of the time, and what it was spent on."""
 
     name: str
     ns: int
     link: str | None
     tip: str
-    inside: tuple[Block, ...] = ()
+    inside: tuple[TimeBlock, ...] = ()
 
 
-def blocks_of(spent: Iterable[StatementTime], page: str = "", depth: int = 6) -> tuple[Block, ...]:
+def blocks_of(spent: Iterable[StatementTime], page: str = "", depth: int = 6) -> tuple[TimeBlock, ...]:
     """Return statements as blocks that link to their lines on `page` ("" for the page itself)."""
     return tuple(
-        Block(
+        TimeBlock(
             s.code,
             s.ns,
             f"{page}#{s.anchor}" if s.anchor else None,
@@ -45,60 +45,37 @@ def blocks_of(spent: Iterable[StatementTime], page: str = "", depth: int = 6) ->
     )
 
 
-def flame(root: Block, prefix: str, title: str) -> str | None:
+def flame(root: TimeBlock, prefix: str, title: str) -> str | None:
     """Draw a block over what it was spent on; None when nothing took any time."""
     if not root.ns or not any(block.ns for block in root.inside):
         return None
-    icicle = _Icicle(root)
-    icicle.draw(root, (0.0, WIDTH), 0, 0)
-    return icicle.drawing.svg(prefix, title, _in_words(root))
+    drawing = Drawing(WIDTH, ROW * _depth(root, WIDTH))
 
-
-def _width(block: Block, scale: float) -> float:
-    return block.ns * scale
-
-
-def _scaled(block: Block, scale: float) -> float:
-    """Return the pixels per nanosecond inside a block: fewer where threads overlapped."""
-    inside = sum(b.ns for b in block.inside)
-    return scale if inside <= block.ns else scale * block.ns / inside
-
-
-def _depth(block: Block, scale: float) -> int:
-    inner = _scaled(block, scale)
-    return 1 + max((_depth(b, inner) for b in block.inside if _width(b, inner) >= NARROWEST), default=0)
-
-
-class _Icicle:
-    """Draws a block and what is inside it, row by row."""
-
-    def __init__(self, root: Block) -> None:
-        self.drawing = Drawing(WIDTH, ROW * _depth(root, WIDTH / root.ns))
-        self._total_ns = root.ns
-
-    def draw(self, block: Block, span: tuple[float, float], depth: int, number: int) -> None:
-        """Draw a block, the n-th in its caller, from `span` = (left, width)."""
-        left, width = span
-        share = f"{formats.duration(block.ns)}, {formats.percent(block.ns / self._total_ns)}"
-        with self.drawing.linked(block.link, f"{block.tip} · {share}"):
+    def draw(block: TimeBlock, left: float, width: float, depth: int, number: int) -> None:
+        """Draw a block, the n-th in its caller, with what is inside it below."""
+        took = formats.duration(block.ns)
+        with drawing.linked(block.link, f"{block.tip} · {took}, {formats.percent(block.ns / root.ns)}"):
             corner, size = (left, depth * ROW), (max(width - 1, 1), ROW - 1)
-            self.drawing.rect(corner, size, fill=colour(depth), fill_opacity=OPACITIES[number % 2])
-            self.drawing.text((left + 4, depth * ROW + 16), _label(block, width - 8), size=LETTERS)
-        scale = _scaled(block, width / block.ns)
-        for place, inner in enumerate(block.inside):
-            wide = _width(inner, scale)
+            drawing.rect(corner, size, fill=colour(depth), fill_opacity=OPACITIES[number % 2])
+            both, room = f"{block.name} · {took}", width - 8
+            label = both if fitted(both, room, LETTERS) == both else fitted(block.name, room, LETTERS)
+            drawing.text((left + 4, depth * ROW + 16), label, size=LETTERS)
+        for place, (inner, wide) in enumerate(_widths(block, width)):
             if wide >= NARROWEST:
-                self.draw(inner, (left, wide), depth + 1, place)
+                draw(inner, left, wide, depth + 1, place)
             left += wide
 
-
-def _label(block: Block, width: float) -> str:
-    """Write the name with its time where both fit."""
-    both = f"{block.name} · {formats.duration(block.ns)}"
-    return fitted(both if fitted(both, width, LETTERS) == both else block.name, width, LETTERS)
-
-
-def _in_words(root: Block) -> str:
-    longest: Sequence[Block] = sorted(root.inside, key=lambda block: -block.ns)[:6]
+    draw(root, 0.0, WIDTH, 0, 0)
+    longest = sorted(root.inside, key=lambda block: -block.ns)[:6]
     parts = [f"{formats.one_line(b.name, 60)}: {formats.percent(b.ns / root.ns)}" for b in longest if b.ns]
-    return f"{formats.duration(root.ns)} in all. The most of it: {'; '.join(parts)}."
+    return drawing.svg(prefix, title, f"{formats.duration(root.ns)} in all. The most of it: {'; '.join(parts)}.")
+
+
+def _widths(block: TimeBlock, width: float) -> list[tuple[TimeBlock, float]]:
+    """Return what is inside a block of so many pixels, each with its own; narrower where threads overlapped."""
+    scale = width / max(block.ns, sum(inner.ns for inner in block.inside), 1)
+    return [(inner, inner.ns * scale) for inner in block.inside]
+
+
+def _depth(block: TimeBlock, width: float) -> int:
+    return 1 + max((_depth(inner, wide) for inner, wide in _widths(block, width) if wide >= NARROWEST), default=0)

@@ -1,6 +1,7 @@
 """Tensor bytes alive along a section's steps → one figure.
 
     memory([MemoryPoint(1, 4096, 8192, "x = …", "#L12"), …], "memory")
+    memory_lines([("A", [0, 4096, …]), ("B", …)], "memory")      of several machines, along what they have in common
 
 The area is what was alive after each statement, the line above it the most during the statement: counted in
 the metering process, a lower bound of what the machine held.
@@ -12,9 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trace_tools import formats
-from trace_tools.rendering.charts.axes import TICK, Scale, bytes_upwards
+from trace_tools.rendering.charts.axes import TICK, Axes, Scale, binary_ticks, grid_up
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, steps, width_of
+from trace_tools.rendering.charts.plot import plot
 from trace_tools.rendering.document import Stop
+from trace_tools.schema import Series
 
 WIDTH, HEIGHT = 680.0, 220.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
@@ -55,7 +58,7 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     drawing = Drawing(WIDTH, HEIGHT)
     across = Scale(points[0].number - 1, points[-1].number, LEFT, WIDTH - RIGHT)
     up = Scale(0, most * 1.04, HEIGHT - BOTTOM, TOP)
-    bytes_upwards(drawing, up, LEFT, WIDTH - RIGHT)
+    grid_up(drawing, Axes(across, up), [(size, formats.byte_size(size)) for size in binary_ticks(up.high)])
     shown = _thinned(points)
     start = [(across(p.number - 1), p) for p in shown]
     live = steps([(across.start, up.start), *((x, up(p.live_bytes)) for x, p in start)], across.end)
@@ -103,3 +106,23 @@ def _legend(drawing: Drawing, points: Sequence[MemoryPoint]) -> None:
     drawing.text((middle - 112, y), "alive after a step", size=TICK)
     drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
     drawing.text((middle + 35, y), "at most during it", size=TICK)
+
+
+def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str) -> str | None:
+    """Draw live tensor bytes along the matched steps, one line a machine; up to 1 KiB the axis is linear."""
+    most = [(name, max((size or 0 for size in sizes), default=0)) for name, sizes in lines]
+    if not any(size for _, size in most):
+        return None
+    series = [Series(name, list(range(len(sizes))), list(sizes), "steps") for name, sizes in lines]
+    words = "; ".join(f"{name}: at most {formats.byte_size(size)}" for name, size in most)
+    return plot(
+        series,
+        prefix,
+        "Memory along the lecture",
+        words,
+        labels=("matched step", ""),
+        log=(False, True),
+        linear_to=1024,
+        write=formats.byte_size,
+        machines=True,
+    )

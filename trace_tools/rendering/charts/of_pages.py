@@ -1,28 +1,29 @@
 """A section or a whole document → the figures of its page: where time went, memory, rooflines.
 
-    section_figures(section, document, others)     [Drawn("time", "Where the time went", "…", "<svg …>"), …]
+    section_figures(section, document, others)     [PageFigure("time", "Where the time went", …), …]
 
 Both writers show these, one in the page, the other as files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_tools import formats
 from trace_tools.rendering import prose
-from trace_tools.rendering.charts.flame import Block, blocks_of, flame
+from trace_tools.rendering.charts.flame import TimeBlock, blocks_of, flame
 from trace_tools.rendering.charts.memory import memory, memory_points
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roof_points, roofline
 from trace_tools.rendering.document import Document, Execution, Section, rows_shown, salient
 
+TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Under the roof"
 ABOVE = " A point above its roof was served by a cache, or is of a type with another peak."
 HOST = " On a device, an unannotated statement's time is only its launch."
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class PageFigure:
     """One figure of a page."""
 
     name: str  # of its file, and of its anchor
@@ -31,58 +32,47 @@ class Drawn:
     svg: str
 
 
-def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[Drawn]:
+def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return a section's figures; `others` are the roofs of the other machines with this section's steps."""
-    host = HOST if document.machine.device != "cpu" else ""
-    found = []
-    root = Block(section.title, sum(s.ns for s in section.times), None, section.title, blocks_of(section.times))
-    drawn = flame(root, "time", "Where the time went")
-    if drawn:
-        text = f"A statement is as wide as its time, warm; below it is what it called.{host}"
-        found.append(Drawn("time", "Where the time went", text, drawn))
-    drawn = memory(memory_points(section.stepping.stops), "memory")
-    if drawn:
-        text = "Bytes of tensors, counted in a process of its own: at least this much, workspaces not among it."
-        found.append(Drawn("memory", "Memory, step by step", text, drawn))
-    roofs = [roof_of("here", document.machine, section_points(section)), *others]
-    drawn = roofline(roofs, "roofline", "Under the roof")
-    if drawn and any(roof.points for roof in roofs):
-        text = (
-            "Each inspected or measured statement whose FLOPs and bytes were counted, under what its machine could do "
-            "at most." + ABOVE
-        )
-        found.append(Drawn("roofline", "Under the roof", text, drawn))
-    return found
-
-
-def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[Drawn]:
-    """Return the figures of a machine's index: the time of all sections, and every point under the roof."""
-    found = []
-    drawn = flame(_whole(document), "time", "Where the time went")
-    if drawn:
-        text = "The whole lecture, section by section, and the lines that took the most."
-        found.append(Drawn("time", "Where the time went", text, drawn))
-    points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
-    roofs = [roof_of("here", document.machine, points), *others]
-    drawn = roofline(roofs, "roofline", "Under the roof")
-    if drawn and any(roof.points for roof in roofs):
-        text = "Every inspected or measured statement of the lecture whose FLOPs and bytes were counted." + ABOVE
-        found.append(Drawn("roofline", "Under the roof", text, drawn))
-    return found
-
-
-def _whole(document: Document) -> Block:
-    sections = tuple(
-        Block(
-            f"{s.number} {prose.plain_text(s.title)}",
-            sum(t.ns for t in s.times),
-            f"{s.slug}.html",
-            f"{s.number} {prose.plain_text(s.title)}",
-            blocks_of(s.times, f"{s.slug}.html", depth=3),
-        )
-        for s in document.sections
+    where = TimeBlock(section.title, sum(s.ns for s in section.times), None, section.title, blocks_of(section.times))
+    wide = "A statement is as wide as its time, warm; below it is what it called."
+    alive = "Bytes of tensors, counted in a process of its own: at least this much, workspaces not among it."
+    under = (
+        "Each inspected or measured statement whose FLOPs and bytes were counted, under what its machine could do "
+        "at most." + ABOVE
     )
-    return Block("main", sum(block.ns for block in sections), None, "the lecture", sections)
+    return _figures(
+        (TIME, wide + HOST * (document.machine.device != "cpu"), flame(where, "time", TIME)),
+        (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", MEMORY)),
+        (ROOF, under, _roofline(document, section_points(section), others)),
+    )
+
+
+def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
+    """Return the figures of a machine's index: the time of all sections, and every point under the roof."""
+    sections = []
+    for s in document.sections:
+        name, page = f"{s.number} {prose.plain_text(s.title)}", f"{s.slug}.html"
+        sections.append(TimeBlock(name, sum(t.ns for t in s.times), page, name, blocks_of(s.times, page, depth=3)))
+    where = TimeBlock("main", sum(block.ns for block in sections), None, "the lecture", tuple(sections))
+    points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
+    whole = "The whole lecture, section by section, and the lines that took the most."
+    under = "Every inspected or measured statement of the lecture whose FLOPs and bytes were counted." + ABOVE
+    return _figures(
+        (TIME, whole, flame(where, "time", TIME)),
+        (ROOF, under, _roofline(document, points, others)),
+    )
+
+
+def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
+    """Return those that there was something to draw for, of (title, caption, SVG)."""
+    names = {TIME: "time", MEMORY: "memory", ROOF: "roofline"}
+    return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
+
+
+def _roofline(document: Document, points: Iterable[RoofPoint], others: Sequence[Roof]) -> str | None:
+    roofs = [roof_of("here", document.machine, points), *others]
+    return roofline(roofs, "roofline", ROOF) if any(roof.points for roof in roofs) else None
 
 
 def section_points(

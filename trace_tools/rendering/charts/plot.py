@@ -1,9 +1,10 @@
-"""What a lecture plots as numbers → one figure: lines, points, bars or steps on linear or logarithmic axes.
+"""Numbers that a lecture or a report plots → one figure: lines, points, bars or steps on linear or logarithmic axes.
 
-    plot(Narrative("plot", title="Loss", series=[Series("a", [1, 2], [3.0, 1.0])]), "fig3")     "<svg …>"
+    figure(narrative, "fig3")     '<svg role="img" …><title>Loss</title>…</svg>', also of a drawing by matplotlib
+    plot([Series("a", [1, 2], [3.0, 1.0])], "fig3", "Loss", "a: 2 values")
 
 What is no finite number is a gap, and on a logarithmic axis so is what is not above 0. The legend stands above
-the axes, where it covers nothing.
+the axes, where it covers nothing. The same numbers give the same bytes.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from trace_tools import formats
-from trace_tools.rendering.charts.axes import TICK, Scale, tick_text, ticks
-from trace_tools.rendering.charts.drawing import SOFT, Drawing, Point, colour, marker, polyline, steps, width_of
+from trace_tools.rendering.charts import svg
+from trace_tools.rendering.charts.axes import TICK, Axes, Scale, grid_up, tick_text, ticks
+from trace_tools.rendering.charts.drawing import SOFT, Drawing, Paint, Point, colour, marker, polyline, steps, width_of
 from trace_tools.schema import Narrative, Scalar, Series
 
 WIDTH, HEIGHT = 640.0, 270.0  # HEIGHT is that of the axes
+WIDE = 780.0  # a figure of machines: a report has the room
 RIGHT, TOP, BOTTOM = 14.0, 14.0, 44.0
 ROW = 17.0  # height of a line of the legend
+NAME = 11.5  # size of a name in it
 SERIES = 12  # more can't be told apart
 LABELLED_BARS = 12
 MARKED = 30  # values of a line that each get a mark
@@ -29,49 +33,127 @@ SERIES_APART = 5  # series whose marks don't meet
 FULL = 0.7  # of the room between two places that bars fill
 
 
+def figure(told: Narrative, prefix: str) -> str | None:
+    """Return a plot of the lecture as safe inline SVG whose ids begin with `prefix`; None without anything to draw."""
+    title = told.title or " against ".join(label for label in (told.y_label, told.x_label) if label) or "Figure"
+    words = describe(told)
+    if told.svg:
+        return svg.clean(told.svg, prefix, title, words)
+    labels, log = (told.x_label or "", told.y_label or ""), (told.x_scale == "log", told.y_scale == "log")
+    return plot((told.series or [])[:SERIES], prefix, title, words, labels=labels, log=log)
+
+
+def describe(told: Narrative) -> str:
+    """Say in words what a plot shows, for who can't see it."""
+    axes = [f"{name}: {label}" for name, label in (("across", told.x_label), ("up", told.y_label)) if label]
+    parts = [", ".join(axes)] if axes else []
+    for series in (told.series or [])[:SERIES]:
+        heights = [y for y in map(height, series.y) if math.isfinite(y)]
+        if heights:
+            low, high = formats.number(min(heights), 4), formats.number(max(heights), 4)
+            name = formats.one_line(series.name, 60)
+            parts.append(f"{name}: {formats.plural(len(series.y), 'value')} from {low} to {high}")
+    return ". ".join(parts) + "." if parts else "A drawing."
+
+
+def bars(
+    groups: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[float | None]]],
+    prefix: str,
+    title: str,
+    write: Callable[[float], str],
+) -> str | None:
+    """Draw one bar for each machine in each group on a logarithmic axis; `rows` are (machine, its heights)."""
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{group} {write(h)}" for group, h in zip(groups, row, strict=True) if h)
+        for name, row in rows
+    )
+    series = [Series(name, list(groups), list(row), "bars") for name, row in rows]
+    return plot(series, prefix, title, words, log=(False, True), write=write, machines=True)
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One series with its numbers as floats; nan is a gap."""
+    """The n-th series, with its numbers as floats; nan is a gap."""
 
+    place: int
     name: str
     style: str
     x: list[float]
     y: list[float]
+    width: float  # of its stroke
+    opacity: Paint
+    dashes: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Axes:
-    """Where numbers lie on the figure; `names` are the places across when those are not numbers."""
+def plot(
+    series: Sequence[Series],
+    prefix: str,
+    title: str,
+    description: str,
+    *,
+    labels: tuple[str, str] = ("", ""),
+    log: tuple[bool, bool] = (False, False),
+    linear_to: float = 0,
+    write: Callable[[float], str] = tick_text,
+    machines: bool = False,
+) -> str | None:
+    """Draw series across and up, two axes with their labels and kinds; None when there are no numbers.
 
-    across: Scale
-    up: Scale
-    names: tuple[str, ...]
-
-
-def plot(told: Narrative, prefix: str, title: str, description: str) -> str | None:
-    """Draw the numbers of a plot; None when there are none."""
-    series = [s for s in (told.series or [])[:SERIES] if any(math.isfinite(height(y)) for y in s.y)]
+    `write` words the heights; the axis upwards may be linear up to a size, and then holds 0. Where the series are
+    `machines`, which often agree, the first line is broad and shows where others cover it, each also has marks,
+    and each bar a tip.
+    """
+    series = [s for s in series if any(math.isfinite(height(y)) for y in s.y)]
     if not series:
         return None
     names = _categories(series)
-    lines = [_line(s, names) for s in series]
-    log_across = not names and _is_log(told.x_scale, [line.x for line in lines])
-    logs = log_across, _is_log(told.y_scale, [line.y for line in lines])
-    legend = _legend_rows(lines)
-    top = TOP + ROW * len(legend) + (ROW if told.y_label else 0.0)
-    axes = _axes(lines, tuple(_tick(name) for name in names), logs, top)
-    drawing = Drawing(WIDTH, top + HEIGHT + BOTTOM)
-    _draw_legend(drawing, legend, axes.across.start)
-    drawing.text((4, top - 9), formats.one_line(told.y_label or "", 80), size=12)
-    _grid(drawing, axes, logs)
-    middle = (axes.across.start + axes.across.end) / 2
-    drawing.text((middle, axes.up.start + 37), formats.one_line(told.x_label or "", 80), size=12, anchor="middle")
-    bars = [line for line in lines if line.style == "bars"]
-    for place, line in enumerate(lines):
+    lines = []
+    for place, s in enumerate(series):
+        x = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x]
+        width, opacity = (1.9, "") if not machines else (1.3, "") if place else (4.0, 0.4)
+        pen = width, opacity, "" if place < 6 else "6 4"
+        lines.append(_Line(place, formats.one_line(s.name, 60), s.style, x, [height(y) for y in s.y], *pen))
+    standing = [line for line in lines if line.style == "bars"]
+    gap = _gap(standing)
+
+    xs, ys = [x for line in lines for x in line.x], [y for line in lines for y in line.y]
+    log_across, log_up = log[0] and not names and any(x > 0 for x in xs), log[1] and any(y > 0 for y in ys)
+    first, last = _span(xs, log=log_across, margin=0.02)
+    if standing:
+        first, last = first - 0.6 * gap, last + 0.6 * gap
+    elif names:
+        first, last = -0.5, len(names) - 0.5
+    low, high = _span(ys, log=log_up, margin=0.08, floor=bool(standing))
+    marks = ticks(low, high, log=log_up)
+    if linear_to and log_up:
+        low, high = 0.0, max(1.5 * high, linear_to)
+        marks = [0.0, *(t for n in range(10) if (t := linear_to * 32.0**n) <= high)]
+
+    width = WIDE if machines else WIDTH
+    legend = _legend_rows(lines, width)
+    top = TOP + ROW * len(legend) + (ROW if labels[1] else 0.0)
+    left = 14 + max((width_of(write(tick), TICK) for tick in marks), default=20.0)
+    across = Scale(first, last, left, width - RIGHT, log_across)
+    axes = Axes(across, Scale(low, high, top + HEIGHT, top, log_up, linear_to))
+    drawing = Drawing(width, top + HEIGHT + BOTTOM)
+    for number, row in enumerate(legend):
+        for right, line in row:
+            _draw_name(drawing, (left + right, 12 + ROW * number), line, machines=machines)
+    drawing.text((4, top - 9), formats.one_line(labels[1], 80), size=12)
+    grid_up(drawing, axes, [(tick, write(tick)) for tick in marks])
+    drawing.line((left, top + HEIGHT), (across.end, top + HEIGHT), stroke=SOFT)
+    numbers = () if names else ticks(first, last, log=log_across)
+    for tick, words in [*enumerate(map(_tick, names)), *((tick, tick_text(tick)) for tick in numbers)]:
+        drawing.line((across(tick), top + HEIGHT), (across(tick), top + HEIGHT + 4), stroke=SOFT)
+        drawing.text((across(tick), top + HEIGHT + 17), words, size=TICK, anchor="middle")
+    middle = (left + across.end) / 2
+    drawing.text((middle, top + HEIGHT + 37), formats.one_line(labels[0], 80), size=12, anchor="middle")
+    for line in lines:
         if line.style == "bars":
-            _bars(drawing, axes, line, (place, bars.index(line), len(bars)))
+            _bars(drawing, axes, line, (standing.index(line), len(standing), gap), write if machines else None)
         else:
-            _curve(drawing, axes, line, place)
+            _curve(drawing, axes, line, machines=machines)
     return drawing.svg(prefix, title, description)
 
 
@@ -98,130 +180,102 @@ def _tick(place: Scalar) -> str:
     return formats.one_line(place if isinstance(place, str) else "–" if place is None else formats.number(place, 4), 18)
 
 
-def _line(series: Series, names: Sequence[Scalar]) -> _Line:
-    x = [float(names.index(place)) for place in series.x] if names else [height(place) for place in series.x]
-    return _Line(formats.one_line(series.name, 40), series.style, x, [height(y) for y in series.y])
-
-
-def _is_log(scale: str | None, columns: Sequence[Sequence[float]]) -> bool:
-    return scale == "log" and any(place > 0 for column in columns for place in column)
-
-
-def _axes(lines: Sequence[_Line], names: tuple[str, ...], logs: tuple[bool, bool], top: float) -> _Axes:
-    """Return scales that hold everything, and a margin that holds the labels."""
-    across = _span([x for line in lines for x in line.x], log=logs[0], margin=0.02)
-    up = _span([y for line in lines for y in line.y], log=logs[1], margin=0.08)
-    if any(line.style == "bars" for line in lines):
-        across = (across[0] - 0.6 * _gap(lines), across[1] + 0.6 * _gap(lines))
-        up = up if logs[1] else (min(0.0, up[0]), max(0.0, up[1]))
-    elif names:
-        across = (-0.5, len(names) - 0.5)
-    labels = [tick_text(tick) for tick in ticks(*up, log=logs[1])]
-    left = 14 + max((width_of(label, TICK) for label in labels), default=20.0)
-    bottom = top + HEIGHT
-    return _Axes(Scale(*across, left, WIDTH - RIGHT, logs[0]), Scale(*up, bottom, top, logs[1]), names)
-
-
-def _span(numbers: Sequence[float], *, log: bool, margin: float) -> tuple[float, float]:
-    """Return the ends of an axis, a little beyond the numbers."""
+def _span(numbers: Sequence[float], *, log: bool, margin: float, floor: bool = False) -> tuple[float, float]:
+    """Return the ends of an axis, a little beyond the numbers; bars stand on 0, or on a power of ten."""
     known = [n for n in numbers if math.isfinite(n) and (n > 0 or not log)]
     low, high = min(known, default=1.0), max(known, default=1.0)
     if log:
+        low = 10 ** math.floor(math.log10(low) - 0.3) if floor else low
         beyond = max((high / low) ** margin, 1.05)
-        return max(low / beyond, 1e-300), min(high * beyond, 1e300)
+        return max(low if floor else low / beyond, 1e-300), min(high * beyond, 1e300)
     beyond = (high - low) * margin or abs(high) * margin or 1.0
-    return low - beyond, high + beyond
+    low, high = low - beyond, high + beyond
+    return (min(0.0, low), max(0.0, high)) if floor else (low, high)
 
 
 def _gap(lines: Sequence[_Line]) -> float:
     """Return the least distance between two places of bars."""
-    places = sorted({x for line in lines if line.style == "bars" for x in line.x if math.isfinite(x)})
+    places = sorted({x for line in lines for x in line.x if math.isfinite(x)})
     return min((b - a for a, b in pairwise(places)), default=1.0)
 
 
-def _grid(drawing: Drawing, axes: _Axes, logs: tuple[bool, bool]) -> None:
-    across, up = axes.across, axes.up
-    for tick in ticks(up.low, up.high, log=logs[1]):
-        drawing.line((across.start, up(tick)), (across.end, up(tick)), stroke=SOFT, width=0.8, stroke_opacity=0.3)
-        drawing.text((across.start - 6, up(tick) + 4), tick_text(tick), size=TICK, anchor="end")
-    drawing.line((across.start, up.start), (across.end, up.start), stroke=SOFT)
-    marks: list[tuple[float, str]] = list(enumerate(axes.names))
-    for tick, words in marks or [(tick, tick_text(tick)) for tick in ticks(across.low, across.high, log=logs[0])]:
-        drawing.line((across(tick), up.start), (across(tick), up.start + 4), stroke=SOFT)
-        drawing.text((across(tick), up.start + 17), words, size=TICK, anchor="middle")
-
-
-def _curve(drawing: Drawing, axes: _Axes, line: _Line, place: int) -> None:
+def _curve(drawing: Drawing, axes: Axes, line: _Line, *, machines: bool) -> None:
     """Draw a series as a line, a staircase or points; a gap breaks it."""
-    pairs = [_at(axes, x, y) for x, y in zip(line.x, line.y, strict=False)]
+    pairs = [axes.at(x, y) for x, y in zip(line.x, line.y, strict=False)]
     runs = [[p for p in run if p] for known, run in groupby(pairs, key=bool) if known]
     if line.style != "points":
-        dashes = "" if place < 6 else "6 4"
-        path: Callable[[Sequence[Point]], str] = (
-            (lambda run: steps(run, run[-1][0])) if line.style == "steps" else polyline
-        )
-        drawing.path("".join(map(path, runs)), stroke=colour(place), width=1.9, stroke_dasharray=dashes)
-    for at in _marked(runs, line.style, place):
-        marker(drawing, at, place, 3.6 if line.style == "points" else 2.6)
+        path = "".join(steps(run, run[-1][0]) if line.style == "steps" else polyline(run) for run in runs)
+        pen = {"stroke_opacity": line.opacity, "stroke_dasharray": line.dashes}
+        drawing.path(path, stroke=colour(line.place), fill="none", width=line.width, **pen)
+    if line.style != "steps" or machines:
+        for at in _marked([at for run in runs for at in run], line):
+            marker(drawing, at, line.place, 3.6 if line.style == "points" else 2.6)
 
 
-def _marked(runs: Sequence[Sequence[Point]], style: str, place: int) -> list[Point]:
+def _marked(spots: list[Point], line: _Line) -> list[Point]:
     """Return the points that get a mark: all while they are few, else some, each series' at places of its own."""
-    spots = [at for run in runs for at in run]
-    if style == "steps":
-        return []
-    if style == "points" or len(spots) <= MARKED:
+    if line.style == "points" or len(spots) <= MARKED:
         return spots
     stride = -(-len(spots) // SPARSE)
-    return spots[(place * stride) // SERIES_APART % stride :: stride]
+    return spots[(line.place * stride) // SERIES_APART % stride :: stride]
 
 
-def _at(axes: _Axes, x: float, y: float) -> Point | None:
-    bad = not (math.isfinite(x) and math.isfinite(y)) or (axes.across.log and x <= 0) or (axes.up.log and y <= 0)
-    return None if bad else (axes.across(x), axes.up(y))
-
-
-def _bars(drawing: Drawing, axes: _Axes, line: _Line, which: tuple[int, int, int]) -> None:
+def _bars(
+    drawing: Drawing,
+    axes: Axes,
+    line: _Line,
+    which: tuple[int, int, float],
+    write: Callable[[float], str] | None,
+) -> None:
     """Draw the bars of a series side by side with the others', their heights above when they are few."""
-    place, number, count = which
-    wide = FULL * _gap([line]) / count
+    number, count, gap = which
+    wide = FULL * gap / count
     floor = axes.up.start if axes.up.log else axes.up(0)
     for x, y in zip(line.x, line.y, strict=False):
         left, right = (x + (number - count / 2 + side) * wide for side in (0, 1))
-        at = _at(axes, max(left, 1e-300) if axes.across.log else left, y)
+        at = axes.at(max(left, 1e-300) if axes.across.log else left, y)
         if at is None:
             continue
         across = axes.across(right) - at[0]
-        drawing.rect((at[0], min(at[1], floor)), (max(across - 1, 0.5), abs(floor - at[1])), fill=colour(place))
+        size = max(across - 1, 0.5), abs(floor - at[1])
+        if write is not None:
+            with drawing.linked(None, f"{line.name}: {write(y)}"):
+                drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
+                marker(drawing, (at[0] + size[0] / 2, at[1]), line.place)
+            continue
+        drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
         if len(line.x) * count <= LABELLED_BARS:
             above = min(at[1], floor) - 4 if y >= 0 else max(at[1], floor) + 12
             drawing.text((at[0] + across / 2, above), formats.number(y, 4), size=TICK, anchor="middle")
 
 
-def _legend_rows(lines: Sequence[_Line]) -> list[list[tuple[int, _Line, float]]]:
-    """Set the names of several series in rows: (place, line, x)."""
-    rows: list[list[tuple[int, _Line, float]]] = []
-    at = WIDTH
-    for place, line in enumerate(lines if len(lines) > 1 else ()):
-        wide = width_of(line.name, 11.5) + 46
-        if at + wide > WIDTH - 60:
+def _legend_rows(lines: Sequence[_Line], width: float) -> list[list[tuple[float, _Line]]]:
+    """Set the names of several series in rows, each with its x."""
+    rows: list[list[tuple[float, _Line]]] = []
+    at = width
+    for line in lines if len(lines) > 1 else ():
+        wide = width_of(line.name, NAME) + 46
+        if at + wide > width - 60:
             rows.append([])
             at = 0.0
-        rows[-1].append((place, line, at))
+        rows[-1].append((at, line))
         at += wide
     return rows
 
 
-def _draw_legend(drawing: Drawing, rows: Sequence[Sequence[tuple[int, _Line, float]]], left: float) -> None:
-    for number, row in enumerate(rows):
-        y = 12 + ROW * number
-        for place, line, at in row:
-            x = left + at
-            if line.style == "bars":
-                drawing.rect((x + 4, y - 6), (12, 11), fill=colour(place))
-            elif line.style != "points":
-                dashes = "" if place < 6 else "6 4"
-                drawing.line((x, y), (x + 22, y), stroke=colour(place), width=1.9, stroke_dasharray=dashes)
-            if line.style in ("points", "line"):
-                marker(drawing, (x + 11, y), place, 3.2)
-            drawing.text((x + 28, y + 4), line.name, size=11.5)
+def _draw_name(drawing: Drawing, at: Point, line: _Line, *, machines: bool) -> None:
+    x, y = at
+    if line.style == "bars":
+        drawing.rect((x + 4, y - 6), (12, 11), fill=colour(line.place))
+    elif line.style != "points":
+        drawing.line(
+            (x, y),
+            (x + 22, y),
+            stroke=colour(line.place),
+            width=line.width,
+            stroke_opacity=line.opacity,
+            stroke_dasharray=line.dashes,
+        )
+    if line.style in ("points", "line") or machines:
+        marker(drawing, (x + (10 if line.style == "bars" else 11), y), line.place, 3.2)
+    drawing.text((x + 28, y + 4), line.name, size=NAME)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from trace_tools import formats
 from trace_tools.rates import leading_peak, peak_of, ridge
-from trace_tools.rendering.charts.axes import TICK, Scale, decades
-from trace_tools.rendering.charts.drawing import INK, SOFT, Drawing, Point, colour, marker, polyline, width_of
+from trace_tools.rendering.charts.axes import TICK, Axes, Scale, decades, grid_across, grid_up
+from trace_tools.rendering.charts.drawing import INK, Drawing, Point, colour, marker, polyline, width_of
 from trace_tools.rendering.document import Execution
 from trace_tools.schema import Machine
 
@@ -80,78 +80,56 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
         return None
     legend = sum(len(roof.peaks) + bool(roof.points) for roof in shown)
     drawing = Drawing(WIDTH, HEIGHT + ROW * math.ceil(legend / 2) + 6)
-    across, up = _scales(shown)
-    _grid(drawing, across, up)
+    axes = _axes(shown)
+    across, up = axes
+    places = decades(across.low, across.high)
+    grid_across(drawing, axes, [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in places])
+    rates = decades(up.low, up.high)
+    grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in rates], apart=7, opacity=0.25)
+    drawing.text(((across.start + across.end) / 2, up.start + 36), "FLOP per byte", size=12, anchor="middle")
     for place, roof in enumerate(shown):
-        _draw_roof(drawing, roof, place, (across, up))
+        _draw_roof(drawing, roof, place, axes)
+    spots = [[(across(p.intensity), up(max(p.flops_per_second, up.low))) for p in roof.points] for roof in shown]
     for place, roof in reversed(list(enumerate(shown))):  # the first machine's on top
-        _draw_points(drawing, roof, place, (across, up))
-    if len(shown[0].points) <= NAMED:
-        _name_points(drawing, shown[0], [_spots(roof, across, up) for roof in shown])
+        for spot, point in zip(spots[place], roof.points, strict=True):
+            rate = formats.quantity(point.flops_per_second, "FLOP/s", 3)
+            tip = f"{roof.label}: {point.name} · {formats.number(point.intensity, 3)} FLOP/byte, {rate}"
+            with drawing.linked(point.link, tip):
+                marker(drawing, spot, place)
+    if len(spots[0]) <= NAMED:
+        _name_points(drawing, shown[0], spots)
     _legend(drawing, shown)
     words = " ".join(_in_words(roof) for roof in shown)
     return drawing.svg(prefix, title, f"Across: FLOP per byte. Up: FLOP/s. Both logarithmic. {words}")
 
 
-def _scales(roofs: Sequence[Roof]) -> tuple[Scale, Scale]:
-    """Return scales that hold every point and every ridge, and a little more."""
+def _axes(roofs: Sequence[Roof]) -> Axes:
+    """Return axes that hold every point and every ridge, and a little more."""
     places = [point.intensity for roof in roofs for point in roof.points]
     rates = [point.flops_per_second for roof in roofs for point in roof.points]
     peaks = [rate for roof in roofs for _, rate in roof.peaks]
     ridges = [meet for roof in roofs for _, rate in roof.peaks if (meet := ridge(rate, roof.bytes_per_second))]
     across = Scale(min([*places, *ridges]) / 4, max([*places, *ridges]) * 5, LEFT, WIDTH - RIGHT, log=True)
     low = max(min([*rates, *peaks]) / 4, max([*peaks, *rates]) / 1e9)
-    return across, Scale(low, max([*peaks, *rates]) * 2.5, HEIGHT - BOTTOM, TOP, log=True)
+    return Axes(across, Scale(low, max([*peaks, *rates]) * 2.5, HEIGHT - BOTTOM, TOP, log=True))
 
 
-def _grid(drawing: Drawing, across: Scale, up: Scale) -> None:
-    grid = {"stroke": SOFT, "width": 0.8, "stroke_opacity": 0.25}
-    for tick in decades(across.low, across.high):
-        drawing.line((across(tick), up.start), (across(tick), up.end), **grid)  # type: ignore[arg-type]
-        label = formats.number(tick, 3).removesuffix(".0")
-        drawing.text((across(tick), up.start + 16), label, size=TICK, anchor="middle")
-    for tick in decades(up.low, up.high):
-        drawing.line((across.start, up(tick)), (across.end, up(tick)), **grid)  # type: ignore[arg-type]
-        drawing.text((LEFT - 7, up(tick) + 4), formats.quantity(tick, "FLOP/s", 3), size=TICK, anchor="end")
-    drawing.text(((across.start + across.end) / 2, up.start + 36), "FLOP per byte", size=12, anchor="middle")
-
-
-def _draw_roof(drawing: Drawing, roof: Roof, place: int, scales: tuple[Scale, Scale]) -> None:
-    across, up = scales
+def _draw_roof(drawing: Drawing, roof: Roof, place: int, axes: Axes) -> None:
+    """Draw what memory or arithmetic allows at each intensity, a line for each peak."""
+    across, up = axes
+    memory = roof.bytes_per_second
     for number, (name, peak) in enumerate(roof.peaks):
-        points = [(across.low, _under(roof, peak, across.low)), (across.high, _under(roof, peak, across.high))]
-        meet = ridge(peak, roof.bytes_per_second)
+        points = [(x, min(peak, x * memory) if memory else peak) for x in (across.low, across.high)]
+        meet = ridge(peak, memory)
         if meet is not None and across.low < meet < across.high:
             points.insert(1, (meet, peak))
-        path = polyline([(across(x), up(max(y, up.low))) for x, y in _clipped(points, roof, up.low)])
+        if memory and points[0][1] < up.low:  # it enters the figure from below
+            points[0] = (up.low / memory, up.low)
+        path = polyline([(across(x), up(max(y, up.low))) for x, y in points])
         tip = f"{roof.label}: {name}, {formats.quantity(peak, 'FLOP/s', 3)}"
         tip += f", meets memory's at {formats.quantity(meet, 'FLOP/B', 3)}" if meet is not None else ""
         with drawing.linked(None, tip):
-            dashes = DASHES[number % len(DASHES)]
-            drawing.path(path, stroke=colour(place), width=1.8, stroke_dasharray=dashes)
-
-
-def _under(roof: Roof, peak: float, intensity: float) -> float:
-    return min(peak, intensity * roof.bytes_per_second) if roof.bytes_per_second else peak
-
-
-def _clipped(points: list[tuple[float, float]], roof: Roof, low: float) -> list[tuple[float, float]]:
-    """Begin a roof where it enters the figure from below."""
-    if points[0][1] < low and roof.bytes_per_second:
-        return [(low / roof.bytes_per_second, low), *points[1:]]
-    return points
-
-
-def _spots(roof: Roof, across: Scale, up: Scale) -> list[Point]:
-    return [(across(p.intensity), up(max(p.flops_per_second, up.low))) for p in roof.points]
-
-
-def _draw_points(drawing: Drawing, roof: Roof, place: int, scales: tuple[Scale, Scale]) -> None:
-    for spot, point in zip(_spots(roof, *scales), roof.points, strict=True):
-        rate = formats.quantity(point.flops_per_second, "FLOP/s", 3)
-        tip = f"{roof.label}: {point.name} · {formats.number(point.intensity, 3)} FLOP/byte, {rate}"
-        with drawing.linked(point.link, tip):
-            marker(drawing, spot, place)
+            drawing.path(path, stroke=colour(place), width=1.8, stroke_dasharray=DASHES[number % len(DASHES)])
 
 
 def _name_points(drawing: Drawing, roof: Roof, spots: Sequence[Sequence[Point]]) -> None:
