@@ -28,10 +28,10 @@ from pathlib import Path
 from trace_tools.directives import parse_directives
 from trace_tools.metering import measurement
 from trace_tools.statements import parse_source
-from trace_tools.tracing.frames import UNSET as UNSET_SIDE
+
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, instrument
 from trace_tools.tracing.journal import Journal
-from trace_tools.tracing.recorder import Instruments, Recorder, Settings
+from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings
 
 Run = Callable[[], float]  # runs a lecture's main() once, returns seconds
 

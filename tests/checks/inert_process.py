@@ -27,10 +27,10 @@ from typing import Any
 
 from trace_tools.describing.values import Describer
 from trace_tools.statements import read_source
-from trace_tools.tracing.frames import UNSET as UNSET_SIDE
+
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, Instrumented, instrument
 from trace_tools.tracing.journal import Journal
-from trace_tools.tracing.recorder import Instruments, Recorder, Settings
+from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,11 @@ import pytest
 from trace_tools.describing.values import Describer
 from trace_tools.directives import Directive, parse_directives
 from trace_tools.statements import parse_source
-from trace_tools.tracing import frames, recorder
+from trace_tools.tracing import recorder
 from trace_tools.tracing.child import _listening as listening
-from trace_tools.tracing.frames import UNSET as UNSET_SIDE
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, instrument
-from trace_tools.tracing.journal import Journal, read_journal
-from trace_tools.tracing.recorder import Instruments, Recorder, Settings
+from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
+from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings
 from trace_tools.tracing.runs import Draft, FrameDraft, RunRecord, read_process
 
 MODULE = "source_under_test"
@@ -82,13 +81,13 @@ class Probed:
 
     def start(self) -> None:
         """Begin a run in the journal, with the thread that flushes it."""
-        self.journal.write([["run", "cold"]])
+        self.journal.write([(RunStart, "cold")])
         self._watching.enter_context(self.recorder.watching(lambda: None))
 
     def finish(self, *, last: bool = True) -> None:
         """End the run, and unless another is to follow, the journal."""
         self._watching.close()
-        self.journal.write([["end", "complete", 0]])
+        self.journal.write([(RunEnd, "complete", 0, [])])
         if last:
             self.journal.close(complete=True)
 
@@ -134,13 +133,13 @@ class Probed:
 
 
 class Clock:
-    """A clock in ns that only `work` moves."""
+    """A clock in s that only `work` moves, by ns."""
 
     def __init__(self) -> None:
         self.now = 1
 
-    def __call__(self) -> int:
-        return self.now
+    def __call__(self) -> float:
+        return self.now / 1e9
 
     def work(self, ns: int) -> int:
         """Let `ns` go by, and return them."""
@@ -151,7 +150,6 @@ class Clock:
     def replacing(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
         """Return a clock that the probes look at instead of the real one."""
         clock = cls()
-        monkeypatch.setattr(frames, "clock", clock)
         monkeypatch.setattr(recorder, "clock", clock)
         return clock
 

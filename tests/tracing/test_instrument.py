@@ -33,6 +33,7 @@ from tests.tracing.random_programs import programs
 from trace_tools.directives import Directive, DirectiveName, Inspected, Place, parse_directives
 from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, instrument
+from trace_tools.tracing.journal import FrameStart
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
 EXPRESSIONS = ("__name__", "undefined.attribute", "len(__name__)")
@@ -275,7 +276,7 @@ def test_while_compiling_functions_run_as_written(tmp_path: Path) -> None:
         vars(lecture.module)[IS_COMPILING] = lambda: True
         vars(lecture.module)[OPEN] = None  # nothing asks for it
         assert lecture.module.main() == [2, 3]
-    assert {record[2] for record in lecture.records if record[0] == "F"} == {-1}
+    assert {record.function for record in lecture.records if isinstance(record, FrameStart)} == {-1}
 
 
 def test_skipped_calls_do_nothing_in_main_only(tmp_path: Path) -> None:

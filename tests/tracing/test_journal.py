@@ -8,34 +8,46 @@ from pathlib import Path
 import pytest
 
 from trace_tools.tracing import journal as journals
-from trace_tools.tracing.journal import Journal, read_journal
+from trace_tools.tracing.journal import (
+    FrameEnd,
+    Journal,
+    LastExecutions,
+    Observation,
+    OpenStep,
+    RunStart,
+    StepTime,
+    read_journal,
+)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "a.journal")
-    journal.write([("S", 1, float("inf")), ("O", None, "é\ud800\n")])
-    journal.write_tail([("Q", 2)])
-    assert list(read_journal(journal.path)) == [["S", 1, float("inf")], ["O", None, "é\ud800\n"]]
-    assert list(read_journal(journal.tail_path)) == [["Q", 2]]
+    journal.write([(Observation, 1, "values", float("inf")), (Observation, 1, "stdout", "é\ud800\n")])
+    ring = [(7, [(FrameEnd, 3), (StepTime, 1, 0, 2, 7, 9)])]
+    journal.write_tail([(OpenStep, 2, 0, 5, 1), (LastExecutions, 0, 2, ring)])
+    observed = [Observation(1, "values", float("inf")), Observation(1, "stdout", "é\ud800\n")]
+    assert list(read_journal(journal.path)) == observed
+    kept = LastExecutions(0, 2, [(7, [FrameEnd(3), StepTime(1, 0, 2, 7, 9)])])
+    assert list(read_journal(journal.tail_path)) == [OpenStep(2, 0, 5, 1), kept]
     journal.close(complete=True)
     assert not journal.tail_path.exists()
 
 
 def test_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.journal"
-    path.write_bytes(b'["S",1]\n["S",2')
-    assert list(read_journal(path)) == [["S", 1]]
+    path.write_bytes(b'["E",1]\n["E",2')
+    assert list(read_journal(path)) == [FrameEnd(1)]
     assert list(read_journal(tmp_path / "absent")) == []
 
 
 def test_the_tail_starts_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals, "TAIL_LIMIT_BYTES", 100)
     journal = Journal(tmp_path / "a.journal")
-    assert not journal.write_tail([("R", "x" * 50)])
-    assert journal.write_tail([("R", "x" * 50)])
-    journal.restart_tail([("R", "short")])
-    assert not journal.write_tail([("Q", 1)])
-    assert list(read_journal(journal.tail_path)) == [["R", "short"], ["Q", 1]]
+    assert not journal.write_tail([(RunStart, "x" * 50)])
+    assert journal.write_tail([(RunStart, "x" * 50)])
+    journal.restart_tail([(RunStart, "short")])
+    assert not journal.write_tail([(FrameEnd, 1)])
+    assert list(read_journal(journal.tail_path)) == [RunStart("short"), FrameEnd(1)]
 
 
 def test_a_full_disk_is_noted_and_the_records_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,18 +58,18 @@ def test_a_full_disk_is_noted_and_the_records_wait(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    journal.write([("S", 1)])
+    journal.write([(FrameEnd, 1)])
     assert journal.trouble == "a.journal: No space left on device"
     monkeypatch.setattr(os, "write", write)
-    journal.write([("S", 2)])
-    assert list(read_journal(journal.path)) == [["S", 1], ["S", 2]]
+    journal.write([(FrameEnd, 2)])
+    assert list(read_journal(journal.path)) == [FrameEnd(1), FrameEnd(2)]
 
 
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "a.journal")
     journal.forget()
-    journal.write([("S", 1)])
-    assert not journal.write_tail([("Q", 1)])
+    journal.write([(FrameEnd, 1)])
+    assert not journal.write_tail([(FrameEnd, 1)])
     assert journal.path.read_bytes() == b""
 
 
@@ -66,7 +78,7 @@ def test_a_lecture_may_go_to_another_folder(tmp_path: Path, monkeypatch: pytest.
     journal = Journal(Path("pass-1.journal"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    journal.restart_tail([["O", 1]])
+    journal.restart_tail([(FrameEnd, 1)])
     journal.close(complete=True)
     assert journal.trouble is None
     assert [path.name for path in tmp_path.rglob("*")] in (

@@ -216,9 +216,7 @@ class Measured:
 
     def look(self) -> None:
         recorder = self.lecture.recorder
-        kept = (
-            records for f in recorder.frames.values() if f.recorded for e in f.executions.values() for records in e.kept
-        )
+        kept = (records for f in recorder.frames.values() if f.recorded for e in f.full.values() for records in e.kept)
         size = len(recorder.pending) + len(recorder.written) + len(recorder.frames) + sum(map(len, kept))
         self.most = max(self.most, size)
 

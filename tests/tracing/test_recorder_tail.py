@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tracing.probed import Probed
+from trace_tools.tracing.journal import RunEnd
 from trace_tools.tracing.runs import KILLED, RunRecord
 
 
@@ -219,5 +220,5 @@ def test_nothing_is_lost_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert slowly.wait(5)
     lecture.module.main()
     lecture.finish()
-    assert [record[0] for record in lecture.records][-1] == "end"
+    assert isinstance(lecture.records[-1], RunEnd)
     assert len(lecture.steps("x = 1")) == 1

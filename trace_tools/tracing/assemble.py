@@ -21,11 +21,20 @@ from trace_tools.errors import NothingRecordedError
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.schema import Process, Run, SourceFile, Trace
 from trace_tools.statements import ParsedSource
-from trace_tools.tracing.child import COLD, METERING, OTHER_SEEDS, SHAKEN, WARM
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.merge import Runs, events
 from trace_tools.tracing.recorder import Settings
-from trace_tools.tracing.runs import COMPLETE, ProcessRecord, RunRecord, read_process
+from trace_tools.tracing.runs import (
+    COLD,
+    COMPLETE,
+    METERING,
+    OTHER_SEEDS,
+    SHAKEN,
+    WARM,
+    ProcessRecord,
+    RunRecord,
+    read_process,
+)
 from trace_tools.tracing.size_cap import capped
 
 if TYPE_CHECKING:
@@ -84,7 +93,7 @@ def assemble(folder: Path, source: ParsedSource, notes: RunNotes) -> Trace:
 
 def _refused(run: RunRecord, program: Instrumented) -> Iterable[str]:
     """Say which functions were called more often than frames are kept."""
-    for function, calls in run.refused:
+    for function, calls in run.refused.items():
         name, kept = program.functions[function], Settings().frames
         yield f"{calls:,} further calls of {name}, beyond the first {kept:,} that were kept"
 

@@ -4,9 +4,7 @@
 
 The parent writes the job and reads the journal. What comes out besides: lines of JSON on the
 descriptor `progress`, one when a run starts and one for each function that `main` calls.
-Records of its own in the journal: ["run", name], then that run's, then ["end", status, ns]; before
-them ["note", text] of the machine's state, between them ["restored", names]; ["refused", [number, calls], …]
-where a function was called more often than is kept.
+In the journal each run's records stand between a `RunStart` and a `RunEnd`.
 """
 
 from __future__ import annotations
@@ -29,24 +27,24 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from trace_tools import narrative
 from trace_tools.describing.redact import Redactor
 from trace_tools.directives import parse_directives
 from trace_tools.file_format.structure import to_plain
+from trace_tools.metering import measurement
+from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
 from trace_tools.statements import parse_source
-from trace_tools.tracing.frames import UNSET as UNSET_SIDE
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, Instrumented, instrument
-from trace_tools.tracing.journal import Journal
+from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
 from trace_tools.tracing.leftovers import Leftovers, seed_everything, working_directory
-from trace_tools.tracing.recorder import Instruments, Recorder, Settings
+from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings
+from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
 
-COMPLETE = "complete"
-METERING, SHAKEN = "metering", "shaken"  # processes beside the passes
-COLD, WARM = "cold", "warm"
-CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS = "clocks", "clocks inverted", "other device seeds"  # runs of the shaken one
+if TYPE_CHECKING:
+    from trace_tools.metering.meters import Meter, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,33 +128,32 @@ class _Process:
         first, *others = self.job.runs
         status = self._run(first)
         for name in others if status == COMPLETE else ():
-            self.journal.write([["restored", before.restore()]])
+            self._note("restored", before.restore())
             again = self._run(name)
             if again != COMPLETE:  # the runs before serve, and the trace says why
-                self.journal.write([["no warm", again]])
+                self._note("why_no_warm", again)
                 status = again if again.startswith("KeyboardInterrupt") else COMPLETE
                 break
         self._note_conditions()
-        self.journal.write([["done", status]])
+        self._note("done", status)
         self.journal.close(complete=status == COMPLETE)
         return status
 
     def _run(self, name: str) -> str:
-        self.journal.write([["run", name]])
+        self.journal.write([(RunStart, name)])
         self._progress(name)
         seed_everything(self.job.seed)
-        recorder = self._recorder()
+        recorder, meter = self._recorder()
         module = self._module(recorder)
         started = time.perf_counter_ns()
         with contextlib.ExitStack() as stack:
             stack.enter_context(_scratch_folder(Path(self.job.lecture)))
-            stack.enter_context(self._observed(name, recorder))
+            stack.enter_context(self._observed(name, recorder, meter))
             stack.enter_context(_listening(recorder, self.redact))
             stack.enter_context(recorder.watching(self._alive(recorder)))
             status = self._execute(self.codes.pop(name), module)
-        refused = [list(item) for item in recorder.refused.items()]
-        self.journal.write([["refused", *refused]] if refused else [])
-        self.journal.write([["end", status, time.perf_counter_ns() - started]])
+        ns = time.perf_counter_ns() - started
+        self.journal.write([(RunEnd, status, ns, list(recorder.refused.items()))])
         return status
 
     def _execute(self, code: types.CodeType, module: types.ModuleType) -> str:
@@ -183,9 +180,8 @@ class _Process:
         vars(module).update(hooks, __file__=str(path))
         return module
 
-    def _recorder(self) -> Recorder:
+    def _recorder(self) -> tuple[Recorder, Meter | None]:
         from trace_tools.describing.values import Describer
-        from trace_tools.metering import measurement
         from trace_tools.metering.meters import Meter
 
         cuda = self.torch.cuda if self.job.device == "cuda" else None
@@ -195,22 +191,15 @@ class _Process:
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
             describe_values=not self.job.metering,
         )
-        instruments = Instruments(
-            describe=Describer(redact=self.redact),
-            cuda=cuda,
-            meter=Meter(device="cuda" if cuda else None) if self.job.metering else None,
-            section=self._progress,
-        )
-        return Recorder(self.program, self.journal, instruments, settings)
+        meter = Meter(device="cuda" if cuda else None) if self.job.metering else None
+        instruments = Instruments(Describer(redact=self.redact), cuda, meter, self._progress)
+        return Recorder(self.program, self.journal, instruments, settings), meter
 
     @contextlib.contextmanager
-    def _observed(self, name: str, recorder: Recorder) -> Iterator[None]:
+    def _observed(self, name: str, recorder: Recorder, meter: Meter | None) -> Iterator[None]:
         """Meter or shake a run, and see what `measure` and `count` do in it."""
-        from trace_tools.metering.measurement import witnessed
         from trace_tools.tracing.shaken import shaken_clocks, shaken_devices
-        from trace_tools.tracing.witnesses import Metering, Timing
 
-        meter = recorder.instruments.meter
         with contextlib.ExitStack() as stack:
             if name in (CLOCKS_UP, CLOCKS_DOWN):
                 folder = Path(self.job.journal).parent
@@ -218,17 +207,19 @@ class _Process:
             elif name == OTHER_SEEDS:
                 stack.enter_context(shaken_devices())
                 seed_everything(self.job.seed)
-            elif meter is not None:
-                stack.enter_context(meter)
-                stack.enter_context(witnessed(Metering(recorder, meter)))
             else:
-                stack.enter_context(witnessed(Timing(recorder)))
+                if meter is not None:
+                    stack.enter_context(meter)
+                stack.enter_context(witnessed(_Measurements(recorder, meter)))
             yield
 
     def _note_conditions(self) -> None:
         from trace_tools.machines.machine import conditions
 
-        self.journal.write([["note", text] for text in conditions()])
+        self._note("notes", conditions())
+
+    def _note(self, field: str, content: Any) -> None:
+        self.journal.write([(ProcessNote, field, content)])
 
     def _progress(self, place: str) -> None:
         if place == self.place:
@@ -254,6 +245,36 @@ class _Process:
         return alive
 
 
+class _Measurements(Witness):
+    """Marks the steps in which `measure` or `count` run, and records each measurement.
+
+    In a timed run that is its seconds, in the metering run what one call of its function did, between two readings of
+    the meter: the parent puts both together, and so a rate is that of one call. The time and the operators of the
+    step itself are those of hundreds of calls; its mark says so.
+    """
+
+    def __init__(self, recorder: Recorder, meter: Meter | None) -> None:
+        self.recorder = recorder
+        self.meter = meter
+        self.single = meter is not None
+        self.before: list[Reading] = []  # of the measurements under way: a measured function may measure
+
+    def began(self, word: Literal["measure", "count"]) -> None:
+        self.recorder.mark("harness")
+        if self.meter and word == "measure":
+            self.before.append(self.meter.reading())
+
+    def measured(self, measurement: Measurement) -> Measurement:
+        one_call: dict[str, Any] = {"seconds": measurement.seconds}
+        if self.meter:
+            counted = (self.meter.reading() - self.before.pop()).plain()
+            figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "why")
+            counts = {name: counted[name] for name in figures}
+            one_call = counts if counted["operators"] else {"why": NOTHING_COUNTED}
+        self.recorder.emit("measured", one_call)
+        return measurement
+
+
 def _nothing(*_: object, **__: object) -> None:
     """Stand for a section that is not to run."""
 
@@ -266,18 +287,21 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
     def recorded_start(self: threading.Thread) -> None:
         owner = recorder.owner(sys._getframe(1))
         if owner is not None:
+            owner.pin()
             recorder.started_by[self] = copy.copy(owner)  # with the step that is open now
         start(self)
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        recorder.emit("W", redact(f"{category.__name__}: {message}"))
+        recorder.emit("warnings", redact(f"{category.__name__}: {message}"))
 
     stdout, show_before = sys.stdout, warnings.showwarning
-    sys.stdout = _Printed(lambda text: recorder.emit("O", redact(text)))
+    sys.stdout = _Printed(lambda text: recorder.emit("stdout", redact(text)))
     warnings.showwarning = show
     threading.Thread.start = recorded_start  # type: ignore[method-assign]
     try:
-        with narrative.listening(lambda told: recorder.emit("N", _redacted(to_plain(told), redact)), recorder.apart):
+        with narrative.listening(
+            lambda told: recorder.emit("narrative", _redacted(to_plain(told), redact)), recorder.apart
+        ):
             yield
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]

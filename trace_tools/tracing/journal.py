@@ -6,8 +6,8 @@ loops still running) and the steps now open. The tail is started anew when it ha
 loop of any length leaves a journal of bounded size, and is removed when the run completes.
 
     journal = Journal(folder / "pass-1.journal")
-    journal.write([["S", 0, 0, 3, 1, 1200]])
-    list(read_journal(folder / "pass-1.journal"))  # [["S", 0, 0, 3, 1, 1200]]
+    journal.write([(StepTime, 0, 0, 3, 1, 1200)])  # the line ["S",0,0,3,1,1200]
+    list(read_journal(folder / "pass-1.journal"))  # [StepTime(step=0, frame=0, statement=3, execution=1, ns=1200)]
 """
 
 from __future__ import annotations
@@ -16,13 +16,140 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
-
-Record = Any  # a list or tuple: a letter, then its fields
+from typing import Any, NamedTuple
 
 TAIL_LIMIT_BYTES = 8 << 20
 
-_as_json = json.JSONEncoder(separators=(",", ":")).encode  # `dumps` would make one for each record
+# --- the records --------------------------------------------------------------------------------------------------
+
+Row = tuple[Any, ...]  # a record as the probes note it: its class, then its fields
+# An object would take four times as long to make as the tuple, and most are left out before they are ever written.
+
+
+class RunStart(NamedTuple):
+    """The records after it are of this run: "cold"."""
+
+    name: str
+
+
+class RunEnd(NamedTuple):
+    """A run is over; `refused` are functions called more often than calls are kept, each with how often that was."""
+
+    status: str
+    ns: int
+    refused: list[tuple[int, int]]
+
+
+class ProcessNote(NamedTuple):
+    """What a process has to say beside its runs, for a field of `runs.ProcessRecord`."""
+
+    field: str
+    content: Any
+
+
+class FrameStart(NamedTuple):
+    """A call of a lecture function: `of` is the step that made it, `thread` the name where that is in another one."""
+
+    frame: int
+    function: int
+    of: int | None
+    thread: str | None
+
+
+class FrameEnd(NamedTuple):
+    """A call is over: what it kept is certain now."""
+
+    frame: int
+
+
+class Argument(NamedTuple):
+    """An argument that the `def` line asks for."""
+
+    frame: int
+    source: str
+    unit: str | None
+    value: Any
+
+
+class StepTime(NamedTuple):
+    """A step is over, or a part of it: a `with` has two, entering and leaving."""
+
+    step: int
+    frame: int
+    statement: int
+    execution: int
+    ns: int
+
+
+class Observation(NamedTuple):
+    """What was observed of a step, for a field of `runs.Draft`; it stands before the step's last `StepTime`, or not."""
+
+    step: int
+    field: str
+    content: Any
+
+
+class StepError(NamedTuple):
+    """An exception left a statement of a frame whose last step is `step`."""
+
+    frame: int
+    step: int
+    line: int
+    raised: dict[str, Any]
+
+
+class Omission(NamedTuple):
+    """What the limit left out of one statement's executions in one frame, and the first one kept after it."""
+
+    frame: int
+    statement: int
+    omitted: int
+    ns: int
+    first: int
+
+
+class LastExecutions(NamedTuple):
+    """In the tail: what executions beyond the head have recorded since it was last written."""
+
+    frame: int
+    statement: int
+    executions: list[tuple[int, list[Any]]]  # which one, and its records
+
+
+class OpenStep(NamedTuple):
+    """In the tail: a step that is not over."""
+
+    step: int
+    frame: int
+    statement: int
+    execution: int
+
+
+Record = (
+    RunStart | RunEnd | ProcessNote | FrameStart | FrameEnd | Argument | StepTime | Observation | StepError | Omission
+    | LastExecutions | OpenStep
+)  # fmt: skip
+
+KINDS: dict[str, Any] = {  # the first member of a record's line → its class
+    "run": RunStart, "end": RunEnd, "process": ProcessNote, "F": FrameStart, "E": FrameEnd, "G": Argument,
+    "S": StepTime, "O": Observation, "X": StepError, "T": Omission, "R": LastExecutions, "Q": OpenStep,
+}  # fmt: skip
+_LETTERS = {kind: letter for letter, kind in KINDS.items()}
+
+_as_json = json.JSONEncoder(  # `dumps` would make one for each record
+    separators=(",", ":"), default=_LETTERS.__getitem__, check_circular=False
+).encode
+
+
+def _record(plain: list[Any]) -> Record:
+    kind, fields = KINDS[plain[0]], plain[1:]
+    if kind is LastExecutions:
+        fields[2] = [(execution, [_record(row) for row in rows]) for execution, rows in fields[2]]
+    record: Record = kind(*fields)
+    return record
+
+
+# --- the file -----------------------------------------------------------------------------------------------------
 
 
 class Journal:
@@ -36,9 +163,9 @@ class Journal:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._tail = os.open(self.tail_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
 
-    def write(self, records: Iterable[Record]) -> None:
+    def write(self, rows: Iterable[Row]) -> None:
         """Append records for good."""
-        self._waiting += _lines(records)
+        self._waiting += _lines(rows)
         if not self._waiting or self._file < 0:
             return
         try:
@@ -48,22 +175,22 @@ class Journal:
             return
         self._waiting = self._waiting[written:]
 
-    def write_tail(self, records: Iterable[Record]) -> bool:
+    def write_tail(self, rows: Iterable[Row]) -> bool:
         """Append records that may yet be discarded; return whether the tail has grown too long."""
         if self._tail < 0:
             return False
         try:
-            os.write(self._tail, _lines(records))
+            os.write(self._tail, _lines(rows))
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
         return os.fstat(self._tail).st_size > TAIL_LIMIT_BYTES
 
-    def restart_tail(self, records: Iterable[Record]) -> None:
-        """Replace the tail by `records`, in one rename."""
+    def restart_tail(self, rows: Iterable[Row]) -> None:
+        """Replace the tail by `rows`, in one rename."""
         fresh = self.tail_path.with_suffix(".tail-new")
         try:
             descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-            os.write(descriptor, _lines(records))
+            os.write(descriptor, _lines(rows))
             os.replace(fresh, self.tail_path)
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
@@ -84,17 +211,17 @@ class Journal:
         self._file = self._tail = -1
 
 
-def read_journal(path: Path) -> Iterator[Any]:
+def read_journal(path: Path) -> Iterator[Record]:
     """Yield the records of a journal or tail; an unfinished last line is left out."""
     if not path.exists():
         return
     with path.open("rb") as lines:
         for line in lines:
             try:
-                yield json.loads(line)
+                yield _record(json.loads(line))
             except ValueError:
                 return  # the process was killed in the middle of a write
 
 
-def _lines(records: Iterable[Record]) -> bytes:
-    return b"".join(_as_json(record).encode() + b"\n" for record in records)
+def _lines(rows: Iterable[Row]) -> bytes:
+    return b"".join(_as_json(row).encode() + b"\n" for row in rows)

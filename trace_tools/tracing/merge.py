@@ -39,9 +39,8 @@ from trace_tools.schema import (
     Varied,
 )
 from trace_tools.statements import ParsedSource
-from trace_tools.tracing.child import COLD, WARM
 from trace_tools.tracing.instrument import Instrumented
-from trace_tools.tracing.runs import COMPLETE, Draft, FrameDraft, RunRecord
+from trace_tools.tracing.runs import COLD, COMPLETE, WARM, Draft, FrameDraft, RunRecord
 
 NO_COUNTERPART = "no counterpart in the metering process"
 JOURNAL = Path("journal")  # where an error says that the data is from
@@ -94,7 +93,7 @@ class Places:
                 return True
             _, caller, function, _ = self.keys[frame]
             if frame in placed.frames or caller in placed.steps or caller < 0:
-                return frame not in placed.frames and function in placed.refused
+                return frame not in placed.frames and function in placed.run.refused
             place = caller
         return True
 
@@ -109,11 +108,6 @@ class Placed:
     place_of: dict[int, int] = field(default_factory=dict)  # a step's sequence number → its place
     frame_of: dict[int, int] = field(default_factory=dict)  # a frame's number in the run → its place
     omitted: set[tuple[int, int]] = field(default_factory=set)  # (call's place, statement): some were left out
-
-    @property
-    def refused(self) -> frozenset[int]:
-        """Numbers of the functions that were called more often than calls are kept."""
-        return frozenset(function for function, _ in self.run.refused)
 
     @property
     def name(self) -> str:

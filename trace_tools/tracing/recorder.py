@@ -1,22 +1,19 @@
 """What the probes call: frames and steps, their clocks and their values, on their way to the journal.
 
-A `Frame` is a local variable of the function call it belongs to; its parent is found by walking the
-Python stack, so generators, coroutines, threads, exceptions and calls back from C++ need no stack of
-ours. Records are tuples, a letter and its fields; `merge` reads them:
+The generated code holds a `Frame`, one call of a lecture function, in a local variable and calls, before each
+statement, `step`; around annotated ones `begin` and `end`, then `value`; `held` or `broken` for an assert; `close` at
+the end. A frame's parent is found by walking the Python stack, so generators, coroutines, threads, exceptions and
+calls back from C++ need no stack of ours.
 
-    F frame function parent-step thread    a frame opened       G frame source unit value   an argument
-    S step frame statement execution ns    a step ended (a `with` has two: entering, leaving)
-    V step source unit value               a value              A step bytes    allocated by the device
-    C step statement how sides             a claim: "held", "raised", "passed over"
-    L step                                 its error has left the section
-    D step ns                              time on the device
-    N step narrative                       a narrative call     O step text     printed
-    X frame step line raised               an exception         W step text     a warning
-    M step meters                          what operators did   P step mark     "compiled", "harness"
-    K step measurement                     of a call of `measure`: its seconds, or what one call did
-    T frame statement omitted ns           what the limit left out              E frame   it closed
-In the tail: R frame statement [(execution, records), …], T with the first execution kept, and for a step still
-open Q step frame statement execution.
+Time is `clock() - recorder.lost`: a clock that stands still while anything is being recorded, so that what recording
+takes is in no step, however many are open.
+
+Where a step's records go depends on whether the limit may yet leave it out. The first executions of a statement in a
+frame, half the limit, are certain: their records go on to where the frame's go (`out`: the calling step's records,
+and below `main` the journal). Of those beyond, the last are kept. Nearly all of them record nothing but their time,
+and they are what costs time in a loop of a million; so such a step is three numbers in a ring, added once it is over.
+A step that records anything else (its values, the calls it makes, what it prints) is a list in that ring instead,
+from then on (`pin`).
 """
 
 from __future__ import annotations
@@ -25,19 +22,74 @@ import _thread
 import itertools
 import sys
 import threading
+import time
 import weakref
-from collections import Counter
+from _thread import get_ident
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
-from trace_tools.tracing.frames import DroppedFrame, Executions, Frame, MeteredFrame, can_synchronise, clock
 from trace_tools.tracing.instrument import Instrumented
-from trace_tools.tracing.journal import Journal
+from trace_tools.tracing.journal import (
+    Argument,
+    FrameEnd,
+    FrameStart,
+    Journal,
+    LastExecutions,
+    Observation,
+    Omission,
+    OpenStep,
+    Row,
+    StepError,
+    StepTime,
+)
 
-FLUSH_NS = 20_000_000  # a step that ended this long ago is in the journal
+FLUSH_S = 0.02  # a step that ended this long ago is in the journal
+
+Token = tuple[int, int, int, list[Row]]  # statement, step, execution and records of a step that is left
+Kept = tuple[int, int, float] | tuple[int, list[Row]]  # execution, step and seconds; or execution and its records
+
+clock = time.perf_counter  # in s: arithmetic on integers of that many ns takes Python twice as long
+NONE: dict[int, Any] = {}
+
+
+class DescriberLike(Protocol):
+    """Turns values into plain data: `describing.values.Describer`."""
+
+    def describe(self, obj: object) -> dict[str, Any]: ...
+    def error(self, error: BaseException) -> dict[str, Any]: ...
+
+
+class MeterLike(Protocol):
+    """Counts what operators do: `metering.meters.Meter`."""
+
+    def reading(self) -> Any: ...
+    def take_peak(self) -> int: ...
+    def paused(self) -> AbstractContextManager[None]: ...
+
+
+class CudaLike(Protocol):
+    """The part of `torch.cuda` that times steps on the device."""
+
+    Event: Any
+
+    def is_initialized(self) -> bool: ...
+    def is_current_stream_capturing(self) -> bool: ...
+    def synchronize(self) -> None: ...
+    def memory_allocated(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """What a recorder measures with."""
+
+    describer: DescriberLike
+    cuda: CudaLike | None = None  # on a GPU
+    meter: MeterLike | None = None  # in the metering process
+    section: Callable[[str], None] | None = None  # told of each function that main calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +103,449 @@ class Settings:
     describe_values: bool = True
 
 
+class _Unset:
+    """What a claim's side is when the comparison never came to it."""
+
+
+UNSET_SIDE = _Unset()
+
+
+class Executions:
+    """Of one statement in one frame, whose head is full: how many so far, and the last of those beyond it."""
+
+    __slots__ = ("count", "kept", "pinned", "seconds")
+
+    def __init__(self, head: int, tail: int) -> None:
+        self.count = head
+        self.kept: deque[Kept] = deque(maxlen=tail)
+        self.pinned = 0  # of those in `kept`, how many have a list of records
+        self.seconds = 0.0  # of the others, and of those that were left out
+
+
+class Frame:
+    """One call of a lecture function, while it runs."""
+
+    recorded = True
+    n = 0  # of the open step: which execution it is,
+    started = 0.0  # and since when it has run
+    event: Any = None  # of the device, at its start
+    idle_before = lost_before = 0.0
+    failing: int | None = None  # the step whose claim is being raised
+    marked: dict[str, int] | None = None  # mark → the last step that has it
+
+    def __init__(self, recorder: Recorder, key: int, number: int, parent: Frame | None) -> None:
+        self.recorder = recorder
+        self.key = key
+        self.parent = parent
+        self.id = recorder.frame_ids()
+        self.current: int | None = None  # the statement of the open step
+        self.seq = -1  # its number
+        self.covered = False
+        self.ended = 0.0  # when it ended, if the tracer is reading values now
+        self.counts: dict[int, int] = {}  # executions of each statement, as long as its head is not full
+        self.full: dict[int, Executions] = NONE  # by statement, from then on
+        self.beyond: Executions | None = None  # those that the open step will be added to, unless it is pinned before
+        self.thread = get_ident()
+        # Where the frame's records go, and where the open step's go, unless it is still to be pinned.
+        if parent is None:
+            self.out = self.here = recorder.pending
+            self.out.append((FrameStart, self.id, number, None, None))
+        else:
+            self.out = self.here = parent.here if parent.beyond is None else parent.pin()
+            name = None if parent.thread == self.thread else _thread_name(self.thread)
+            self.out.append((FrameStart, self.id, number, parent.seq, name))
+            if parent.parent is None and recorder.instruments.section:
+                recorder.instruments.section(recorder.program.functions[number])
+
+    # ------------------------------------------------------------------ steps
+
+    def step(self, statement: int) -> None:
+        """Close the step before, open one for this statement.
+
+        Every statement of a lecture pays for this: in a loop it calls nothing of ours, and makes one tuple.
+        """
+        now = clock()
+        recorder, last = self.recorder, self.beyond
+        if last is None and not self.ended:
+            at = now - recorder.lost
+            self.covered = False
+            if self.current is not None:
+                self.here.append((StepTime, self.seq, self.id, self.current, self.n, round(1e9 * (at - self.started))))
+        elif last is None or last.pinned:
+            at = self._stop(now)
+        else:
+            at = now - recorder.lost
+            seconds = at - self.started
+            last.seconds += seconds
+            last.kept.append((last.count, self.seq, seconds))  # the oldest falls out
+        executions = self.full.get(statement)
+        if executions is not None:
+            executions.count += 1
+            self.beyond = executions
+        else:
+            self.here, self.beyond = self.out, None
+            self.n = self.counts[statement] = n = self.counts.get(statement, 0) + 1
+            if n == recorder.head:
+                self.full = {**self.full, statement: Executions(n, recorder.tail)}
+        self.current = statement
+        self.seq = recorder.sequence()
+        self.started = at
+        if now > recorder.due:
+            recorder.flush()
+        recorder.lost = clock() - at
+
+    def _stop(self, now: float) -> float:
+        """Close the open step, if there is one; return the time without what recording took."""
+        if self.ended:
+            now = self._resumed(now)
+        self.covered = False
+        at, last = now - self.recorder.lost, self.beyond
+        if last is not None:
+            self._make_room(last)
+            last.seconds += at - self.started
+            last.kept.append((last.count, self.seq, at - self.started))
+            self.beyond = None
+        elif self.current is not None:
+            self.here.append((StepTime, self.seq, self.id, self.current, self.n, round(1e9 * (at - self.started))))
+        return at
+
+    def pin(self) -> list[Row]:
+        """Return the list where the open step's records go, a new one of its own if it is beyond the head."""
+        last = self.beyond
+        if last is not None:
+            self._make_room(last)
+            self.n, self.here = last.count, []
+            last.kept.append((self.n, self.here))
+            last.pinned += 1
+            self.beyond = None
+        return self.here
+
+    def _make_room(self, executions: Executions) -> None:
+        """Leave out the oldest execution where there are as many as are kept: its calls have not been made, then."""
+        recorder = self.recorder
+        if len(executions.kept) < recorder.tail:
+            return
+        oldest = executions.kept.popleft()
+        if len(oldest) == 2:
+            executions.pinned -= 1
+            if recorder.written:
+                recorder.written.pop(id(oldest[1]), None)
+            for row in oldest[1]:
+                if row[0] is FrameStart:
+                    recorder.opened[row[2]] -= 1
+                elif row[0] is StepTime and row[2] == self.id:
+                    executions.seconds += row[5] / 1e9
+
+    def kept(self, statement: int, executions: Executions) -> tuple[list[Kept], Row | None]:
+        """Return a statement's last executions beyond the head, and what was left out before them."""
+        kept, seconds = list(executions.kept), executions.seconds  # a copy: the lecture may be running
+        if executions is self.beyond and len(kept) == self.recorder.tail and len(kept[0]) == 3:
+            del kept[0]  # the open step will have its place
+        first = kept[0][0] if kept else 0
+        omitted = first - self.recorder.head - 1
+        if omitted <= 0:
+            return kept, None
+        seconds -= sum(entry[2] for entry in kept if len(entry) == 3)
+        return kept, (Omission, self.id, statement, omitted, round(1e9 * seconds), first)
+
+    def begin(self, statement: int) -> None:
+        """Open the step of an annotated statement: on CUDA, once the device has nothing left to do."""
+        self.step(statement)
+        recorder = self.recorder
+        now = clock()
+        self.pin()
+        self.covered = statement in recorder.program.covered
+        cuda = recorder.instruments.cuda
+        if can_synchronise(cuda):
+            cuda.synchronize()
+            self.event = cuda.Event(enable_timing=True)
+            self.idle_before = recorder.idle
+            recorder.events += 1
+            self.event.record()
+        recorder.lost += clock() - now
+
+    def enter(self, statement: int) -> Token:
+        """Open a step that is left and resumed: return what `resume` needs."""
+        self.begin(statement)
+        return (statement, self.seq, self.n, self.here)
+
+    def resume(self, token: Token) -> None:
+        """Close the step before, and go on with the one `enter` opened."""
+        self.started = self._stop(clock())
+        self.current, self.seq, self.n, self.here = token
+        self.beyond = None
+        self.covered = self.current in self.recorder.program.covered
+
+    def end(self) -> None:
+        """Close the step; until the next probe, time is the tracer's."""
+        recorder, cuda, finish = self.recorder, self.recorder.instruments.cuda, None
+        if self.event is not None:
+            recorder.events -= 1
+            if can_synchronise(cuda):  # else the statement began to capture a graph
+                finish = cuda.Event(enable_timing=True)
+                finish.record()
+                cuda.synchronize()
+        now = clock()
+        self._stop(now)
+        if finish is not None and cuda is not None:
+            idle_ns = round(1e9 * (recorder.idle - self.idle_before))
+            self.observe("device_ns", max(0, round(self.event.elapsed_time(finish) * 1e6) - idle_ns))
+            self.observe("allocated_bytes", cuda.memory_allocated())
+        self.current = self.event = None
+        self.ended, self.lost_before = now, recorder.lost
+
+    def close(self) -> None:
+        """Close the frame: what the limit kept is certain now."""
+        recorder = self.recorder
+        at = self._stop(clock())
+        self.current = None
+        if self.full:
+            self.out += [*self._all_kept(), (FrameEnd, self.id)]  # at once: another thread may be writing the tail
+        else:
+            self.out.append((FrameEnd, self.id))
+        recorder.frames.pop(self.key, None)
+        recorder.lost = clock() - at
+
+    def _all_kept(self) -> Iterator[Row]:
+        written = self.recorder.written
+        for statement, executions in self.full.items():
+            kept, omission = self.kept(statement, executions)
+            for entry in kept:
+                if len(entry) == 3:
+                    yield (StepTime, entry[1], self.id, statement, entry[0], round(1e9 * entry[2]))
+                else:
+                    yield from entry[1]
+                    written.pop(id(entry[1]), None)
+            if omission:
+                yield omission
+            written.pop(id(executions), None)
+        self.full = NONE
+
+    def _resumed(self, now: float) -> float:
+        """Take out what passed since the step ended: the tracer was reading values; return the time now."""
+        recorder, cuda = self.recorder, self.recorder.instruments.cuda
+        if recorder.events and can_synchronise(cuda):  # a step around this one is timed on the device, which waited
+            cuda.synchronize()
+            now = clock()
+            recorder.idle += now - self.ended
+        recorder.lost = self.lost_before + now - self.ended
+        self.ended = 0.0
+        return now
+
+    # ------------------------------------------------------------------ what is in a step
+
+    def observe(self, field: str, content: Any) -> None:
+        """Record what was observed of the open step, or of the one that has just ended."""
+        self.pin().append((Observation, self.seq, field, content))
+
+    def value(self, source: str, unit: str | None, value: object) -> None:
+        self.observe("values", (source, unit, self._described(value)))
+
+    def value_failed(self, source: str, unit: str | None) -> None:
+        self.observe("values", (source, unit, self._error()))
+
+    def argument(self, source: str, unit: str | None, value: object) -> None:
+        self.out.append((Argument, self.id, source, unit, self._described(value)))
+
+    def argument_failed(self, source: str, unit: str | None) -> None:
+        self.out.append((Argument, self.id, source, unit, self._error()))
+
+    def _error(self) -> Any:
+        error = sys.exception()
+        assert error is not None
+        return self.recorder.instruments.describer.error(error)
+
+    def held(self, statement: int, *sides: object) -> None:
+        """Record a claim that held."""
+        self._claim(statement, "held", sides)
+
+    def broken(self, statement: int, *sides: object) -> bool:
+        """Record a claim that did not hold; return whether the assertion is to fail."""
+        return self.break_claim(statement, sides, self)
+
+    def break_claim(self, statement: int, sides: tuple[object, ...], where: Frame | DroppedFrame) -> bool:
+        """Record a claim that did not hold in this call or in one, `where`, that is not recorded.
+
+        It is raised where the lecture itself is about to catch it, too: what it does then is part of the lecture.
+        """
+        raises = self.recorder.settings.failing_claims_raise or self.recorder.is_caught(statement, where)
+        self._claim(statement, "raised" if raises else "passed over", sides)
+        if raises:
+            self.failing = self.seq
+        return raises
+
+    def _claim(self, statement: int, how: str, sides: tuple[object, ...]) -> None:
+        with self.recorder.apart():
+            described = [None if side is UNSET_SIDE else self._described(side) for side in sides]
+            self.observe("claim", (statement, how, described))
+
+    def _described(self, value: object) -> Any:
+        if not self.recorder.settings.describe_values:
+            return None
+        try:
+            return self._unseen(self.recorder.instruments.describer.describe, value)
+        except RecursionError as error:  # the lecture has filled the stack
+            return self.recorder.instruments.describer.error(error)
+
+    def _unseen(self, describe: Callable[[Any], Any], value: object) -> Any:
+        """Describe `value`; what that calls in the lecture, a `__repr__` say, is not recorded."""
+        covered, self.covered = self.covered, True
+        try:
+            return describe(value)
+        finally:
+            self.covered = covered
+
+    def caught(self) -> None:
+        """Record the exception that an `except` clause of this frame has just caught."""
+        error = sys.exception()
+        self._exception(error, sys._getframe(1))
+        self.recorder.failing.pop(id(error), None)
+
+    def raised(self) -> None:
+        """Record the exception that is leaving this frame."""
+        error = sys.exception()
+        if isinstance(error, GeneratorExit):  # a generator being closed
+            return
+        self._exception(error, sys._getframe(1))
+        if id(error) in self.recorder.failing and self._is_outermost():
+            self.pin().append((Observation, self.recorder.failing.pop(id(error)), "left", True))
+
+    def _is_outermost(self) -> bool:
+        """Whether this is a section, what calls sections, or where a thread began."""
+        return self.parent is None or self.parent.parent is None or self.parent.thread != self.thread
+
+    def _exception(self, error: BaseException | None, python_frame: FrameType) -> None:
+        now = clock()
+        if self.failing is not None and isinstance(error, AssertionError):
+            self.recorder.failing[id(error)] = self.failing
+            self.failing = None
+        entry = error.__traceback__ if error else None
+        while entry is not None and entry.tb_frame is not python_frame:
+            entry = entry.tb_next
+        line = entry.tb_lineno if entry else python_frame.f_lineno
+        origin = line
+        while entry is not None:
+            if entry.tb_frame.f_code.co_filename == python_frame.f_code.co_filename:
+                origin = entry.tb_lineno
+            entry = entry.tb_next
+        kind = type(error).__name__
+        text = self._unseen(self.recorder.instruments.describer.error, error)["text"].removeprefix(f"{kind}: ")
+        raised = {"type": kind, "message": text, "origin_line": origin}
+        self.pin().append((StepError, self.id, self.seq, line, raised))
+        self.recorder.lost += clock() - now
+
+
+class MeteredFrame(Frame):
+    """A frame in the metering process: at each boundary it reads the meter instead of caring for time."""
+
+    __slots__ = ("meter", "most", "pause", "peak", "reading")
+
+    def __init__(self, recorder: Recorder, key: int, number: int, parent: Frame | None) -> None:
+        assert recorder.instruments.meter is not None
+        self.meter = recorder.instruments.meter
+        self.reading: Any = None
+        self.pause: AbstractContextManager[None] | None = None
+        self.peak = self.most = 0
+        if isinstance(parent, MeteredFrame):
+            parent.peak = max(parent.peak, self.meter.take_peak())
+        super().__init__(recorder, key, number, parent)
+
+    def step(self, statement: int) -> None:
+        self._read()
+        super().step(statement)
+        self._start()
+
+    def resume(self, token: Token) -> None:
+        self._read()
+        super().resume(token)
+        self._start()
+
+    def end(self) -> None:
+        self._read()
+        super().end()
+        self.pause = self.meter.paused()  # what `@inspect` computes is in no step
+        self.pause.__enter__()
+
+    def close(self) -> None:
+        self._read()
+        super().close()
+        if isinstance(self.parent, MeteredFrame):
+            self.parent.peak = max(self.parent.peak, self.most)
+
+    def _start(self) -> None:
+        self.peak = self.meter.take_peak()
+        self.reading = self.meter.reading()
+
+    def _read(self) -> None:
+        if self.pause is not None:
+            self.pause.__exit__(None, None, None)
+            self.pause = None
+        self.peak = max(self.peak, self.meter.take_peak())
+        self.most = max(self.most, self.peak)
+        if self.current is not None:
+            meters = (self.meter.reading() - self.reading).plain()
+            self.observe("meters", {**meters, "peak_bytes": self.peak})
+
+    def _described(self, value: object) -> Any:
+        with self.meter.paused():
+            return super()._described(value)
+
+
+class DroppedFrame:
+    """A call that is not recorded: under @stepover, beyond a limit, or while values are read."""
+
+    __slots__ = ("current", "key", "parent", "recorder")
+
+    recorded = False
+
+    def __init__(self, recorder: Recorder, key: int, parent: Frame | DroppedFrame | None) -> None:
+        self.recorder = recorder
+        self.key = key
+        self.parent = parent
+        self.current: int | None = None
+
+    def step(self, statement: int) -> None:
+        self.current = statement
+
+    begin = step
+
+    def enter(self, statement: int) -> int:
+        self.current = statement
+        return statement
+
+    resume = step
+
+    def end(self) -> None:
+        pass
+
+    raised = pin = end
+
+    def caught(self) -> None:
+        """A claim that failed in here did not fail: the lecture caught it."""
+        frame = self._around()
+        if frame is not None:
+            frame.failing = None
+
+    def close(self) -> None:
+        self.recorder.frames.pop(self.key, None)
+
+    def held(self, statement: int, *sides: object) -> None:
+        pass
+
+    def broken(self, statement: int, *sides: object) -> bool:
+        """Pass a claim that did not hold on to the step under which it happened."""
+        frame = self._around()
+        if frame is not None:
+            return frame.break_claim(statement, sides, self)
+        return self.recorder.settings.failing_claims_raise or self.recorder.is_caught(statement, self)
+
+    def _around(self) -> Frame | None:
+        frame = self.parent
+        while isinstance(frame, DroppedFrame):
+            frame = frame.parent
+        return frame
+
+
 class Recorder:
     """Records one run of an instrumented lecture."""
 
@@ -61,20 +556,22 @@ class Recorder:
         self.settings = settings
         self.head = max(1, settings.limit // 2)
         self.tail = max(1, settings.limit - self.head)
-        self.lost = 0  # ns spent recording so far: taken out of every step open at the time
-        self.idle = 0  # of them, ns for which a device had nothing to do, while a step was timed on it
+        self.lost = 0.0  # s spent recording so far: taken out of every step open at the time
+        self.idle = 0.0  # of them, s for which a device had nothing to do, while a step was timed on it
         self.events = 0  # steps that are being timed on the device
         self.failing: dict[int, int] = {}  # id of an AssertionError under way → the step whose claim it is
-        self.due = 0
-        self.pending: list[Any] = []
+        self.due = 0.0
+        self.pending: list[Row] = []
         self.frames: dict[int, Frame | DroppedFrame] = {}  # by id of the Python frame
-        self.opened: Counter[int] = Counter()
+        self.opened: dict[int, int] = {}  # calls kept, by function
         self.refused: Counter[int] = Counter()  # calls of a function beyond those kept
         self.sequence = itertools.count().__next__
         self.frame_ids = itertools.count().__next__
         self.started_by: weakref.WeakKeyDictionary[threading.Thread, Frame | DroppedFrame] = weakref.WeakKeyDictionary()
         self.frame_type: type[Frame] = MeteredFrame if instruments.meter else Frame
-        self.written: dict[int, int] = {}  # records of the tail's lists already on disk, by list
+        self.written: dict[
+            int, int
+        ] = {}  # into the tail: of a list how many records, of `Executions` up to which one; by id
         self.flushing = threading.Lock()  # held by the thread that writes
 
     # ------------------------------------------------------------------ frames
@@ -83,26 +580,24 @@ class Recorder:
         """Open the frame of the function call that calls this."""
         now = clock()
         python_frame = sys._getframe(1)
-        parent = self.owner(python_frame.f_back)
+        key, caller = id(python_frame), python_frame.f_back
+        parent = self.frames.get(id(caller)) or self.owner(caller)
         frame: Frame | DroppedFrame
-        if self._is_recorded(number, parent):
-            assert not isinstance(parent, DroppedFrame)
-            frame = self.frame_type(self, id(python_frame), number, parent)
+        if (
+            isinstance(parent, DroppedFrame)
+            or number in self.program.covered
+            or (parent is not None and (parent.current is None or parent.covered))
+        ):
+            frame = DroppedFrame(self, key, parent)
+        elif (opened := self.opened.get(number, 0)) >= self.settings.frames:
+            self.refused[number] += 1
+            frame = DroppedFrame(self, key, parent)
         else:
-            frame = DroppedFrame(self, id(python_frame), parent)
-        self.frames[id(python_frame)] = frame
+            self.opened[number] = opened + 1
+            frame = self.frame_type(self, key, number, parent)
+        self.frames[key] = frame
         self.lost += clock() - now
         return frame
-
-    def _is_recorded(self, number: int, parent: Frame | DroppedFrame | None) -> bool:
-        if parent is not None and (isinstance(parent, DroppedFrame) or parent.current is None or parent.covered):
-            return False
-        if number in self.program.covered:
-            return False
-        if self.opened[number] >= self.settings.frames:
-            self.refused[number] += 1
-            return False
-        return True
 
     def owner(self, python_frame: FrameType | None) -> Frame | DroppedFrame | None:
         """Return the nearest traced frame on the stack, or the one that started this thread."""
@@ -127,25 +622,25 @@ class Recorder:
 
     # ------------------------------------------------------------------ what happens during a step
 
-    def emit(self, letter: str, content: Any) -> None:
-        """Attach a record to the step that is open where this was called."""
+    def emit(self, field: str, content: Any) -> None:
+        """Record what was observed of the step that is open where this was called."""
         now = clock()
         owner = self.owner(sys._getframe(1))
         while owner is not None and (isinstance(owner, DroppedFrame) or owner.seq < 0):
             owner = owner.parent
-        if owner is None:
-            self.pending.append((letter, None, content))
-        else:
-            owner.here.append((letter, owner.seq, content))
+        if owner is not None:
+            owner.observe(field, content)
         self.lost += clock() - now
 
-    def mark(self, text: str) -> None:
+    def mark(self, field: str) -> None:
         """Mark every step open on this stack, once."""
         frame = self.owner(sys._getframe(1))
         while frame is not None:
-            if isinstance(frame, Frame) and frame.marked.get(text) != frame.seq:
-                frame.marked[text] = frame.seq
-                frame.here.append(("P", frame.seq, text))
+            if isinstance(frame, Frame):
+                frame.marked = frame.marked or {}
+                if frame.marked.get(field) != frame.seq:
+                    frame.marked[field] = frame.seq
+                    frame.observe(field, True)
             frame = frame.parent
 
     @contextmanager
@@ -153,13 +648,13 @@ class Recorder:
         """Keep what happens inside the `with` block out of every step, on the device's clock, too."""
         cuda = self.instruments.cuda
         timed = self.events > 0 and can_synchronise(cuda)
-        if timed:
+        if timed and cuda:
             cuda.synchronize()  # the device is at work for a step: until it is done, that is the step's time
         started, lost = clock(), self.lost
         try:
             yield
         finally:
-            if timed:
+            if timed and cuda:
                 cuda.synchronize()
                 self.idle += clock() - started
             self.lost = lost + clock() - started
@@ -183,7 +678,7 @@ class Recorder:
         if not self.flushing.acquire(blocking=wait):
             return
         try:
-            self.due = clock() + FLUSH_NS
+            self.due = clock() + FLUSH_S
             batch = self.pending[:]
             del self.pending[: len(batch)]  # frames hold this very list
             self.journal.write(batch)
@@ -193,38 +688,33 @@ class Recorder:
         finally:
             self.flushing.release()
 
-    def _tail_records(self) -> Iterator[Any]:
+    def _tail_records(self) -> Iterator[Row]:
+        """Yield the steps now open, and what the last executions have recorded since this was last asked."""
         for frame in list(self.frames.values()):
             if isinstance(frame, DroppedFrame):
                 continue
             if frame.current is not None:
-                yield ("Q", frame.seq, frame.id, frame.current, frame.n)
-            for statement, executions in list(frame.executions.items()):
-                yield from self._kept_records(frame, statement, executions)
+                yield (OpenStep, frame.seq, frame.id, frame.current, frame.beyond.count if frame.beyond else frame.n)
+            for statement, executions in frame.full.items():
+                kept, omission = frame.kept(statement, executions)
+                if omission:
+                    yield omission
+                fresh = list(self._unwritten(frame.id, statement, executions, kept))
+                if fresh:
+                    yield (LastExecutions, frame.id, statement, fresh)
 
-    def _kept_records(self, frame: Frame, statement: int, executions: Executions) -> Iterator[Any]:
-        kept = list(executions.kept)  # a copy: the lecture may be running
-        first = executions.count - len(kept) + 1
-        if executions.omitted:
-            yield ("T", frame.id, statement, executions.omitted, executions.omitted_ns, first)
-        ring = []
-        for execution, records in enumerate(kept, first):
-            done = self.written.get(id(records), 0)
-            fresh = records[done:]
-            if fresh:
-                self.written[id(records)] = done + len(fresh)
-                ring.append((execution, fresh))
-        if ring:
-            yield ("R", frame.id, statement, ring)
-
-    def forget(self, records: list[Any], frame: int) -> int:
-        """Take back what an execution beyond the limit recorded; return its own duration in ns."""
-        if self.written:
-            self.written.pop(id(records), None)
-        for record in records:
-            if record[0] == "F":
-                self.opened[record[2]] -= 1
-        return sum(record[5] for record in records if record[0] == "S" and record[2] == frame)
+    def _unwritten(
+        self, frame: int, statement: int, executions: Executions, kept: list[Kept]
+    ) -> Iterator[tuple[int, list[Row]]]:
+        written = self.written
+        for entry in kept:
+            if len(entry) == 3:
+                if entry[0] > written.get(id(executions), 0):
+                    written[id(executions)] = entry[0]
+                    yield entry[0], [(StepTime, entry[1], frame, statement, entry[0], round(1e9 * entry[2]))]
+            elif fresh := entry[1][written.get(id(entry[1]), 0) :]:
+                written[id(entry[1])] = written.get(id(entry[1]), 0) + len(fresh)
+                yield entry[0], fresh
 
     @contextmanager
     def watching(self, alive: Callable[[], None]) -> Iterator[None]:
@@ -233,7 +723,7 @@ class Recorder:
         done, ended = threading.Event(), threading.Event()
 
         def watch() -> None:
-            while not done.wait(FLUSH_NS / 1e9):
+            while not done.wait(FLUSH_S):
                 if clock() > self.due:
                     self.flush()
                 alive()
@@ -248,11 +738,11 @@ class Recorder:
             self.flush(wait=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Instruments:
-    """What a recorder measures with."""
+def _thread_name(ident: int) -> str:
+    """Return a thread's name; `threading.current_thread` would enter one that C++ started in its list."""
+    thread = threading._active.get(ident)  # type: ignore[attr-defined]
+    return thread.name if thread else "native"
 
-    describe: Any  # values.Describer
-    cuda: Any = None  # torch.cuda, on a GPU
-    meter: Any = None  # meters.Meter, in the metering process
-    section: Callable[[str], None] = lambda name: None  # told of each function that main calls
+
+def can_synchronise(cuda: CudaLike | None) -> TypeGuard[CudaLike]:
+    return cuda is not None and cuda.is_initialized() and not cuda.is_current_stream_capturing()

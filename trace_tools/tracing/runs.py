@@ -6,16 +6,33 @@ process = read_process("pass 1", folder / "pass-1.journal", source)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trace_tools.statements import ParsedSource
-from trace_tools.tracing.journal import read_journal
+from trace_tools.tracing.journal import (
+    Argument,
+    FrameEnd,
+    FrameStart,
+    LastExecutions,
+    Observation,
+    Omission,
+    OpenStep,
+    ProcessNote,
+    Record,
+    RunEnd,
+    RunStart,
+    StepError,
+    StepTime,
+    read_journal,
+)
 
-COMPLETE = "complete"
-KILLED = "killed"
+METERING, SHAKEN = "metering", "shaken"  # processes beside the passes
+COLD, WARM = "cold", "warm"  # runs of a pass
+CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS = "clocks", "clocks inverted", "other device seeds"  # runs of the shaken process
+COMPLETE, KILLED = "complete", "killed"  # how a run ended; else the exception's name and line
 
 
 @dataclass
@@ -27,19 +44,20 @@ class Draft:
     statement: int
     execution: int
     ns: int | None = None
+    # From here on, what `Observation`s name: added to a list, or set.
     device_ns: int | None = None
     allocated_bytes: int | None = None
     values: list[list[Any]] = field(default_factory=list)  # [source, unit, value]
     claim: list[Any] | None = None  # [statement, "held" or "raised" or "passed over", sides]
     left: bool = False  # the claim's error left its section
-    measured: list[dict[str, Any]] = field(default_factory=list)  # of each call of `measure`
+    measured: list[dict[str, Any]] = field(default_factory=list)  # each call of `measure`: its seconds or counts
     harness: bool = False
     narrative: list[Any] = field(default_factory=list)
     stdout: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     meters: dict[str, Any] | None = None
-    raised: dict[str, Any] | None = None
     compiled: bool = False
+    raised: dict[str, Any] | None = None
 
 
 @dataclass
@@ -63,7 +81,7 @@ class RunRecord:
     frames: dict[int, FrameDraft] = field(default_factory=dict)
     steps: dict[int, Draft] = field(default_factory=dict)
     omitted: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    refused: list[tuple[int, int]] = field(default_factory=list)  # function's number, calls beyond those kept
+    refused: dict[int, int] = field(default_factory=dict)  # function's number → calls beyond those kept
     open_statement: int | None = None  # the innermost one, when the process was killed
 
 
@@ -82,25 +100,18 @@ class ProcessRecord:
 def read_process(name: str, path: Path, source: ParsedSource) -> ProcessRecord:
     """Read one process's journal, and its tail if it was killed."""
     process = ProcessRecord(name, [], [], [])
-    records: list[Any] = []
+    records: list[Record] = []
     for record in read_journal(path):
         match record:
-            case ["run", run]:
+            case RunStart(run):
                 records = []
                 process.runs.append(RunRecord(f"{name}, {run}"))
-            case ["end", status, ns]:
-                process.runs[-1].status, process.runs[-1].ns = status, ns
-                _fill(process.runs[-1], records, source)
-            case ["refused", *refused]:
-                process.runs[-1].refused = [(function, calls) for function, calls in refused]
-            case ["note", text]:
-                process.notes.append(text)
-            case ["restored", names]:
-                process.restored.extend(names)
-            case ["no warm", why]:
-                process.why_no_warm = why
-            case ["done", status]:
-                process.done = status
+            case RunEnd(status, ns, refused):
+                last = process.runs[-1]
+                last.status, last.ns, last.refused = status, ns, dict(refused)
+                _fill(last, records, source)
+            case ProcessNote(into, content):
+                setattr(process, into, [*getattr(process, into), *content] if isinstance(content, list) else content)
             case _:
                 records.append(record)
     if process.runs and process.runs[-1].status == KILLED:
@@ -108,92 +119,66 @@ def read_process(name: str, path: Path, source: ParsedSource) -> ProcessRecord:
     return process
 
 
-def _tail(path: Path, certain: Sequence[Any]) -> list[Any]:
-    """Return what the tail adds: the last executions in frames that never closed, and the open steps."""
-    kept: list[tuple[int, int, int, list[Any]]] = []  # frame, statement, execution, records
-    opened: dict[int, Any] = {}  # by frame, the last one counts
-    totals: dict[tuple[int, int], Any] = {}  # by frame and statement, likewise
+def _tail(path: Path, certain: Sequence[Record]) -> Iterator[Record]:
+    """Yield what the tail adds: the last executions in frames that never closed, and the open steps."""
+    kept: list[tuple[int, int, int, list[Record]]] = []  # frame, statement, execution, records
+    opened: dict[int, OpenStep] = {}  # by frame, the last one counts
+    omitted: dict[tuple[int, int], Omission] = {}  # by frame and statement, likewise
     for record in read_journal(path):
         match record:
-            case ["R", frame, statement, ring]:
-                kept += [(frame, statement, execution, fresh) for execution, fresh in ring]
-            case ["T", frame, statement, *_]:
-                totals[frame, statement] = record
-            case ["Q", _, frame, *_]:
+            case LastExecutions(frame, statement, executions):
+                kept += [(frame, statement, execution, fresh) for execution, fresh in executions]
+            case Omission(frame, statement):
+                omitted[frame, statement] = record
+            case OpenStep(frame=frame):
                 opened[frame] = record
-    first = {place: record[5] for place, record in totals.items()}
-    kept = [r for r in kept if r[2] >= first.get(r[:2], 0)]  # the others were left out after all
-    everything = [*certain, *(record for r in kept for record in r[3])]
-    closed = {record[1] for record in everything if record[0] == "E"}  # what they kept stands elsewhere, then
-    there = {record[1] for record in everything if record[0] == "F"} - closed
-    records = [record for r in kept if r[0] in there for record in r[3]]
-    ended = {record[1] for record in [*certain, *records] if record[0] == "S"}
-    still_open = [record for record in opened.values() if record[1] not in ended and record[2] in there]
-    return [*records, *(record[:5] for record in totals.values() if record[1] in there), *still_open]
+    kept = [k for k in kept if k[:2] not in omitted or k[2] >= omitted[k[:2]].first]  # others were left out after all
+    everything = [*certain, *(record for k in kept for record in k[3])]
+    closed = {record.frame for record in everything if isinstance(record, FrameEnd)}  # what they kept stands elsewhere
+    there = {record.frame for record in everything if isinstance(record, FrameStart)} - closed
+    records = [record for k in kept if k[0] in there for record in k[3]]
+    ended = {record.step for record in [*certain, *records] if isinstance(record, StepTime)}
+    yield from records
+    yield from (record for record in omitted.values() if record.frame in there)
+    yield from (record for record in opened.values() if record.step not in ended and record.frame in there)
 
 
-def _fill(run: RunRecord, records: Iterable[Any], source: ParsedSource) -> None:
-    """Put the records in their places; those of a step come before the record that ends it."""
-    content: dict[int, list[Any]] = {}
-    exceptions = []
+def _fill(run: RunRecord, records: Iterable[Record], source: ParsedSource) -> None:
+    """Put the records in their places; what was observed of a step may stand before or after what ends it."""
+    observations: list[Observation] = []
+    errors: list[StepError] = []
     for record in records:
         match record:
-            case ["F", frame, function, of, thread]:
+            case FrameStart(frame, function, of, thread):
                 run.frames[frame] = FrameDraft(frame, function, of, thread)
-            case ["G", frame, *argument]:
-                run.frames[frame].arguments.append(argument)
-            case ["S", seq, frame, statement, execution, ns]:
+            case Argument(frame, argument, unit, value):
+                run.frames[frame].arguments.append([argument, unit, value])
+            case StepTime(seq, frame, statement, execution, ns):
                 step = run.steps.setdefault(seq, Draft(seq, frame, statement, execution))
                 step.ns = (step.ns or 0) + max(0, ns)
-            case ["Q", seq, frame, statement, execution]:
+            case OpenStep(seq, frame, statement, execution):
                 run.steps.setdefault(seq, Draft(seq, frame, statement, execution))
                 run.open_statement = statement
-            case ["T", frame, statement, count, ns]:
-                run.omitted[frame, statement] = (count, ns)
-            case ["X", *exception]:
-                exceptions.append(exception)
-            case ["E", _]:
-                pass
-            case [_, int(seq), *_]:
-                content.setdefault(seq, []).append(record)
-    for seq, step in run.steps.items():
-        for record in content.get(seq, ()):
-            _add(step, record)
-    _place_exceptions(run, exceptions, source)
+            case Omission(frame, statement, omitted, ns):
+                run.omitted[frame, statement] = (omitted, ns)
+            case Observation():
+                observations.append(record)
+            case StepError():
+                errors.append(record)
+    for observation in observations:
+        if observation.step in run.steps:
+            step, content = run.steps[observation.step], observation.content
+            if observation.field in ("values", "measured", "narrative", "stdout", "warnings"):
+                getattr(step, observation.field).append(content)
+            elif observation.field == "meters" and step.meters is not None:
+                step.meters = _added(step.meters, content)
+            else:
+                setattr(step, observation.field, content)
+    _place_errors(run, errors, source)
 
 
-def _add(step: Draft, record: list[Any]) -> None:
-    match record:
-        case ["V", _, *value]:
-            step.values.append(value)
-        case ["C", _, *claim]:
-            step.claim = claim
-        case ["N", _, told]:
-            step.narrative.append(told)
-        case ["O", _, text]:
-            step.stdout.append(text)
-        case ["W", _, text]:
-            step.warnings.append(text)
-        case ["D", _, ns]:
-            step.device_ns = ns
-        case ["A", _, size]:
-            step.allocated_bytes = size
-        case ["M", _, meters]:
-            step.meters = _added(step.meters, meters)
-        case ["P", _, "compiled"]:
-            step.compiled = True
-        case ["P", _, "harness"]:
-            step.harness = True
-        case ["K", _, measured]:
-            step.measured.append(measured)
-        case ["L", _]:
-            step.left = True
-
-
-def _added(first: dict[str, Any] | None, second: dict[str, Any]) -> dict[str, Any]:
+def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Add the meters of a step's two parts (a `with`'s entering and leaving)."""
-    if first is None:
-        return second
     both = {**first, **second}
     for name in ("flops", "bytes_read", "bytes_written"):
         if first.get(name) is not None and second.get(name) is not None:
@@ -208,18 +193,16 @@ def _added(first: dict[str, Any] | None, second: dict[str, Any]) -> dict[str, An
     return both
 
 
-def _place_exceptions(run: RunRecord, exceptions: list[Any], source: ParsedSource) -> None:
+def _place_errors(run: RunRecord, errors: Sequence[StepError], source: ParsedSource) -> None:
     """Give each exception to the step it left: the frame's last one whose statement has its line."""
     by_frame: dict[int, list[Draft]] = {}
-    for step in run.steps.values():
+    for step in run.steps.values() if errors else ():
         by_frame.setdefault(step.frame, []).append(step)
-    for frame, seq, line, raised in exceptions:
-        candidates = [s for s in by_frame.get(frame, ()) if s.seq <= seq and _covers(source, s.statement, line)]
+    for error in errors:
+        candidates = []
+        for step in by_frame.get(error.frame, ()):
+            statement = source.statements[step.statement]
+            if step.seq <= error.step and statement.first_line <= error.line <= statement.end_line:
+                candidates.append((statement.line, step.seq))
         if candidates:
-            first_lines = {s.seq: source.statements[s.statement].line for s in candidates}
-            max(candidates, key=lambda s: (first_lines[s.seq], s.seq)).raised = raised
-
-
-def _covers(source: ParsedSource, statement: int, line: int) -> bool:
-    found = source.statements[statement]
-    return found.first_line <= line <= found.end_line
+            run.steps[max(candidates)[1]].raised = error.raised

@@ -34,7 +34,8 @@ from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Trace
 from trace_tools.statements import ParsedSource, parse_source, read_source, sections
 from trace_tools.tracing.assemble import assemble
-from trace_tools.tracing.child import METERING, SHAKEN, Job
+from trace_tools.tracing.child import Job
+from trace_tools.tracing.runs import METERING, SHAKEN
 
 Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
 
