@@ -28,7 +28,6 @@ from pathlib import Path
 from trace_tools.directives import parse_directives
 from trace_tools.metering import measurement
 from trace_tools.statements import parse_source
-
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, instrument
 from trace_tools.tracing.journal import Journal
 from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings

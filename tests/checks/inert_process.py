@@ -27,7 +27,6 @@ from typing import Any
 
 from trace_tools.describing.values import Describer
 from trace_tools.statements import read_source
-
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, Instrumented, instrument
 from trace_tools.tracing.journal import Journal
 from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings

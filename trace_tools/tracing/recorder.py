@@ -569,9 +569,7 @@ class Recorder:
         self.frame_ids = itertools.count().__next__
         self.started_by: weakref.WeakKeyDictionary[threading.Thread, Frame | DroppedFrame] = weakref.WeakKeyDictionary()
         self.frame_type: type[Frame] = MeteredFrame if instruments.meter else Frame
-        self.written: dict[
-            int, int
-        ] = {}  # into the tail: of a list how many records, of `Executions` up to which one; by id
+        self.written: dict[int, int] = {}  # by id: records of a list in the tail, of `Executions` the last one
         self.flushing = threading.Lock()  # held by the thread that writes
 
     # ------------------------------------------------------------------ frames
