@@ -21,7 +21,7 @@ from trace_tools.errors import UsageError
 from trace_tools.rendering import html, page_base
 from trace_tools.schema import Narrative
 from trace_tools.serving.board import Board
-from trace_tools.serving.pages import Site, shown
+from trace_tools.serving.pages import Site, serve_trace
 
 for needed in ("starlette", "uvicorn"):
     pytest.importorskip(needed)
@@ -56,7 +56,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     picture = Narrative("image", url="large.png", title="an image")
     trace.steps[-1] = replace(trace.steps[-1], narrative=[picture])
     board = Board()
-    site = Site(folder, shown(trace, folder / "trace.yaml", LECTURE, {}))
+    site = Site(folder, serve_trace(trace, folder / "trace.yaml", LECTURE, {}))
     server = Server(application(board, lambda: site), board, listening(0))
     server.start()
     yield Client(board, site, server)
@@ -159,7 +159,7 @@ def test_a_page_that_can_not_be_made_says_why_and_is_no_page(
     environment = html._environment().overlay(cache_size=0)
     environment.loader = FileSystemLoader([tmp_path, page_base.HERE / "templates"])
     monkeypatch.setattr(html, "_environment", lambda: environment)
-    site = Site(tmp_path, shown(traced(), tmp_path, LECTURE, {}))
+    site = Site(tmp_path, serve_trace(traced(), tmp_path, LECTURE, {}))
     monkeypatch.setattr(client.site, "page", site.page)
     answer, sent = client.ask("/cpu/01-second.html")
     assert answer.status == 500 and b"can&#x27;t be rendered" in sent

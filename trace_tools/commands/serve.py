@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from trace_tools.errors import UsageError
-from trace_tools.serving.board import Board, Notice
+from trace_tools.serving.board import Board, Status
 
 NEEDED = ("starlette", "uvicorn", "watchfiles")
 
@@ -28,7 +28,7 @@ NEEDED = ("starlette", "uvicorn", "watchfiles")
 def serve(lecture: Path, out: Path, port: int, device: str, *, opens: bool) -> None:
     """Show LECTURE's pages in a browser, and make them again at each save. Ctrl-C ends it."""
     _check_what_is_installed()
-    from trace_tools.serving import server, watching
+    from trace_tools.serving import server
     from trace_tools.serving.retracing import temporary_files
     from trace_tools.serving.session import Session
     from trace_tools.tracing.tracer import recover
@@ -50,7 +50,7 @@ def serve(lecture: Path, out: Path, port: int, device: str, *, opens: bool) -> N
             gc.freeze()  # the trace stays
             if opens:
                 webbrowser.open(serving.address)
-            watching.watch(session)
+            session.watch()
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending
         finally:
@@ -85,9 +85,9 @@ class _Log:
     """Tells on the terminal what the pages are told; on a terminal, what is being done in one changing line."""
 
     def __init__(self) -> None:
-        self._before = Notice()
+        self._before = Status()
 
-    def show(self, notice: Notice) -> None:
+    def show(self, notice: Status) -> None:
         before, self._before = self._before, notice
         if sys.stderr.isatty():
             click.echo(f"\r\x1b[K{notice.doing}", nl=False, err=True)

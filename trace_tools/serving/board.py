@@ -16,7 +16,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Status:
     """The state of things, in words for the reader."""
 
     edition: int = 0  # of the pages
@@ -28,8 +28,8 @@ class Notice:
 class Board:
     """Holds the latest notice, and tells a listener of each."""
 
-    def __init__(self, listener: Callable[[Notice], None] = lambda notice: None) -> None:
-        self.notice = Notice()
+    def __init__(self, listener: Callable[[Status], None] = lambda notice: None) -> None:
+        self.notice = Status()
         self.closed = False
         self._listener = listener
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
 """Traces and the lecture's text → the pages of a site, each made when it is asked for.
 
-    site = Site(Path("lectures"), shown(trace, path, text, modules={}))
+    site = Site(Path("lectures"), serve_trace(trace, path, text, modules={}))
     site.page("cpu/05-matmul.html")         its bytes, or None where there is no such page
     site.file("cpu/trace.yaml")             a file to send as it is
 
@@ -11,7 +11,7 @@ takes the place of the one in the whole lecture's trace.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ PARTIAL = "partial"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ServedTrace:
     """A trace with the document that is shown of it."""
 
     trace: Trace
@@ -35,9 +35,9 @@ class Shown:
     modules: Mapping[Path, bytes] = field(default_factory=dict)  # what those beside the lecture held when it ran
 
 
-def shown(trace: Trace, path: Path, text: str, modules: Mapping[Path, bytes]) -> Shown:
+def serve_trace(trace: Trace, path: Path, text: str, modules: Mapping[Path, bytes]) -> ServedTrace:
     """Make a trace's document with the lecture's prose as it is now."""
-    return Shown(trace, path, text, make_document(trace, text), modules)
+    return ServedTrace(trace, path, text, make_document(trace, text), modules)
 
 
 class Site:
@@ -46,9 +46,9 @@ class Site:
     def __init__(
         self,
         lecture_folder: Path,
-        whole: Shown | None = None,
-        section: Shown | None = None,
-        failed: Shown | None = None,
+        whole: ServedTrace | None = None,
+        section: ServedTrace | None = None,
+        failed: ServedTrace | None = None,
     ) -> None:
         self._folder = lecture_folder
         self._made: dict[str, bytes] = {}
@@ -57,11 +57,12 @@ class Site:
         self._makers: dict[str, Callable[[], str | None]] = {}
         self._files: dict[str, Path] = {}
         if whole is not None:
-            self._add(whole, whole.trace.machine.slug, _merged(whole.document, section))
-        if whole is not None and section is not None:
-            own = {s.function for s in section.document.sections}
-            merged = replace(section.document, sections=_merged(whole.document, section).sections)
-            self._add(replace(section, document=merged), section.trace.machine.slug, merged, own)
+            later = {s.function: s for s in section.document.sections} if section is not None else {}
+            sections = tuple(later.get(s.function, s) for s in whole.document.sections)
+            slug = whole.trace.machine.slug
+            self._add(whole, slug, replace(whole.document, sections=sections))
+            if section is not None:  # its pages show the text that its own trace is of
+                self._add(section, slug, replace(section.document, sections=sections), only=set(later))
         if failed is not None:
             self._add(failed, f"{failed.trace.machine.slug}/{PARTIAL}", failed.document)
 
@@ -91,13 +92,9 @@ class Site:
         """Return a picture too large to stand in the page that was made with it."""
         return self._pictures.get(address)
 
-    def _add(self, one: Shown, folder: str, document: Document, only: set[str] | None = None) -> None:
-        writer = HtmlWriter(document, self._place(folder, document))
-        for name, maker in _makers(writer, document, only):
-            self._makers[f"{folder}/{name}"] = maker
-        self._files.setdefault(f"{folder}/trace.yaml", one.path)
+    def _add(self, one: ServedTrace, folder: str, document: Document, only: set[str] | None = None) -> None:
+        """Add the pages of a document; with `only`, of the sections of these functions."""
 
-    def _place(self, folder: str, document: Document) -> Surroundings:
         def picture(address: str) -> Picture | None:
             found = read_picture(self._folder, address)
             if found is not None:
@@ -107,22 +104,13 @@ class Site:
         def machines(section: Section | None) -> list[MachineLink]:
             return [MachineLink(document.machine.name, f"{section.slug}.html" if section else "index.html", True)]
 
-        return Surroundings(machines=machines, picture=picture)
+        def page_of(section: Section) -> Callable[[], str]:
+            return lambda: writer.section(section)
 
-
-def _merged(document: Document, section: Shown | None) -> Document:
-    """Put the sections of a later trace in the places of those of the same name."""
-    later = {s.function: s for s in section.document.sections} if section is not None else {}
-    return replace(document, sections=tuple(later.get(s.function, s) for s in document.sections))
-
-
-def _makers(
-    writer: HtmlWriter, document: Document, only: set[str] | None
-) -> Iterator[tuple[str, Callable[[], str | None]]]:
-    """Yield the name of each page and what makes it; with `only`, of the sections of these functions."""
-    if only is None:
-        yield "index.html", writer.index
-        yield "setup.html", writer.setup
-    for section in document.sections:
-        if only is None or section.function in only:
-            yield f"{section.slug}.html", lambda section=section: writer.section(section)  # type: ignore[misc]
+        writer = HtmlWriter(document, Surroundings(machines=machines, picture=picture))
+        if only is None:
+            self._makers |= {f"{folder}/index.html": writer.index, f"{folder}/setup.html": writer.setup}
+        for section in document.sections:
+            if only is None or section.function in only:
+                self._makers[f"{folder}/{section.slug}.html"] = page_of(section)
+        self._files.setdefault(f"{folder}/trace.yaml", one.path)

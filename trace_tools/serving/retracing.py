@@ -1,8 +1,8 @@
 """Traces in a thread of their own, one at a time: a new one ends the one before.
 
-    retracing = Retracing(ended, temporary)
-    retracing.start(Tracer(request, progress))     `ended(tracer, outcome)` is called when it is done
-    retracing.stop()
+    retracer = Retracer(ended, temporary)
+    retracer.start(Tracer(request, progress))     `ended(tracer, outcome)` is called when it is done
+    retracer.stop()
 
 The processes keep their temporary files in the folder `temporary`, so that killing them leaves none.
 """
@@ -23,7 +23,7 @@ from trace_tools.tracing.tracer import StoppedError, Traced, Tracer
 Outcome = Traced | TraceToolsError
 
 
-class Retracing:
+class Retracer:
     """Runs tracers; `ended` is told what came of each that was not stopped."""
 
     def __init__(self, ended: Callable[[Tracer, Outcome], None], temporary: Path) -> None:

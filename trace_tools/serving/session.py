@@ -2,7 +2,7 @@
 
     session = Session(Path("lecture.py"), Path(".serve"), board, "cpu", temporary)
     session.begin()                 an earlier trace serves as long as the lecture's code is that which it is of
-    session.saved({path, …})        files that were written
+    session.watch()                 waits for saves, until Ctrl-C
     session.site                    the pages as they are now
 
 Changed prose only needs the pages again. Changed code of one section is traced alone first, then everything; any
@@ -15,6 +15,8 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import watchfiles
+
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load
 from trace_tools.outcome import problems
@@ -24,8 +26,8 @@ from trace_tools.schema import SourceFile, Step, Trace
 from trace_tools.serving.board import Board
 from trace_tools.serving.edits import section_to_trace
 from trace_tools.serving.neighbours import Neighbours, neighbours
-from trace_tools.serving.pages import PARTIAL, Shown, Site, shown
-from trace_tools.serving.retracing import Outcome, Retracing
+from trace_tools.serving.pages import PARTIAL, ServedTrace, Site, serve_trace
+from trace_tools.serving.retracing import Outcome, Retracer
 from trace_tools.statements import ParsedSource, read_text
 from trace_tools.tracing.tracer import Request, Tracer
 
@@ -41,15 +43,15 @@ class Session:
         self._out = out
         self._board = board
         self._device = device
-        self._retracing = Retracing(self._ended, temporary)
+        self._retracer = Retracer(self._ended, temporary)
         self._lock = threading.RLock()
         self._text = ""
         self._neighbours = Neighbours()
         self._modules: Mapping[Path, bytes] = {}  # what those beside the lecture hold
         self._running_with: Mapping[Path, bytes] = {}
-        self._whole: Shown | None = None
-        self._section: Shown | None = None
-        self._failed: Shown | None = None
+        self._whole: ServedTrace | None = None
+        self._section: ServedTrace | None = None
+        self._failed: ServedTrace | None = None
         self._measured: Trace | None = None  # the last one made here: of this machine, with these versions
         self.site = Site(self._folder)
 
@@ -58,6 +60,23 @@ class Session:
         """The files beside the templates whose saves count."""
         return frozenset([self._lecture.resolve(), *self._neighbours.modules, *self._neighbours.images])
 
+    def watch(self) -> None:
+        """Do what is to be done at each save; ends with KeyboardInterrupt.
+
+        Folders are watched, not files: an editor that saves by renaming a new file puts another one in the place.
+        """
+
+        def folders() -> frozenset[Path]:
+            used = {path.parent for path in self.files}
+            return frozenset(folder for folder in (*used, *LOOKS) if folder.is_dir())
+
+        while True:
+            watched = folders()
+            for changes in watchfiles.watch(*sorted(watched), recursive=False, watch_filter=None):
+                self.saved(Path(path) for _, path in changes)
+                if folders() != watched:
+                    break
+
     def begin(self) -> None:
         """Show the trace that there is of this lecture, if there is one, and begin."""
         with self._lock:
@@ -65,8 +84,10 @@ class Session:
             earlier = [*self._earlier()]
             current = [one for one in earlier if self._is_of_this_code(one[0].sources[0])]
             for trace, path in (*current, *earlier)[:1]:
-                modules = {} if self._is_older(path) else self._modules
-                self._whole = shown(trace, path, trace.sources[0].text, modules)
+                made = path.stat().st_mtime
+                older = any(module.stat().st_mtime > made for module in self._modules)  # than one that it imports
+                modules = {} if older else self._modules
+                self._whole = serve_trace(trace, path, trace.sources[0].text, modules)
                 self._show()
             self._read()
 
@@ -84,7 +105,7 @@ class Session:
 
     def stop(self) -> None:
         """End what is being traced."""
-        self._retracing.stop(wait_s=2)
+        self._retracer.stop(wait_s=2)
 
     # ------------------------------------------------------------------ what a save means
 
@@ -93,7 +114,7 @@ class Session:
         try:
             source = parsed_once(read_text(self._lecture), self._lecture.name)
         except TraceToolsError as error:
-            self._retracing.stop()
+            self._retracer.stop()
             self._board.post(problems=(str(error),), link="", doing="")
             return None
         self._text = source.text
@@ -102,46 +123,36 @@ class Session:
         return source
 
     def _read(self) -> None:
+        """Read the lecture, and trace what the pages no longer say."""
         source = self._look()
         if source is None:
             return
+        tracer = self._retracer.tracer
         if self._is_fresh(self._whole):
-            self._retracing.stop()
+            self._retracer.stop()
             self._section = self._failed = None
             self._show()
-        elif self._is_under_way():
-            return
+        elif (
+            tracer is not None
+            and self._modules == self._running_with
+            and self._is_of_this_code(SourceFile(tracer.source.path, tracer.source.text))
+        ):
+            return  # that code is being traced already: only prose was changed since
         elif self._is_fresh(self._section):
             self._show()
             self._trace(None)
         else:
             self._board.post(problems=(), link="")
-            self._trace(self._alone(source))
+            whole = self._whole
+            comparable = whole is not None and self._modules == whole.modules
+            self._trace(section_to_trace(whole.trace.sources[0], source) if whole is not None and comparable else None)
 
-    def _is_fresh(self, one: Shown | None) -> bool:
+    def _is_fresh(self, one: ServedTrace | None) -> bool:
         """Whether what is shown was made by the code as it is now."""
         return one is not None and self._is_of_this_code(one.trace.sources[0]) and self._modules == one.modules
 
     def _is_of_this_code(self, source: SourceFile) -> bool:
         return edition_of(source, self._text).stale is None
-
-    def _is_under_way(self) -> bool:
-        """Whether the code as it is now is being traced already: only prose was changed since."""
-        tracer = self._retracing.tracer
-        if tracer is None or self._modules != self._running_with:
-            return False
-        return self._is_of_this_code(SourceFile(tracer.source.path, tracer.source.text))
-
-    def _alone(self, source: ParsedSource) -> str | None:
-        """Return the section that can be traced alone."""
-        if self._whole is None or self._modules != self._whole.modules:
-            return None
-        return section_to_trace(self._whole.trace.sources[0], source)
-
-    def _is_older(self, path: Path) -> bool:
-        """Whether a trace is older than a module that the lecture imports."""
-        made = path.stat().st_mtime
-        return any(module.stat().st_mtime > made for module in self._modules)
 
     # ------------------------------------------------------------------ tracing
 
@@ -160,7 +171,7 @@ class Session:
         )
 
         def progress(process: str, place: str) -> None:
-            if self._retracing.tracer is tracer:
+            if self._retracer.tracer is tracer:
                 self._board.post(doing=f"Tracing {what}: {process}, {place}")
 
         try:
@@ -170,19 +181,19 @@ class Session:
             return
         self._running_with = self._modules
         self._board.post(doing=f"Tracing {what}")
-        self._retracing.start(tracer)
+        self._retracer.start(tracer)
 
     def _ended(self, tracer: Tracer, outcome: Outcome) -> None:
         """Show what a run recorded. Called in its thread."""
         with self._lock:
             ran = SourceFile(tracer.source.path, tracer.source.text)
-            if self._retracing.tracer is not None or not self._is_of_this_code(ran):  # a save came first
+            if self._retracer.tracer is not None or not self._is_of_this_code(ran):  # a save came first
                 return
             if isinstance(outcome, TraceToolsError):
                 self._board.post(problems=(str(outcome),), link="", doing="")
                 return
             self._measured = outcome.trace
-            fresh = shown(outcome.trace, outcome.path, self._text, self._running_with)
+            fresh = serve_trace(outcome.trace, outcome.path, self._text, self._running_with)
             self._failed = None if outcome.trace.run.complete else fresh
             if tracer.request.only and outcome.trace.run.complete:
                 self._section = fresh
@@ -213,13 +224,13 @@ class Session:
         told = self._failed or self._section or self._whole
         wrong = tuple(_wrong(told.trace)) if told is not None else ()
         link = _where(told, partial=told is self._failed) if told is not None and wrong else ""
-        doing = self._board.notice.doing if self._retracing.tracer is not None else ""
+        doing = self._board.notice.doing if self._retracer.tracer is not None else ""
         self._board.new_edition(problems=wrong, link=link, doing=doing)
 
-    def _with_prose(self, one: Shown | None) -> Shown | None:
+    def _with_prose(self, one: ServedTrace | None) -> ServedTrace | None:
         if one is None or one.text == self._text or not self._is_of_this_code(one.trace.sources[0]):
             return one
-        return shown(one.trace, one.path, self._text, one.modules)
+        return serve_trace(one.trace, one.path, self._text, one.modules)
 
 
 def _wrong(trace: Trace) -> Iterator[str]:
@@ -230,7 +241,7 @@ def _wrong(trace: Trace) -> Iterator[str]:
     yield from problems(trace)
 
 
-def _where(one: Shown, *, partial: bool) -> str:
+def _where(one: ServedTrace, *, partial: bool) -> str:
     """Return the address of the first page that shows something wrong."""
     folder = f"{one.trace.machine.slug}/{PARTIAL}" if partial else one.trace.machine.slug
     wrong = (s.slug for s in one.document.sections if s.failure is not None or s.failed)
