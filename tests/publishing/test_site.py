@@ -9,7 +9,7 @@ from tests.rendering.recording import Recording
 from tests.rendering.test_document import LECTURE, failing, lecture
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format import trace_file
-from trace_tools.publishing.site import Rendered, render_files, render_folder, render_site
+from trace_tools.publishing.site import SiteTrace, render_files, render_folder, render_site
 from trace_tools.schema import Machine, Narrative, Run
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -20,7 +20,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: Path) -> None:
-    changed = render_site([Rendered(lecture().trace(), "cpu", LECTURE)], tmp_path)
+    changed = render_site([SiteTrace(lecture().trace(), "cpu", LECTURE)], tmp_path)
     pages = {"index.html", "index.md", "cpu/index.html", "cpu/index.md", "cpu/00-first.html", "cpu/00-first.md"}
     pages |= {"cpu/setup.html", "cpu/figures/index-time.svg", "cpu/figures/00-first-time.svg"}
     assert names(tmp_path) == pages | {".pages", "cpu/.pages"}
@@ -28,7 +28,7 @@ def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: P
 
 
 def test_rendering_again_changes_nothing(tmp_path: Path) -> None:
-    site = [Rendered(lecture().trace(), "cpu"), Rendered(failing().trace(), "h200")]
+    site = [SiteTrace(lecture().trace(), "cpu"), SiteTrace(failing().trace(), "h200")]
     render_site(site, tmp_path)
     before = {name: (tmp_path / name).stat().st_mtime_ns for name in names(tmp_path)}
     assert render_site(site, tmp_path) == []
@@ -36,13 +36,13 @@ def test_rendering_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_pages_of_sections_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    render_site([Rendered(failing().trace(), "cpu")], tmp_path)
+    render_site([SiteTrace(failing().trace(), "cpu")], tmp_path)
     (tmp_path / "cpu" / "trace.yaml").write_text("kept")
     (tmp_path / "cpu" / "02-my-own.html").write_text("kept")
     (tmp_path / "kept.md").write_text("kept")
     with (tmp_path / "cpu" / ".pages").open("a") as manifest:
         manifest.write("../kept.md\n/etc/passwd\ntrace.yaml\nfigures/../trace.yaml\n")
-    render_site([Rendered(lecture().trace(), "cpu")], tmp_path)
+    render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
     left = names(tmp_path)
     assert "cpu/01-second.html" not in left and "cpu/01-second.md" not in left
     assert {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md", "cpu/00-first.html"} <= left
@@ -51,7 +51,7 @@ def test_pages_of_sections_that_are_gone_are_removed_and_nothing_else(tmp_path: 
 def test_a_partial_trace_has_its_own_pages_and_a_line_on_the_complete_ones(tmp_path: Path) -> None:
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="killed by SIGKILL")
     partial = failing().trace(run=run)
-    render_site([Rendered(lecture().trace(), "cpu"), Rendered(partial, "cpu", partial=True)], tmp_path)
+    render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(partial, "cpu", partial=True)], tmp_path)
     assert 'href="partial/index.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
     for page in ("00-first", "01-second", "index"):
         text = (tmp_path / "cpu" / "partial" / f"{page}.html").read_text()
@@ -62,7 +62,7 @@ def test_a_partial_trace_has_its_own_pages_and_a_line_on_the_complete_ones(tmp_p
 
 def test_each_page_links_to_the_same_section_on_other_machines(tmp_path: Path) -> None:
     other = replace(failing().trace(), machine=Machine("NVIDIA H200", "nvidia-h200", "cuda"))
-    render_site([Rendered(lecture().trace(), "cpu"), Rendered(other, "nvidia-h200")], tmp_path)
+    render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(other, "nvidia-h200")], tmp_path)
     assert 'href="../nvidia-h200/00-first.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
     assert 'href="../cpu/index.html"' in (tmp_path / "nvidia-h200" / "01-second.html").read_text()
     listed = (tmp_path / "index.md").read_text()
@@ -72,7 +72,7 @@ def test_each_page_links_to_the_same_section_on_other_machines(tmp_path: Path) -
 def test_links_between_pages_lead_somewhere(tmp_path: Path) -> None:
     import re
 
-    made = [Rendered(failing().trace(), "cpu"), Rendered(lecture().trace(), "h200")]
+    made = [SiteTrace(failing().trace(), "cpu"), SiteTrace(lecture().trace(), "h200")]
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "trace.yaml").write_text("")
     render_site(made, tmp_path)
@@ -91,7 +91,7 @@ def test_images_beside_the_lecture_are_copied_and_inlined(tmp_path: Path) -> Non
     narrative = [Narrative("image", url=name, title=name) for name in ("loss.png", "../secret.png")]
     made.step(made.call(made.frame("main"), "f()", "f"), "g()", narrative=narrative)
     out = tmp_path / "out"
-    render_site([Rendered(made.trace(), "cpu", lecture_folder=tmp_path / "lecture")], out)
+    render_site([SiteTrace(made.trace(), "cpu", lecture_folder=tmp_path / "lecture")], out)
     [copied] = [name for name in names(out) if name.startswith("cpu/figures/")]
     assert (out / copied).read_bytes() == PNG
     assert f"]({copied.removeprefix('cpu/')})" in (out / "cpu" / "00-f.md").read_text()
@@ -101,14 +101,14 @@ def test_images_beside_the_lecture_are_copied_and_inlined(tmp_path: Path) -> Non
 @pytest.mark.parametrize("slug", ["", "..", "a/b", "/tmp/x", ".hidden", "a\\b"])
 def test_a_folder_name_that_climbs_is_refused(tmp_path: Path, slug: str) -> None:
     with pytest.raises(UsageError, match="can't be a folder's name"):
-        render_site([Rendered(lecture().trace(), slug)], tmp_path / "out")
+        render_site([SiteTrace(lecture().trace(), slug)], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_place_that_can_not_be_written_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "cpu").write_text("a file in the way")
     with pytest.raises(UsageError, match="can't be written"):
-        render_site([Rendered(lecture().trace(), "cpu")], tmp_path)
+        render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
 
 
 def test_a_folder_of_traces_is_rendered_with_the_lecture_beside_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.rendering.browsing import NARROW, WIDE, press, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_document import LECTURE, failing, lecture
 from tests.rendering.test_varied_in_browser import varied_lecture
-from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.publishing.site import SiteTrace, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 REAL = sorted((REPOSITORY / "rendered").glob("**/*.html"))
@@ -55,8 +55,8 @@ def axe() -> str:
 def site(axe: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("axe")
     traces = {"plain": lecture().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
-    render_site([Rendered(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
-    render_site([Rendered(varied_lecture(), "varied")], out)
+    render_site([SiteTrace(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
+    render_site([SiteTrace(varied_lecture(), "varied")], out)
     return out
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.comparing.planted import at, made, tensor, with_steps
 from tests.pretend_gpu import pretend_gpu
 from tests.rendering.browsing import NARROW, ask, press, show
-from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Machine, Trace, Value
 
 
@@ -26,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("machines")
     other = with_steps(one_thread(made(1)), at(6, values=[("y", tensor(shape=[4], strides=[1]))]))
     traces = {"cpu": made(0), "one": other, "pretend-gpu": pretend_gpu(made(0))}
-    render_site([Rendered(trace, name) for name, trace in traces.items()], out)
+    render_site([SiteTrace(trace, name) for name, trace in traces.items()], out)
     return out
 
 
@@ -115,7 +115,7 @@ def test_names_and_values_of_a_trace_are_text(browser: Any, tmp_path: Path) -> N
     evil = "<img src=x onerror=window.pwned=1>"
     bad = replace(made(1), machine=Machine(evil, "evil", "cuda"))
     bad = with_steps(bad, at(6, values=[("y", Value("str", evil)), (evil, Value("str", "</template>"))]))
-    render_site([Rendered(made(0), "cpu"), Rendered(bad, "evil")], tmp_path)
+    render_site([SiteTrace(made(0), "cpu"), SiteTrace(bad, "evil")], tmp_path)
     show(browser, tmp_path / "cpu" / "00-first.html")
     browser.execute_async_script("setTimeout(arguments[0], 300)")
     choose(browser, 0)

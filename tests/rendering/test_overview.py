@@ -10,7 +10,7 @@ import pytest
 from tests.rendering.recording import Recording
 from tests.rendering.test_document import LECTURE, failing, lecture
 from tests.rendering.test_html import Page, place
-from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.charts.roofline import roof_of
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import HtmlWriter
@@ -135,7 +135,7 @@ def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) ->
     other = replace(failing().trace(), machine=Machine("NVIDIA H200", "nvidia-h200", "cuda"))
     (tmp_path / "diff").mkdir()
     (tmp_path / "diff" / "index.html").write_text("a report")
-    render_site([Rendered(traced(), "cpu"), Rendered(other, "h200", LECTURE)], tmp_path)
+    render_site([SiteTrace(traced(), "cpu"), SiteTrace(other, "h200", LECTURE)], tmp_path)
     text = (tmp_path / "index.html").read_text()
     page = Page(text)
     assert "traced 2025-01-31 · torch 2.13.0 · 3 passes" in page.text("meta")
@@ -146,7 +146,7 @@ def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) ->
 
 
 def test_two_machines_of_one_name_are_told_apart_on_the_site(tmp_path: Path) -> None:
-    render_site([Rendered(traced(), "cpu"), Rendered(traced(), "cpu-one-thread")], tmp_path)
+    render_site([SiteTrace(traced(), "cpu"), SiteTrace(traced(), "cpu-one-thread")], tmp_path)
     page = Page((tmp_path / "index.html").read_text())
     assert "A processor (cpu)" in page.text("th") and "A processor (cpu-one-thread)" in page.text("th")
 

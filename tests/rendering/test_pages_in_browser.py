@@ -11,7 +11,7 @@ import pytest
 from tests.rendering.browsing import NARROW, ask, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_document import failing, lecture
-from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Narrative, Run, Step
 
 
@@ -28,7 +28,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plain.step(frame, "secret", narrative=said)
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 61")
     traces = [("plain", plain.trace()), ("failing", failing().trace(run=run)), ("hostile", hostile_trace())]
-    render_site([Rendered(trace, name) for name, trace in traces], out)
+    render_site([SiteTrace(trace, name) for name, trace in traces], out)
     return out
 
 

@@ -15,7 +15,7 @@ from tests.rendering.played import training
 from tests.rendering.recording import Recording
 from tests.rendering.test_document import lecture
 from tests.rendering.test_player import played
-from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Narrative
 
 LEFT, UP, RIGHT, DOWN, ESCAPE, HOME, END = "\ue012", "\ue013", "\ue014", "\ue015", "\ue00c", "\ue011", "\ue010"
@@ -31,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spoken.step(first, "secret", narrative=[Narrative("note", text="Say it slowly.")])
     traces = {"played": played().trace(), "lecture": spoken.trace(), "training": training(STEPS)}
     traces["hostile"] = hostile_trace()
-    render_site([Rendered(trace, name) for name, trace in traces.items()], out)
+    render_site([SiteTrace(trace, name) for name, trace in traces.items()], out)
     return out
 
 
@@ -103,7 +103,7 @@ def test_a_generator_that_goes_on_is_stepped_over_too(browser: Any, tmp_path: Pa
     made.step(f, "for i")
     made.step(g, "yield 2")  # in the frame that the first evaluation opened
     made.step(f, "a = i")
-    render_site([Rendered(made.trace(), "cpu")], tmp_path)
+    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
     play(browser, tmp_path / "cpu" / "00-f.html")
     visited = []
     for key in "jjjjkkk":

@@ -12,7 +12,7 @@ import pytest
 from tests.rendering.browsing import ask, press, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_document import LECTURE, failing, lecture
-from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.publishing.site import SiteTrace, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 REAL = sorted(p for p in (REPOSITORY / "rendered").glob("*/*.html") if p.parent.name not in ("diff", "compare"))
@@ -23,7 +23,7 @@ SHEET = (720, 1000)  # about A4
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("reading")
     traces = {"plain": lecture().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
-    render_site([Rendered(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
+    render_site([SiteTrace(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
     return out
 
 

@@ -11,7 +11,7 @@ from tests.rendering.browsing import NARROW, ask, press, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_document import LECTURE, failing
-from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Claim, Narrative, Value
 
 DOWN, UP, ENTER, ESCAPE, TAB = "\ue015", "\ue013", "\ue007", "\ue00c", "\ue004"
@@ -74,7 +74,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("search")
     traces = {"cpu": searched().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
     lectures = {"cpu": SOURCE, "failing": LECTURE, "hostile": None}
-    render_site([Rendered(trace, name, lectures[name]) for name, trace in traces.items()], out)
+    render_site([SiteTrace(trace, name, lectures[name]) for name, trace in traces.items()], out)
     return out
 
 
@@ -259,7 +259,7 @@ def test_a_heading_that_is_called_as_a_part_of_the_page_breaks_nothing(browser: 
     f = made.call(made.frame("main"), "f()", "f")
     made.step(f, "g()", narrative=[Narrative("text", text=names)])
     made.step(f, "h()")
-    render_site([Rendered(made.trace(), "cpu")], tmp_path)
+    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
     show(browser, tmp_path / "cpu" / "00-f.html")
     ids = ask(browser, "[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(ids) == len(set(ids)) and "steps-heading" in ids

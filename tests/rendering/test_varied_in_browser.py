@@ -9,7 +9,7 @@ import pytest
 
 from tests.rendering.browsing import NARROW, WIDE, ask, press, show
 from tests.rendering.recording import Recording
-from trace_tools.publishing.site import Rendered, render_site
+from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Narrative, Run, Trace, Varied
 
 TEXT = (
@@ -36,7 +36,7 @@ def varied_lecture() -> Trace:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("varied")
-    render_site([Rendered(varied_lecture(), "cpu")], out)
+    render_site([SiteTrace(varied_lecture(), "cpu")], out)
     return out / "cpu" / "00-f.html"
 
 

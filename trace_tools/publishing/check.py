@@ -38,7 +38,14 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="check-") as made:
         fresh = Path(made) / folder.resolve().name
         _make(fresh, folder, traces, lecture)
-        yield from _differences(folder, fresh)
+        there, expected = _files(folder), _files(fresh)
+        for name in sorted(there | expected):
+            if name not in there:
+                yield f"{folder / name}: missing"
+            elif name not in expected:
+                yield f"{folder / name}: made from no trace"
+            elif (folder / name).read_bytes() != (fresh / name).read_bytes():
+                yield f"{folder / name}: differs"
 
 
 @collector_paused()
@@ -54,17 +61,6 @@ def _make(fresh: Path, folder: Path, traces: Sequence[Path], lecture: Path) -> N
         compared = compare(labelled([(path, one.trace, one.notes) for path, one in found]))
         write_reports(fresh / REPORTS, compared, "../index.html")
     render_folder(fresh, lecture)
-
-
-def _differences(folder: Path, fresh: Path) -> Iterator[str]:
-    there, expected = _files(folder), _files(fresh)
-    for name in sorted(there | expected):
-        if name not in there:
-            yield f"{folder / name}: missing"
-        elif name not in expected:
-            yield f"{folder / name}: made from no trace"
-        elif (folder / name).read_bytes() != (fresh / name).read_bytes():
-            yield f"{folder / name}: differs"
 
 
 def _files(folder: Path) -> set[str]:

@@ -20,19 +20,11 @@ T = TypeVar("T")
 
 def in_processes(calls: Sequence[Callable[[], T]], processes: int | None = None) -> list[T]:
     """Return what each call returns, in order; what one raises is raised here."""
-    most = min(len(calls), cores() if processes is None else processes)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    most = min(len(calls), cores if processes is None else processes)
     alone = threading.active_count() == 1 and "fork" in multiprocessing.get_all_start_methods()
     if most < 2 or not alone:
         return [call() for call in calls]
-    return _forked(calls, most)
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _forked(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
     context = multiprocessing.get_context("fork")
     waiting = list(enumerate(calls))[::-1]
     running: dict[Connection, tuple[int, Any]] = {}
@@ -49,7 +41,12 @@ def _forked(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
             for ready in wait(list(running)):
                 assert isinstance(ready, Connection)
                 number, process = running.pop(ready)
-                results[number] = _received(ready)
+                try:
+                    results[number], error = ready.recv()
+                except EOFError:
+                    raise RuntimeError("a process that rendered pages ended without a result") from None
+                if error is not None:
+                    raise error
                 process.join()
     finally:
         for _, process in running.values():
@@ -63,13 +60,3 @@ def _send(call: Callable[[], object], to: Connection) -> None:
         to.send((call(), None))
     except BaseException as error:  # whatever it was, it is raised again where the result is awaited
         to.send((None, error))
-
-
-def _received(connection: Connection) -> Any:
-    try:
-        result, error = connection.recv()
-    except EOFError:
-        raise RuntimeError("a process that rendered pages ended without a result") from None
-    if error is not None:
-        raise error
-    return result

@@ -1,6 +1,6 @@
 """Traces → a folder of pages: one folder per machine, and an index of them all.
 
-    render_site([Rendered(trace, "cpu", lecture_text, lecture_folder)], Path("rendered"))
+    render_site([SiteTrace(trace, "cpu", lecture_text, lecture_folder)], Path("rendered"))
 
 writes `rendered/cpu/index.html`, `rendered/cpu/03-tensors.html`, the same as Markdown, `rendered/cpu/figures/*.svg`
 and `rendered/index.html`. A file is written only when its bytes change; a page that an earlier rendering made
@@ -9,11 +9,11 @@ and this one does not is removed, as `.pages` in each folder lists what was made
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 from trace_tools.errors import UsageError
@@ -39,9 +39,9 @@ _OURS = re.compile(
 _FOLDER = re.compile(r"[\w][\w.-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """One trace to render, and where: `<folder>/`, or `<folder>/partial/`."""
+@dataclass(frozen=True)
+class SiteTrace:
+    """One trace of a site, and where its pages go: `<folder>/`, or `<folder>/partial/`."""
 
     trace: Trace
     folder_slug: str
@@ -52,26 +52,34 @@ class Rendered:
 
     @property
     def folder(self) -> str:
-        """Return the machine's folder below the site's."""
+        """The machine's folder below the site's."""
         return f"{self.folder_slug}/{PARTIAL}" if self.partial else self.folder_slug
+
+    @cached_property
+    def document(self) -> Document:
+        """What its pages say."""
+        return make_document(self.trace, self.lecture_text)
+
+
+Traces = Sequence[SiteTrace]
 
 
 @collector_paused()
-def render_site(traces: Sequence[Rendered], out: Path) -> list[Path]:
+def render_site(site: Traces, out: Path) -> list[Path]:
     """Write the pages of all traces and the index of the site; return the files that changed.
 
     The index lists the traces given, so give all that lie in the folder. Raises UsageError when a folder's
     name is no plain name or the place can't be written.
     """
-    for rendered in traces:
-        if not _FOLDER.fullmatch(rendered.folder_slug):
-            raise UsageError(f"{rendered.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
-    site = [(rendered, make_document(rendered.trace, rendered.lecture_text)) for rendered in traces]
-    others = counterparts([(name, r.trace) for name, r in zip(_names(site), traces, strict=True)])
-    calls = [functools.partial(_machine_files, place, site, beside, out) for place, beside in enumerate(others)]
+    for one in site:
+        if not _FOLDER.fullmatch(one.folder_slug):
+            raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
+        _ = one.document  # each is made once, before processes are forked
+    beside = counterparts([(name, one.trace) for name, one in zip(_names(site), site, strict=True)])
+    calls = [partial(_machine_files, one, site, others, out) for one, others in zip(site, beside, strict=True)]
     changed: list[Path] = []
-    for rendered, files in zip(traces, in_processes(calls), strict=True):
-        changed += update_folder(out / rendered.folder, files, _OURS)
+    for one, files in zip(site, in_processes(calls), strict=True):
+        changed += update_folder(out / one.folder, files, _OURS)
     return changed + update_folder(out, _site_files(site, out), _OURS)
 
 
@@ -111,7 +119,7 @@ def site_of(trace: Path) -> Path:
     return Path(os.path.normpath(trace.parent / ("../.." if partial else "..")))
 
 
-def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> Rendered:
+def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> SiteTrace:
     """Load a trace for its place: in the folder where it lies, else in one with its machine's name."""
     loaded = load(path)
     trace = loaded.trace
@@ -122,110 +130,83 @@ def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> Rendered:
         text = found.read_text(encoding="utf-8") if same and found.is_file() else None
     except (OSError, UnicodeDecodeError):
         text = None  # the stored text serves
-    partial = not trace.run.complete if folder is None else folder.name == PARTIAL
-    slug = trace.machine.slug if folder is None else folder.parent.name if partial else folder.name
-    return Rendered(trace, slug, text, found.parent if same else None, partial, loaded.notes)
+    is_partial = not trace.run.complete if folder is None else folder.name == PARTIAL
+    slug = trace.machine.slug if folder is None else folder.parent.name if is_partial else folder.name
+    return SiteTrace(trace, slug, text, found.parent if same else None, is_partial, loaded.notes)
 
 
-def _machine_files(
-    at: int, site: Sequence[tuple[Rendered, Document]], beside: Sequence[Counterparts], out: Path
-) -> dict[str, bytes]:
-    """Return the files of the site's n-th machine by their names in its folder; `beside` are the others' steps."""
-    rendered, document = site[at]
-    up = "../" * (rendered.folder.count("/") + 1)
-    columns = {s.slug: columns_block([column(s, other) for other in beside]) for s in document.sections}
+def _machine_files(one: SiteTrace, site: Traces, others: Sequence[Counterparts], out: Path) -> dict[str, bytes]:
+    """Return the files of one machine by their names in its folder; `others` are its steps on the other machines."""
+    document, up = one.document, "../" * (one.folder.count("/") + 1)
+    columns = {s.slug: columns_block([column(s, other) for other in others]) for s in document.sections}
+    notices = [Notice("partial", f"The trace file: {note}.") for note in one.notes]
+    given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
+    if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
+        told = "A later run on this machine did not finish; what it did is recorded apart."
+        notices.append(Notice("info", told, f"{PARTIAL}/index.html"))
+
+    def machines(section: Section | None) -> list[MachineLink]:
+        """Link to the same section on every machine that has it, else to that machine's index."""
+        links = []
+        for name, other in zip(_names(site), site, strict=True):
+            has = section is not None and any(s.slug == section.slug for s in other.document.sections)
+            page = f"{section.slug}.html" if has and section is not None else "index.html"
+            links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is one))
+        return links
+
     place = Surroundings(
-        machines=lambda section: _switcher(rendered, site, up, section),
-        picture=lambda address: read_picture(rendered.lecture_folder, address),
+        machines=machines,
+        picture=lambda address: read_picture(one.lecture_folder, address),
         columns=lambda section: columns[section.slug],
-        roofs=lambda section: other_roofs([section] if section else document.sections, beside, index=section is None),
+        roofs=lambda section: other_roofs([section] if section else document.sections, others, index=section is None),
         home=f"{up}index.html",
-        has_trace=(out / rendered.folder / "trace.yaml").exists(),
-        notices=(
-            *(Notice("partial", f"The trace file: {note}.") for note in rendered.notes),
-            *_about_partial(rendered, site, out),
-        ),
+        has_trace=(out / one.folder / "trace.yaml").exists(),
+        notices=tuple(notices),
     )
-    pages = html.HtmlWriter(document, place)
-    texts = markdown.MarkdownWriter(document, place)
-    files = {"index.html": pages.index(), "index.md": texts.index()}
-    setup = pages.setup()
-    if setup is not None:
-        files["setup.html"] = setup
+    pages, texts = html.HtmlWriter(document, place), markdown.MarkdownWriter(document, place)
+    files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
     for section in document.sections:
         files[f"{section.slug}.html"] = pages.section(section)
         files[f"{section.slug}.md"] = texts.section(section)
-    return {name: text.encode("utf-8") for name, text in files.items()} | texts.files
+    return {name: text.encode("utf-8") for name, text in files.items() if text is not None} | texts.files
 
 
-def _about_partial(rendered: Rendered, site: Sequence[tuple[Rendered, Document]], out: Path) -> list[Notice]:
-    """Point from complete pages to the partial trace beside them."""
-    given = any(other.partial and other.folder_slug == rendered.folder_slug for other, _ in site)
-    beside = given or (out / rendered.folder / PARTIAL / "trace.yaml").exists()
-    if rendered.partial or not beside:
-        return []
-    text = "A later run on this machine did not finish; what it did is recorded apart."
-    return [Notice("info", text, f"{PARTIAL}/index.html")]
-
-
-def _switcher(
-    rendered: Rendered, site: Sequence[tuple[Rendered, Document]], up: str, section: Section | None
-) -> list[MachineLink]:
-    """Link to the same section on every machine that has it, else to that machine's index."""
-    links = []
-    for name, (other, document) in zip(_names(site), site, strict=True):
-        has = section is not None and any(s.slug == section.slug for s in document.sections)
-        page = f"{section.slug}.html" if has and section is not None else "index.html"
-        links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is rendered))
-    return links
-
-
-def _names(site: Sequence[tuple[Rendered, Document]]) -> list[str]:
+def _names(site: Traces) -> list[str]:
     """Return a short name for each trace; its folder's, where several would read the same."""
-    short = [document.machine.name if document.machine.device != "cpu" else "CPU" for _, document in site]
-    folders = {name: {r.folder_slug for s, (r, _) in zip(short, site, strict=True) if s == name} for name in short}
-    named = [r.folder_slug if len(folders[name]) > 1 else name for name, (r, _) in zip(short, site, strict=True)]
-    return [f"{name} (partial)" if rendered.partial else name for name, (rendered, _) in zip(named, site, strict=True)]
+    short = [one.trace.machine.name if one.trace.machine.device != "cpu" else "CPU" for one in site]
+    folders = [{other.folder_slug for name, other in zip(short, site, strict=True) if name == own} for own in short]
+    named = [o.folder_slug if len(same) > 1 else n for n, o, same in zip(short, site, folders, strict=True)]
+    return [f"{name} (partial)" if one.partial else name for name, one in zip(named, site, strict=True)]
 
 
-def _full_names(site: Sequence[tuple[Rendered, Document]]) -> list[str]:
+def _full_names(site: Traces) -> list[str]:
     """Return each machine's own name, with its folder's where another has the same."""
     folders: dict[str, set[str]] = {}
-    for rendered, document in site:
-        folders.setdefault(document.machine.name, set()).add(rendered.folder_slug)
-    return [
-        f"{d.machine.name} ({r.folder_slug})" if len(folders[d.machine.name]) > 1 else d.machine.name for r, d in site
-    ]
+    for one in site:
+        folders.setdefault(one.trace.machine.name, set()).add(one.folder_slug)
+    names = ((one.trace.machine.name, one.folder_slug) for one in site)
+    return [f"{name} ({slug})" if len(folders[name]) > 1 else name for name, slug in names]
 
 
-def _site_files(site: Sequence[tuple[Rendered, Document]], out: Path) -> dict[str, bytes]:
-    title = site[0][1].title if site else "No traces"
-    machines = [overview.machine_row(d, r.folder, name) for name, (r, d) in zip(_full_names(site), site, strict=True)]
-    sections = _section_rows(site)
+def _site_files(site: Traces, out: Path) -> dict[str, bytes]:
+    """Return the index of the site, which searches the pages of the first machine with a complete trace."""
+    title = site[0].document.title if site else "No traces"
+    names = _full_names(site)
+    machines = [overview.machine_row(one.document, one.folder, n) for n, one in zip(names, site, strict=True)]
+    pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}  # every section once, in reading order
+    titles: dict[tuple[int, str], str] = {}
+    for name, one in zip(names, site, strict=True):
+        for section in one.document.sections:
+            key = (section.number, section.slug)
+            titles.setdefault(key, section.title)
+            page = name + (" (partial)" if one.partial else ""), f"{one.folder}/{section.slug}"
+            pages.setdefault(key, []).append((*page, section.held, section.failed))
+    sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
+    first = min(site, key=lambda one: one.partial, default=None)
+    searched = (first.document.machine.name, SearchIndex(first.document, f"{first.folder}/")) if first else None
     reports = f"{REPORTS}/index.html"
     more = [("What differs between the machines", reports)] if (out / reports).is_file() else []
     return {
-        "index.html": html.site_index(title, machines, sections, _searched(site), more).encode("utf-8"),
+        "index.html": html.site_index(title, machines, sections, searched, more).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
     }
-
-
-def _searched(site: Sequence[tuple[Rendered, Document]]) -> tuple[str, SearchIndex] | None:
-    """Return the machine whose pages the site's index searches: the first with a complete trace."""
-    for rendered, document in sorted(site, key=lambda one: one[0].partial):
-        return document.machine.name, SearchIndex(document, f"{rendered.folder}/")
-    return None
-
-
-def _section_rows(site: Sequence[tuple[Rendered, Document]]) -> list[overview.SectionRow]:
-    """List every section once, in reading order, with its page on each machine."""
-    pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}
-    titles: dict[tuple[int, str], str] = {}
-    for full, (rendered, document) in zip(_full_names(site), site, strict=True):
-        name = full + (" (partial)" if rendered.partial else "")
-        for section in document.sections:
-            key = (section.number, section.slug)
-            titles.setdefault(key, section.title)
-            address = f"{rendered.folder}/{section.slug}"
-            pages.setdefault(key, []).append((name, address, section.held, section.failed))
-    return [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
