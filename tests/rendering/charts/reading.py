@@ -35,3 +35,8 @@ def places(path: str) -> list[tuple[float, float]]:
         x, y = found[-1] if found else (0.0, 0.0)
         found.append((values[0], y) if letter == "H" else (x, values[0]) if letter == "V" else (values[0], values[1]))
     return found
+
+
+def circles(root: Element) -> list[tuple[float, float]]:
+    """Return the centres of all discs of a figure."""
+    return [(float(c.get("cx", 0)), float(c.get("cy", 0))) for c in root.iter("circle")]

@@ -11,9 +11,9 @@ import pytest
 
 from tests.rendering.browsing import show
 from trace_tools.rendering.charts import svg
-from trace_tools.rendering.charts.plot import describe, figure
-from trace_tools.rendering.charts.svg import clean, embedded, standalone
-from trace_tools.schema import Narrative, Scalar, Series
+from trace_tools.rendering.charts.plot import figure
+from trace_tools.rendering.charts.svg import clean, embedded
+from trace_tools.schema import Narrative
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -101,34 +101,6 @@ def test_a_lectures_own_matplotlib_figure_survives() -> None:
     assert "<title" in cleaned and "Mine" in cleaned and "data:image/png" in cleaned
     assert "style=" not in cleaned and "<style" not in cleaned
     assert len(re.findall("<path", cleaned)) > 10
-
-
-def plotted(style: str, x: list[Scalar], y: list[Scalar], **more: str) -> Narrative:
-    return Narrative("plot", title="T", x_label="n", y_label="t", series=[Series("a", x, y, style)], **more)
-
-
-@pytest.mark.parametrize("style", ["line", "points", "bars", "steps"])
-def test_plots_of_every_style_are_drawn_the_same_twice(style: str) -> None:
-    one = plotted(style, [1, 2, 4], [3.0, 1.0, 2.0], x_scale="log", y_scale="log")
-    drawn = figure(one, "fig1")
-    assert drawn is not None and drawn == figure(one, "fig1")
-    fromstring(standalone(drawn))
-
-
-def test_odd_numbers_are_gaps_and_odd_names_are_text() -> None:
-    nan = float("nan")
-    assert figure(plotted("line", [1, 2], [nan, None]), "f") is None
-    assert figure(Narrative("plot"), "f") is None
-    drawn = figure(plotted("line", [1, 2, 3, 4], [10**400, 1, nan, 2]), "f")
-    assert drawn is not None
-    named = Narrative("plot", title="$x$", series=[Series("<script>$\\frac{", ["a", "$b_"], [1, 2], "bars")] * 2)
-    drawn = figure(named, "f") or ""
-    assert "&lt;script&gt;$\\frac{" in drawn and "$b_" in drawn
-
-
-def test_a_figure_is_described_in_words() -> None:
-    words = describe(plotted("line", [1, 2, 3], [3.0, None, 1.0]))
-    assert words == "across: n, up: t. a: 3 values from 1.0 to 3.0."
 
 
 # --- what a drawing library writes for every case is left out -------------------------------------

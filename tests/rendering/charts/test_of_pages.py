@@ -1,0 +1,67 @@
+"""A document → the figures of its pages: which there are, what they link to, what their captions say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.rendering.charts.reading import read
+from tests.rendering.recording import Recording
+from trace_tools.rendering.charts.of_pages import index_figures, section_figures, section_points
+from trace_tools.rendering.charts.roofline import Roof, RoofPoint
+from trace_tools.rendering.compose import make_document
+from trace_tools.rendering.document import Document
+from trace_tools.schema import Machine, Meters, Peak
+
+LECTURE = """\
+def main():
+    train()
+
+
+def train():
+    x = load()
+    y = x @ x  # @inspect y
+    z = y + 1
+"""
+
+
+def document(device: str = "cpu", ns: int = 1_000_000) -> Document:
+    made = Recording(LECTURE)
+    train = made.call(made.frame("main"), "train()", "train")
+    made.step(train, "x = load()", host_ns=[3 * ns], meters=Meters(live_bytes=8192, peak_bytes=8192))
+    meters = Meters(2_000_000, 8_000, 4_000, 16384, 65536, dtype="float32")
+    made.step(train, "y = x @ x", annotated=True, host_ns=[ns] * 3, meters=meters)
+    made.step(train, "z = y + 1", host_ns=[ns], meters=Meters(1, 8, 8, 16384, 16384))
+    peaks = [Peak("float32", 2e11, "measured"), Peak("memory", 4e10, "measured")]
+    return make_document(made.trace(machine=Machine("A machine", "m", device, peaks=peaks)))
+
+
+def test_a_section_shows_its_time_its_memory_and_its_steps_under_the_roof() -> None:
+    made = document()
+    time, memory, roof = section_figures(made.sections[0], made)
+    assert [figure.name for figure in (time, memory, roof)] == ["time", "memory", "roofline"]
+    hrefs = [[link.get("href") for link in read(figure.svg).iter("a")] for figure in (time, memory, roof)]
+    assert hrefs == [["#L6", "#L7", "#L8"], ["#L7", "#L8"], ["#L7"]]
+    assert time.caption == "A statement is as wide as its time, warm; below it is what it called."
+    assert section_figures(made.sections[0], document("cuda"))[0].caption.endswith("is only its launch.")
+
+
+def test_an_index_has_the_time_of_its_sections_and_links_to_their_pages() -> None:
+    made = document()
+    time, roof = index_figures(made)
+    page = f"{made.sections[0].slug}.html"
+    assert [link.get("href") for link in read(time.svg).iter("a")] == [page, *(f"{page}#L{n}" for n in (6, 7, 8))]
+    assert [link.get("href") for link in read(roof.svg).iter("a")] == [f"{page}#L7"]
+    assert index_figures(document(ns=0)) == []
+
+
+def test_only_what_was_asked_about_has_a_place_and_other_machines_stand_beside_it() -> None:
+    made = document()
+    section = made.sections[0]
+    [point] = section_points(section)
+    assert (point.name, point.link) == ("y = x @ x", "#L7")
+    assert (point.intensity, point.flops_per_second) == (2_000_000 / 12_000, 2e9)
+    assert list(section_points(section, there=lambda here: None)) == []
+    quiet = replace(section, blocks=())
+    assert "roofline" not in [figure.name for figure in section_figures(quiet, made)]
+    other = Roof("other", (("float32", 1e12),), 1e11, (RoofPoint(1, 1e9, "y"),))
+    assert "other: float32" in section_figures(quiet, made, [other])[-1].svg
