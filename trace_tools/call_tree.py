@@ -2,7 +2,7 @@
 
 tree = Tree(trace)
 tree.steps(frame=3, statement=17)     its executions in that call, in order
-tree.calls(step=41)                   the frames that were opened during a step
+tree.calls(step=41)                   the frames that were opened during a step; of None: by nothing traced
 tree.section_of[3]                    "napkin_math": the section a frame belongs to
 tree.caught(step)                     whether the lecture went on after the exception that left it
 
@@ -22,14 +22,14 @@ class Tree:
     """The call tree of one trace. Parents stand before their children in `trace.steps`."""
 
     def __init__(self, trace: Trace) -> None:
+        self.trace = trace
         self.frames: dict[int, Frame] = {}
         self.by_id: dict[int, Step] = {}
-        self._complete = trace.run.complete
         self._steps: defaultdict[tuple[int, int], list[Step]] = defaultdict(list)
         self._of_frame: defaultdict[int, list[Step]] = defaultdict(list)
         self._omitted: defaultdict[tuple[int, int], list[Omitted]] = defaultdict(list)
         self._omitted_in: defaultdict[int, list[Omitted]] = defaultdict(list)
-        self._calls: defaultdict[int, list[Frame]] = defaultdict(list)
+        self._calls: defaultdict[int | None, list[Frame]] = defaultdict(list)
         for event in trace.steps:
             self._add(event)
         for steps in self._of_frame.values():
@@ -43,8 +43,7 @@ class Tree:
             self._of_frame[event.frame].append(event)
         elif isinstance(event, Frame):
             self.frames[event.frame] = event
-            if event.of is not None:
-                self._calls[event.of].append(event)
+            self._calls[event.of].append(event)
         else:
             self._omitted[event.frame, event.statement].append(event)
             self._omitted_in[event.frame].append(event)
@@ -76,6 +75,10 @@ class Tree:
         """Return all steps of one call, in order."""
         return self._of_frame.get(frame, ())
 
+    def executions(self, frame: int, statement: int) -> int:
+        """Return how often a statement ran in one call, what the limit left out included."""
+        return len(self.steps(frame, statement)) + sum(o.omitted for o in self.omitted(frame, statement))
+
     def omitted(self, frame: int, statement: int) -> Sequence[Omitted]:
         """Return the totals of what the limit left out."""
         return self._omitted.get((frame, statement), ())
@@ -84,8 +87,8 @@ class Tree:
         """Return the totals of what the limit left out in one call."""
         return self._omitted_in.get(frame, ())
 
-    def calls(self, step: int) -> Sequence[Frame]:
-        """Return the frames that a step opened, in order."""
+    def calls(self, step: int | None) -> Sequence[Frame]:
+        """Return the frames that a step opened, in order; of None those that nothing traced opened."""
         return self._calls.get(step, ())
 
     def section_calls(self) -> list[tuple[Step, Frame]]:
@@ -100,7 +103,7 @@ class Tree:
             caller = self.by_id.get(frame.of) if frame is not None and frame.of is not None else None
             if caller is None:
                 last = [s for s in self.steps_of(step.frame) if s.raised is not None][-1]
-                return self._complete or last is not step
+                return self.trace.run.complete or last is not step
             step = caller
         return True
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +96,18 @@ def bare_call(node: ast.stmt) -> str | None:
         case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
             return name
     return None
+
+
+def reached(names: Iterable[str], uses: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """Return these names and all that what they name uses, and what that uses, and so on."""
+    found: set[str] = set()
+    waiting = [*names]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += uses.get(name, ())
+    return frozenset(found)
 
 
 def read_source(path: str | Path) -> ParsedSource:

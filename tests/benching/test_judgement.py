@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from tests.comparing.planted import SLOW_LINE, made, slower, with_steps
-from trace_tools.benching.judgement import MISSED, JudgedRounds, judge_rounds
+from trace_tools.benching.judgement import MISSED, RoundsJudgement, judge_rounds
 from trace_tools.comparing.difference import Side
 from trace_tools.schema import Measured, Process, Step, Trace
 
 ROUNDS = 8
 
 
-def judged(a: Trace, b: Trace, rounds: int = ROUNDS) -> JudgedRounds:
+def judged(a: Trace, b: Trace, rounds: int = ROUNDS) -> RoundsJudgement:
     return judge_rounds(Side("a.py", a), Side("b.py", b), rounds)
 
 
-def lines(found: JudgedRounds) -> set[int]:
+def lines(found: RoundsJudgement) -> set[int]:
     """The lines that were called different and are the cause themselves."""
     rows = [row for row in found.difference.rows if any(t.matters and t.cause is None for t in row.times)]
     return {row.step.line for row in rows}

@@ -14,12 +14,15 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from tests.comparing.plain_tracing import traced
+from tests.comparing.planted import CPU, at, differ, with_steps
 from tests.pretend_gpu import MADE_UP, pretend_gpu
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.traces import example_trace
 from trace_tools.commands.compare import compare as command
-from trace_tools.comparing.compare import Comparison, Line, compare, labelled
+from trace_tools.comparing.compare import Comparison, Line, compare
+from trace_tools.comparing.difference import Side
 from trace_tools.comparing.reports.compare_html import comparison_page
 from trace_tools.comparing.reports.compare_markdown import comparison_markdown
 from trace_tools.comparing.reports.compare_terminal import print_comparison
@@ -28,7 +31,7 @@ from trace_tools.comparing.reports.pairs import Beside
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
 from trace_tools.rendering.compose import make_document
-from trace_tools.schema import Claim, Machine, Meters, Peak, Trace, Value
+from trace_tools.schema import Claim, Machine, Meters, Peak, Step, Trace, Value
 
 LECTURE = """\
 def main():
@@ -71,7 +74,7 @@ def test_claims_are_counted_once_each_as_on_the_pages_however_often_they_were_ju
 
 
 def side_by_side(*traces: Trace, base: str | None = None) -> Comparison:
-    return compare(labelled([(f"{t.machine.slug}.yaml", t, ()) for t in traces]), base)
+    return compare([Side(f"{t.machine.slug}.yaml", t) for t in traces], base)
 
 
 def lines(comparison: Comparison, key: str) -> list[Line]:
@@ -82,17 +85,17 @@ def lines(comparison: Comparison, key: str) -> list[Line]:
 def test_quantities_are_those_worked_out_by_hand() -> None:
     found = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [100_000] * 3))
     [time, *_], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
-    assert [cell.reading.value for cell in time.cells] == [2e-4, 1e-4]  # medians
-    assert (time.cells[0].reading.low, time.cells[0].reading.high) == (1.9e-4, 2.3e-4)
-    assert [cell.reading.value for cell in rate.cells] == pytest.approx([1e9, 2e9])  # 200,000 FLOP in 200 µs, 100 µs
-    assert [cell.reading.value for cell in mfu.cells] == pytest.approx([0.1, 0.2])  # of 10 GFLOP/s
-    assert rate.cells[0].reading.low == pytest.approx(200_000 / 2.3e-4)  # at the slowest pass
+    assert [cell.value for cell in time.cells] == [2e-4, 1e-4]  # medians
+    assert (time.cells[0].low, time.cells[0].high) == (1.9e-4, 2.3e-4)
+    assert [cell.value for cell in rate.cells] == pytest.approx([1e9, 2e9])  # 200,000 FLOP in 200 µs, 100 µs
+    assert [cell.value for cell in mfu.cells] == pytest.approx([0.1, 0.2])  # of 10 GFLOP/s
+    assert rate.cells[0].low == pytest.approx(200_000 / 2.3e-4)  # at the slowest pass
     [bandwidth], [share] = lines(found, "bytes_per_second"), lines(found, "bandwidth_share")
-    assert [cell.reading.value for cell in bandwidth.cells] == pytest.approx([1e8, 2e8])
-    assert share.cells[1].reading.value == pytest.approx(0.2)
-    assert found.points[0][0].intensity == 10
+    assert [cell.value for cell in bandwidth.cells] == pytest.approx([1e8, 2e8])
+    assert share.cells[1].value == pytest.approx(0.2)
+    assert rate.cells[0].intensity == 10
     [memory] = lines(found, "peak_bytes")
-    assert memory.cells[0].reading.value == 4_096
+    assert memory.cells[0].value == 4_096
 
 
 def test_ratios_are_to_the_base_and_the_best_is_what_the_passes_separate() -> None:
@@ -114,10 +117,50 @@ def test_steps_are_matched_by_what_they_are_not_where() -> None:
     assert found.unmatched == (0, 0)
     assert [(line.line, line.which) for line in lines(found, "time_s")] == [(6, ""), (8, ""), (8, "execution 2")]
     assert "The lecture's source is not the same on all of these machines." in found.notes
-    edited = LECTURE.replace("y + 1", "y + 2")
-    found = side_by_side(machine_trace("a", [20_000]), machine_trace("b", [10_000], text=edited))
-    assert (found.matched, found.unmatched) == (1, (2, 2))
-    assert [cell.reading.why for cell in lines(found, "time_s")[-1].cells] == [None, "did not run"]
+
+
+RAN = """\
+def main():
+    product()
+def product():
+    x = 1
+    for i in range(3):
+        y = x + i
+    seconds = 2
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "matched", "unmatched"),
+    [
+        (("product", "multiply"), 13, (0, 0)),  # a function that was renamed; 3 + 1 + 9 steps
+        (("    x = 1\n", "    x = 1\n    new = 5\n"), 13, (0, 1)),  # a statement that was inserted
+        (("x + i", "x + 2 * i"), 13, (0, 0)),  # one that was edited
+        (("range(3)", "range(5)"), 13, (0, 4)),  # a loop that runs longer
+    ],
+)
+def test_an_edited_lecture_is_matched_as_the_diff_matches_it(
+    edit: tuple[str, str], matched: int, unmatched: tuple[int, int]
+) -> None:
+    a, b = (with_steps(traced(text, machine=CPU), _annotated) for text in (RAN, RAN.replace(*edit)))
+    found = side_by_side(a, b)
+    assert (found.matched, found.unmatched) == (matched, unmatched)
+    both = [row for row in differ(a, b).rows if row.a is not None and row.b is not None]
+    assert len(both) == matched
+
+
+def test_a_number_whose_variable_was_renamed_is_one_line() -> None:
+    def inspecting(name: str, seconds: float) -> Trace:
+        trace = traced(RAN.replace("seconds = 2", f"{name} = 2\n    z = [{name}]"), machine=CPU)
+        return with_steps(trace, at(7, values=[(name, Value("float", seconds, unit="s"))]))
+
+    [line] = side_by_side(inspecting("seconds", 0.5), inspecting("took_s", 0.25)).values
+    assert (line.code, [cell.value for cell in line.cells]) == ("seconds", [0.5, 0.25])
+
+
+def _annotated(step: Step) -> Step:
+    return replace(step, annotated=True)
 
 
 def test_what_was_not_measured_has_no_number_but_a_reason() -> None:
@@ -127,11 +170,12 @@ def test_what_was_not_measured_has_no_number_but_a_reason() -> None:
     made.step(first, "y = ", annotated=True, host_ns=[9_000], values=[("y", matrix(2, 2))], meters=meta)
     unknown = Machine("u", "u", "cpu", peaks=[Peak("float32", None, "not in the table")])
     found = side_by_side(machine_trace("a", LONG), made.trace(machine=unknown))
-    assert lines(found, "flops_per_second")[0].cells[1].reading.why == (
+    assert lines(found, "flops_per_second")[0].cells[1].why == (
         "nothing was read or written: its tensors have no memory"
     )
+    assert [cell.why for cell in lines(found, "time_s")[-1].cells] == [None, "did not run"]
     other = side_by_side(machine_trace("a", LONG), machine_trace("u", LONG, machine=unknown))
-    reading = lines(other, "mfu")[0].cells[1].reading
+    reading = lines(other, "mfu")[0].cells[1]
     assert (reading.value, reading.why) == (None, "no float32 peak: not in the table")
     assert any("no peak is known for float32" in note for note in other.notes)
 
@@ -141,16 +185,16 @@ def test_launch_times_are_no_times() -> None:
     trace = machine_trace("g", [9_000], machine=gpu)
     steps = [replace(e, annotated=False) if getattr(e, "statement", 0) == 3 else e for e in trace.steps]
     found = side_by_side(machine_trace("a", [9_000]), replace(trace, steps=steps))
-    assert lines(found, "time_s")[0].cells[1].reading.value is None
+    assert lines(found, "time_s")[0].cells[1].value is None
     [section] = [line for line in found.tables[0].lines if line.where == "section"]
-    assert [cell.reading.value for cell in section.cells] == [1e-3, None]  # nobody waited for the device
+    assert [cell.value for cell in section.cells] == [1e-3, None]  # nobody waited for the device
     assert not any(cell.best for cell in section.cells)
 
 
 def test_numbers_the_lecture_measured_are_compared_and_constants_are_not() -> None:
     a, b = machine_trace("a", [2_000]), machine_trace("b", [1_000])
     [line] = side_by_side(a, b).values
-    assert (line.code, line.unit, [c.reading.value for c in line.cells]) == ("seconds", "s", [2e-6, 1e-6])
+    assert (line.code, line.unit, [c.value for c in line.cells]) == ("seconds", "s", [2e-6, 1e-6])
     assert side_by_side(a, replace(a, machine=b.machine)).values == ()
 
 
@@ -166,7 +210,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 def test_machines_of_one_name_get_labels_of_their_own() -> None:
     a = machine_trace("a", [1_000])
-    assert [c.label for c in labelled([("x", a, ()), ("y", a, ()), ("z", machine_trace("b", [1]), ())])] == [
+    assert [side.label for side in side_by_side(a, a, machine_trace("b", [1])).sides] == [
         "a-1",
         "a-2",
         "b",

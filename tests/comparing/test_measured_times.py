@@ -11,8 +11,8 @@ from rich.console import Console
 from tests.comparing.planted import CPU, at, differ, made, with_steps
 from tests.comparing.test_compare import LECTURE, PEAKS, lines, side_by_side
 from tests.rendering.recording import Recording
+from trace_tools.comparing.compare import SEVERAL
 from trace_tools.comparing.difference import Difference, Subject
-from trace_tools.comparing.judging.measured import SEVERAL
 from trace_tools.comparing.judging.times import HARNESS, UNLIKE
 from trace_tools.comparing.reports.along import along
 from trace_tools.comparing.reports.entries import entries, headline, leads
@@ -115,13 +115,13 @@ def test_machines_are_compared_by_one_call_of_what_was_measured() -> None:
     one = compared(CALL)
     found = side_by_side(one, replace(one, machine=replace(one.machine, slug="b")))
     [time], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
-    assert time.cells[0].reading.value == pytest.approx(2e-4)  # not the second that measuring took
-    assert rate.cells[0].reading.value == pytest.approx(200_000 / 2e-4)
-    assert mfu.cells[0].reading.value == pytest.approx(0.1)
-    assert rate.cells[0].reading.low == pytest.approx(200_000 / 2.2e-4)
-    assert found.points[0][0].intensity == 10
+    assert time.cells[0].value == pytest.approx(2e-4)  # not the second that measuring took
+    assert rate.cells[0].value == pytest.approx(200_000 / 2e-4)
+    assert mfu.cells[0].value == pytest.approx(0.1)
+    assert rate.cells[0].low == pytest.approx(200_000 / 2.2e-4)
+    assert rate.cells[0].intensity == 10
     [section] = [line for line in found.tables[0].lines if line.where == "section"]
-    assert section.cells[0].reading.value == 1.0  # of a section it is all that it took
+    assert section.cells[0].value == 1.0  # of a section it is all that it took
 
 
 @pytest.mark.parametrize(("calls", "why"), [([CALL, CALL], SEVERAL), ([], HARNESS)])
@@ -131,5 +131,5 @@ def test_what_measured_several_things_or_only_counted_has_no_rate(calls: list[Me
     found = side_by_side(one, replace(whole, machine=replace(one.machine, slug="b")))
     for key in ("time_s", "flops_per_second", "bytes_per_second"):
         [line] = lines(found, key)
-        reading = line.cells[0].reading
+        reading = line.cells[0]
         assert reading.value is None and reading.why == why

@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class SwapTest:
     """One entry per duration; effects and errors are of log(B / A)."""
 
     a: Floats  # logarithm of what it takes, as the quickest rounds have it
@@ -62,7 +62,7 @@ class Judged:
         return math.exp(self.effect[place] - half), math.exp(self.effect[place] + half)
 
 
-def judge_pairs(a: Floats, b: Floats, groups: NDArray[np.int_] | None = None, seed: int = 0) -> Judged:
+def judge_pairs(a: Floats, b: Floats, groups: NDArray[np.int_] | None = None, seed: int = 0) -> SwapTest:
     """Judge durations of which both sides have FEWEST_ROUNDS or more, column by column of the same round.
 
     `groups` says of each whether it is SUSPECTED (its code or its counts differ), LARGE (it takes a share of the run
@@ -89,7 +89,7 @@ def judge_pairs(a: Floats, b: Floats, groups: NDArray[np.int_] | None = None, se
     with np.errstate(over="ignore"):
         detectable = np.maximum(np.exp(reach), SMALLEST_EFFECT)
     called = (adjusted <= FALSE_ALARMS) & (np.abs(effect) >= math.log(SMALLEST_EFFECT))
-    return Judged(low_a, low_b, effect, steadied, degrees, p, adjusted, called, np.asarray(detectable))
+    return SwapTest(low_a, low_b, effect, steadied, degrees, p, adjusted, called, np.asarray(detectable))
 
 
 def _common(a: Floats, b: Floats) -> Floats:

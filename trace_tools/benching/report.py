@@ -8,12 +8,12 @@ from io import StringIO
 from typing import Any
 
 from trace_tools import formats
-from trace_tools.benching.rounds import Benched
+from trace_tools.benching.rounds import BenchResult
 
 WIDTH = 120  # of a terminal report
 
 
-def summary(benched: Benched) -> list[str]:
+def summary(benched: BenchResult) -> list[str]:
     """Return what is said before the difference: how it was measured, what could be found, and the slow functions."""
     judged = benched.judged
     text = f"{formats.plural(benched.rounds, 'round')} of A and B in turn, {benched.seconds:.0f} s: {benched.ended}"
@@ -31,7 +31,7 @@ def summary(benched: Benched) -> list[str]:
     return [*lines, *benched.dropped]
 
 
-def report_of(benched: Benched, style: str) -> str:
+def report_of(benched: BenchResult, style: str) -> str:
     difference = benched.judged.difference
     if style == "json":
         from trace_tools.comparing.reports.report_json import plain_difference
@@ -56,7 +56,7 @@ def report_of(benched: Benched, style: str) -> str:
     return difference_html(noted)
 
 
-def _plain(benched: Benched) -> dict[str, Any]:
+def _plain(benched: BenchResult) -> dict[str, Any]:
     """Return what a script may want besides the difference; ratios are B / A."""
     judged = benched.judged
     return {

@@ -1,6 +1,6 @@
 """Two lectures → what differs between them: processes of both in turn, until the noise is small enough.
 
-    benched = run_rounds(Asked(Path("A.py"), Path("B.py"), budget_s=300, find=1.2), say=print)
+    benched = run_rounds(BenchRequest(Path("A.py"), Path("B.py"), budget_s=300, find=1.2), say=print)
     benched.judged.difference.matters
     benched.rounds, benched.ended     # 8, "enough to find 1.2×"
 
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_tools import formats
-from trace_tools.benching.judgement import JudgedRounds, judge_rounds
+from trace_tools.benching.judgement import RoundsJudgement, judge_rounds
 from trace_tools.benching.paired import FEWEST_ROUNDS
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.judging.between import DEFAULT, Choices
@@ -50,7 +50,7 @@ class TooFewRoundsError(TraceToolsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BenchRequest:
     """What to compare, and how long that may take."""
 
     a: Path
@@ -66,10 +66,10 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Benched:
+class BenchResult:
     """What was found, in how many rounds, and why there were no more."""
 
-    judged: JudgedRounds
+    judged: RoundsJudgement
     rounds: int
     seconds: float
     ended: str
@@ -110,7 +110,7 @@ class _Contender:
         return merge_folder(self.folder, out)
 
 
-def run_rounds(asked: Asked, say: Callable[[str], None]) -> Benched:
+def run_rounds(asked: BenchRequest, say: Callable[[str], None]) -> BenchResult:
     """Run both lectures in turn, judge them, and say after each round how noisy it is so far.
 
     Raises LectureError and UsageError before anything has run, and TooFewRoundsError where nothing can be judged.
@@ -129,7 +129,7 @@ def run_rounds(asked: Asked, say: Callable[[str], None]) -> Benched:
         for side in both:
             side.folder = stack.enter_context(run_folder(temporary / "journals"))
 
-        def judged(rounds: int, beside: Sequence[str], out: Path) -> JudgedRounds:
+        def judged(rounds: int, beside: Sequence[str], out: Path) -> RoundsJudgement:
             traces = [side.merge(rounds, beside, out / side.letter).trace for side in both]
             a, b = (Side(name, trace) for name, trace in zip(names, traces, strict=True))
             return judge_rounds(a, b, rounds, asked.choices)
@@ -189,7 +189,7 @@ def run_rounds(asked: Asked, say: Callable[[str], None]) -> Benched:
         if rounds < FEWEST_ROUNDS:
             why = f"{ended} after {formats.plural(rounds, 'round')}; {FEWEST_ROUNDS} are needed: nothing is judged"
             raise TooFewRoundsError(why, 130 if ended == "Ctrl-C" else 3)
-        return Benched(judged(rounds, beside, kept), rounds, time.monotonic() - started, ended, tuple(dropped))
+        return BenchResult(judged(rounds, beside, kept), rounds, time.monotonic() - started, ended, tuple(dropped))
 
 
 @contextmanager
@@ -204,7 +204,7 @@ def _environment(defaults: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _tracer(asked: Asked, lecture: Path, out: Path) -> Tracer:
+def _tracer(asked: BenchRequest, lecture: Path, out: Path) -> Tracer:
     """Return what runs one lecture's processes; a claim that fails is recorded, and the rest still compared."""
     request = Request(lecture, out, asked.device, passes=1, seed=asked.seed, only=asked.only, keep_going=True)
     return Tracer(request)

@@ -18,7 +18,7 @@ from trace_tools.files import replace
 from trace_tools.git import checked_out
 
 if TYPE_CHECKING:
-    from trace_tools.benching.rounds import Benched
+    from trace_tools.benching.rounds import BenchResult
 
 
 @click.command("bench", context_settings={"max_content_width": 100})
@@ -48,13 +48,13 @@ def bench(ctx: click.Context, /, a: str, b: str, **options: Any) -> None:
     both; there are at least six: fewer say nothing for certain.
     """
     from trace_tools.benching.report import report_of
-    from trace_tools.benching.rounds import Asked, run_rounds
+    from trace_tools.benching.rounds import BenchRequest, run_rounds
 
     fail_on = read_aspects(options["fail_on"], "--fail-on")
     wanted = ("only", "budget_s", "find", "device", "seed", "keep")
     with ExitStack() as stack:
         path_a, path_b = (stack.enter_context(checked_out(name)) for name in (a, b))
-        asked = Asked(path_a, path_b, (a, b), **{name: options[name] for name in wanted})
+        asked = BenchRequest(path_a, path_b, (a, b), **{name: options[name] for name in wanted})
         benched = run_rounds(asked, lambda line: click.echo(line, err=True))
     report = report_of(benched, options["style"])
     if options["out"] is None:
@@ -67,7 +67,7 @@ def bench(ctx: click.Context, /, a: str, b: str, **options: Any) -> None:
     ctx.exit(1 if wrong else exit_code(benched.judged.difference, fail_on))
 
 
-def _wrong(benched: Benched) -> Iterator[str]:
+def _wrong(benched: BenchResult) -> Iterator[str]:
     """Yield what went wrong on either side: an exception, a claim that failed, a round that was lost."""
     from trace_tools.outcome import problems
 

@@ -24,7 +24,7 @@ def compare(traces: tuple[Path, ...], out: Path | None, base: str | None, form: 
     from rich.console import Console
 
     from trace_tools.comparing.compare import compare as compared
-    from trace_tools.comparing.compare import labelled
+    from trace_tools.comparing.difference import Side
     from trace_tools.comparing.reports.compare_html import comparison_page
     from trace_tools.comparing.reports.compare_markdown import comparison_markdown
     from trace_tools.comparing.reports.compare_terminal import print_comparison
@@ -33,7 +33,7 @@ def compare(traces: tuple[Path, ...], out: Path | None, base: str | None, form: 
     from trace_tools.file_format.trace_file import load
 
     loaded = [(str(path), load(path)) for path in traces]
-    comparison = compared(labelled([(path, found.trace, found.notes) for path, found in loaded]), base)
+    comparison = compared([Side(path, found.trace, found.notes) for path, found in loaded], base)
     if out is not None:
         write_reports(out, comparison, _home(out))
         click.echo(str(out / "index.html"))

@@ -1,8 +1,8 @@
-"""What differs between two traces, as one value: `between` makes it, every report reads it.
+"""What differs between two traces, as one value: `judging.between` makes it, every report reads it.
 
     Difference
       settings   what was set, installed or built in differently
-      functions  which function of A is which of B, where they were edited, renamed or moved
+      matching   which function and statement of A is which of B, where they were edited, renamed or moved
       frames     calls, matched as a tree
       rows       executions of statements, in the order of the lecture
         findings   what is not the same about values, claims, memory, FLOPs, steps, output
@@ -19,11 +19,14 @@ Both sides of a finding are data: `wording` says how reports write them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
+from trace_tools.call_tree import Tree
+from trace_tools.comparing.matching.functions import FunctionMatch, Matching
+from trace_tools.rates import Clock
 from trace_tools.schema import Claim, Frame, Raised, Scalar, Step, Trace, Value
 
 Aspect = Literal["claims", "values", "time", "memory", "flops", "steps", "output"]
@@ -77,18 +80,22 @@ class Subject:
 OWN_TIME = Subject("time")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Side:
-    """One of the two traces: how it was named, and what its file no longer had of it."""
+    """One of the traces that are compared: how it was named, and what its file no longer had of it."""
 
     name: str  # the file's path, or REV:path
     trace: Trace
     notes: tuple[str, ...] = ()
+    label: str = ""  # a short name: the machine's folder, where none was given
 
-    @property
-    def label(self) -> str:
-        """A short name: the machine's folder."""
-        return self.trace.machine.slug
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.trace.machine.slug)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The trace's calls and steps, by where they hang."""
+        return Tree(self.trace)
 
     @property
     def is_complete(self) -> bool:
@@ -134,7 +141,7 @@ class TimeFinding:
     """
 
     verdict: Verdict  # "faster", "slower", "no difference detected", "not judged", "ratio", "only in A", "only in B"
-    clock: Literal["device", "host", "launch", "call"]  # "call": of what `measure` was given
+    clock: Clock  # "call": of what `measure` was given
     a_ns: float
     b_ns: float
     ratio: float | None = None
@@ -151,6 +158,8 @@ class TimeFinding:
     cause: int | None = None  # the row, inside this one's call, where most of the difference is
     origin: int | None = None  # as in `Finding`
     subject: Subject = OWN_TIME  # or ("measured", k): seconds of one call, by the step's k-th `measure`
+    a_samples_ns: tuple[float, ...] = ()  # one per process, where both sides were timed
+    b_samples_ns: tuple[float, ...] = ()
 
     @property
     def matters(self) -> bool:
@@ -164,17 +173,6 @@ class TimeFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionMatch:
-    """Which function of A is which of B."""
-
-    a: str | None  # qualified names; "<module>" for the module itself
-    b: str | None
-    how: Literal["same", "edited", "renamed", "moved", "only in A", "only in B"] = "same"
-    similarity: float = 1.0  # share of their statements that are alike
-    variables: tuple[tuple[str, str], ...] = ()  # renamed: (in A, in B)
-
-
-@dataclass(frozen=True, slots=True)
 class FramePair:
     """One call, in A, in B or in both; `parent` is the row that made it (None: nothing traced did)."""
 
@@ -182,10 +180,18 @@ class FramePair:
     b: Frame | None
     parent: int | None
     depth: int
+    section: str | None = None  # it belongs to, as B calls it where B has it; None for the module and `main`
+
+    @property
+    def frame(self) -> Frame:
+        """The call in B, or in A where B has none."""
+        frame = self.b or self.a
+        assert frame is not None
+        return frame
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StepPair:
     """One execution of one statement, in A, in B or in both; `frame` is its place in `Difference.frames`."""
 
     number: int  # its place in `Difference.rows`
@@ -193,6 +199,8 @@ class Row:
     a: Step | None
     b: Step | None
     edited: bool = False  # the statement's code is not the same, or only one side has it
+    beyond_limit: bool = False  # the other side executed it as often, but its trace holds only the total
+    excused: str | None = None  # why it says nothing that one side lacks it
     findings: tuple[Finding, ...] = ()  # without what is the same
     times: tuple[TimeFinding, ...] = ()  # its own; where it measured, one for each measurement instead
 
@@ -223,12 +231,12 @@ class Row:
 class TimeStatistics:
     """How times were judged, and how finely they could have been."""
 
-    judged: int  # steps with a verdict
-    different: int  # of them faster or slower
-    statements: int  # tested: all executions of one in one function are judged together
-    not_judged: tuple[tuple[str, int], ...]  # (why, how many steps)
-    a_processes: int  # the most a step has
-    b_processes: int
+    judged: int = 0  # steps with a verdict
+    different: int = 0  # of them faster or slower
+    statements: int = 0  # tested: all executions of one in one function are judged together
+    not_judged: tuple[tuple[str, int], ...] = ()  # (why, how many steps)
+    a_processes: int = 0  # the most a step has
+    b_processes: int = 0
     noise: float | None = None  # standard deviation of a typical statement's log between processes; 0.03 is about 3%
     degrees_of_freedom: float | None = None  # of the prior that each statement's variance is shrunk towards
     drift: float | None = None  # B / A of what most statements have in common: taken for the machine's
@@ -252,39 +260,49 @@ class Difference:
     a: Side
     b: Side
     same_machine: bool
-    same_source: bool
     settings: tuple[Setting, ...]
-    functions: tuple[FunctionMatch, ...]  # those that are not the same
+    matching: Matching
     frames: tuple[FramePair, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[StepPair, ...]
     times: TimeStatistics
     counts: tuple[tuple[Aspect, Verdict, int], ...]  # how often each verdict was given, "same" included
     tolerances: tuple[Tolerance, ...]  # those that were used
     notes: tuple[str, ...] = ()  # a partial trace, what was not compared and why
     ignored: tuple[str, ...] = ()  # what --only and --ignore left out
-    sections: tuple[str | None, ...] = ()  # of each frame, as B calls it if it has it
     time_not_judged: str | None = None  # why no time could be, where judgement was asked for: exit code 3
+
+    @property
+    def same_source(self) -> bool:
+        """Whether both sides ran the same code."""
+        return self.matching.same
+
+    @property
+    def functions(self) -> tuple[FunctionMatch, ...]:
+        """Which function of A is which of B, of those that are not the same."""
+        return self.matching.functions
 
     @property
     def matters(self) -> bool:
         """Whether anything differs that matters: exit code 1."""
         return any(row.matters for row in self.rows)
 
-    def findings(self, aspect: Aspect) -> Iterator[tuple[Row, Finding]]:
+    def findings(self, aspect: Aspect) -> Iterator[tuple[StepPair, Finding]]:
         """Yield every finding of one aspect with its row, in the order of the lecture."""
         for row in self.rows:
             for finding in row.findings:
                 if finding.aspect == aspect:
                     yield row, finding
 
-    def function_of(self, row: Row) -> str:
+    def function_of(self, row: StepPair) -> str:
         """Return the qualified name of the function a row ran in, as B calls it if it has it."""
-        pair = self.frames[row.frame]
-        frame = pair.b or pair.a
-        assert frame is not None
-        return frame.function
+        return self.frames[row.frame].frame.function
 
-    def source_line(self, row: Row) -> str:
+    def renamed(self, row: StepPair) -> Mapping[str, str]:
+        """Return the variables that have another name in B, in the function a row ran in."""
+        frame = self.frames[row.frame].a
+        return self.matching.renamed(frame.source, frame.function) if frame is not None else {}
+
+    def source_line(self, row: StepPair) -> str:
         """Return the text of a row's line, stripped, as B has it if it does."""
         pair, on_b = self.frames[row.frame], row.b is not None
         frame, side = (pair.b, self.b) if on_b else (pair.a, self.a)

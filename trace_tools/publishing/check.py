@@ -15,7 +15,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trace_tools.comparing.compare import compare, labelled
+from trace_tools.comparing.compare import compare
+from trace_tools.comparing.difference import Side
 from trace_tools.comparing.reports.report_folder import write_reports
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import collector_paused, load
@@ -58,7 +59,7 @@ def _make(fresh: Path, folder: Path, traces: Sequence[Path], lecture: Path) -> N
     (fresh / "index.html").touch()  # reports link to it, and it to them, whichever was made first
     if (folder / REPORTS).is_dir():
         found = [(str(path), load(path)) for path in traces]  # reports say where the traces lie
-        compared = compare(labelled([(path, one.trace, one.notes) for path, one in found]))
+        compared = compare([Side(path, one.trace, one.notes) for path, one in found])
         write_reports(fresh / REPORTS, compared, "../index.html")
     render_folder(fresh, lecture)
 

@@ -10,11 +10,11 @@ and called elsewhere: so the whole lecture is traced after it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
 from trace_tools.rendering.staleness import changed_functions
 from trace_tools.schema import SourceFile
-from trace_tools.statements import FUNCTIONS, MAIN, ParsedSource, bare_call, sections
+from trace_tools.statements import FUNCTIONS, MAIN, ParsedSource, bare_call, reached, sections
 
 
 def section_to_trace(traced: SourceFile, now: ParsedSource) -> str | None:
@@ -27,10 +27,10 @@ def section_to_trace(traced: SourceFile, now: ParsedSource) -> str | None:
         return None
     calls = {name: frozenset(_called(nodes)) for name, nodes in _definitions(now).items()}
     alone = sections(now)
-    reached = {name: _reached([name], calls) for name in alone}
-    elsewhere = _reached([*_called(_outside(now)), *_called(_besides(now, alone))], calls)
-    noticing = [name for name in alone if changed & reached[name]]
-    if len(noticing) != 1 or changed & elsewhere or _shares_state(now, reached[noticing[0]]):
+    used = {name: reached([name], calls) for name in alone}
+    elsewhere = reached([*_called(_outside(now)), *_called(_besides(now, alone))], calls)
+    noticing = [name for name in alone if changed & used[name]]
+    if len(noticing) != 1 or changed & elsewhere or _shares_state(now, used[noticing[0]]):
         return None
     return noticing[0]
 
@@ -73,18 +73,6 @@ def _called(nodes: Iterable[ast.AST]) -> Iterator[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 yield node.func.id
-
-
-def _reached(names: Iterable[str], calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return these names and all that their definitions call, and so on."""
-    found: set[str] = set()
-    waiting = [*names]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += calls.get(name, ())
-    return frozenset(found)
 
 
 def _shares_state(source: ParsedSource, names: frozenset[str]) -> bool:

@@ -11,7 +11,8 @@ import pytest
 from tests.comparing.report_cases import between, hostile, planted, recorded
 from tests.pretend_gpu import pretend_gpu
 from tests.rendering.browsing import ask, press
-from trace_tools.comparing.compare import compare, labelled
+from trace_tools.comparing.compare import compare
+from trace_tools.comparing.difference import Side
 from trace_tools.comparing.reports.compare_html import comparison_page
 from trace_tools.comparing.reports.report_html import difference_html
 from trace_tools.schema import Machine
@@ -24,7 +25,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("reports")
     cpu = recorded()
     other = replace(cpu, machine=Machine("Another processor", "other", "cpu"))
-    comparison = compare(labelled([(name, trace, ()) for name, trace in (("a", cpu), ("b", other))]))
+    comparison = compare([Side("a", cpu), Side("b", other)])
     texts = {
         "planted": difference_html(planted()),
         "gpu": difference_html(between(cpu, pretend_gpu(cpu))),

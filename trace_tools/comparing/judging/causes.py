@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from trace_tools.comparing.difference import Finding, FramePair, Observation, Row
+from trace_tools.comparing.difference import Finding, FramePair, Observation, StepPair
 from trace_tools.schema import Raised
 
 SHARE = 0.5  # of a call's change that what was called different inside it must make up to be its cause
 
 
-def with_causes(rows: Sequence[Row], frames: Sequence[FramePair]) -> list[Row]:
+def with_causes(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[StepPair]:
     """Return the rows with the causes of their findings and times filled in."""
     found = list(rows)
     ended = [number for ends, number in in_order(rows, frames) if ends]
@@ -28,7 +28,7 @@ def with_causes(rows: Sequence[Row], frames: Sequence[FramePair]) -> list[Row]:
     return found
 
 
-def in_order(rows: Sequence[Row], frames: Sequence[FramePair]) -> Iterator[tuple[bool, int]]:
+def in_order(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Iterator[tuple[bool, int]]:
     """Yield (whether it ends, number) as rows begin and end: a call ends after everything in it."""
     opened: list[int] = []
     for row in rows:
@@ -39,7 +39,7 @@ def in_order(rows: Sequence[Row], frames: Sequence[FramePair]) -> Iterator[tuple
     yield from ((True, number) for number in reversed(opened))
 
 
-def _explain(rows: list[Row], number: int, cause: int, which: Callable[[Finding], bool]) -> None:
+def _explain(rows: list[StepPair], number: int, cause: int, which: Callable[[Finding], bool]) -> None:
     """Set the cause of those of a row's findings that have none yet."""
     row = rows[number]
     findings = (replace(f, cause=cause) if which(f) and f.cause is None else f for f in row.findings)
@@ -55,7 +55,7 @@ def _is(aspect: str, *verdicts: str) -> Callable[[Finding], bool]:
     return lambda f: f.aspect == aspect and f.verdict in verdicts
 
 
-def _absent(rows: list[Row], frames: Sequence[FramePair]) -> None:
+def _absent(rows: list[StepPair], frames: Sequence[FramePair]) -> None:
     """What only one side has inside a call that only it made follows from that call."""
     one_sided = _is("steps", "only in A", "only in B")
     for row in rows:
@@ -69,7 +69,7 @@ def _absent(rows: list[Row], frames: Sequence[FramePair]) -> None:
             _explain(rows, row.number, cause, lambda f: f.aspect in ("steps", "claims", "output"))
 
 
-def _repeated(rows: list[Row]) -> None:
+def _repeated(rows: list[StepPair]) -> None:
     """A loop that ran more often says so once; the executions that one side lacks follow from that."""
     more: dict[tuple[int, int], tuple[int, int]] = {}  # (frame, statement) → by how much, and the row that says so
     for row in rows:
@@ -89,7 +89,7 @@ def _repeated(rows: list[Row]) -> None:
             _explain(rows, row.number, loop, _is("steps", "only in A", "only in B"))
 
 
-def _memory(rows: list[Row], ended: Sequence[int]) -> None:
+def _memory(rows: list[StepPair], ended: Sequence[int]) -> None:
     """Bytes that were there already follow from the row after which they first were."""
     alive, since = 0.0, 0  # how much more B held, and the row where that began
     peaks: dict[float, int] = {}  # change → the latest row with that peak
@@ -131,7 +131,7 @@ class _Alone:
     row: int | None = None  # that did the most
     peaks: dict[int, int] = field(default_factory=dict)  # bytes → the latest row of one side that reached them
 
-    def pass_by(self, row: Row) -> None:
+    def pass_by(self, row: StepPair) -> None:
         """Take in a row that has ended."""
         if row.a is not None and row.b is not None and _holds_memory(row):
             self.most, self.row = 0.0, None
@@ -153,14 +153,14 @@ class _Alone:
         """Return the row that made at least half of a change; None when none did."""
         return self.row if self.row is not None and self.most / change >= SHARE else None
 
-    def reached(self, row: Row) -> int | None:
+    def reached(self, row: StepPair) -> int | None:
         """Return the row inside a call that reached the call's peak, where only one side has it."""
         peaks = [step.meters.peak_bytes for step in (row.a, row.b) if step is not None and step.meters is not None]
         inside = max((self.peaks.get(peak or 0, -1) for peak in peaks), default=-1)
         return inside if inside > row.number else None
 
 
-def _moved(rows: list[Row], number: int, began: int, field: str) -> None:
+def _moved(rows: list[StepPair], number: int, began: int, field: str) -> None:
     """Say where bytes began to be held: at the row that only one side has, not at the next that both have."""
     found = tuple(f for f in rows[number].findings if is_count(f, field))
     rows[began] = replace(rows[began], findings=(*rows[began].findings, *found))
@@ -171,13 +171,13 @@ def _signed(finding: Finding) -> float:
     return float(finding.b - finding.a) if isinstance(finding.a, int) and isinstance(finding.b, int) else 0.0
 
 
-def _holds_memory(row: Row) -> bool:
+def _holds_memory(row: StepPair) -> bool:
     """Whether both sides know what was alive after a row."""
     meters = [step.meters for step in (row.a, row.b) if step is not None]
     return len(meters) == 2 and all(m is not None and m.live_bytes is not None for m in meters)
 
 
-def _counted(rows: list[Row], ended: Sequence[int]) -> None:
+def _counted(rows: list[StepPair], ended: Sequence[int]) -> None:
     """A call does more FLOPs because a statement in it does, or is there at all: the one that adds the most."""
     work: list[tuple[int, float]] = []  # rows that end before, with their change in FLOPs or bytes
     for number in ended:
@@ -199,7 +199,7 @@ def _counted(rows: list[Row], ended: Sequence[int]) -> None:
             work.append(max(inside, key=lambda item: item[1]))
 
 
-def _raised(rows: list[Row], ended: Sequence[int]) -> None:
+def _raised(rows: list[StepPair], ended: Sequence[int]) -> None:
     """An exception that passes through a call began inside it."""
     began: tuple[int, Observation, Observation] | None = None
     for number in ended:
@@ -218,7 +218,7 @@ def _is_type(began: Observation, passed: Observation) -> bool:
     return began is None or (isinstance(began, Raised) and isinstance(passed, Raised) and began.type == passed.type)
 
 
-def _slow(rows: list[Row], frames: Sequence[FramePair], ended: Sequence[int]) -> None:
+def _slow(rows: list[StepPair], frames: Sequence[FramePair], ended: Sequence[int]) -> None:
     """A call takes longer because statements in it do, in all their executions together: the one that does most."""
     calls: dict[int, dict[tuple[int, int], _Group]] = {}  # calling row → what happened in its calls, by statement
     for number in ended:

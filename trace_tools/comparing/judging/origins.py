@@ -1,6 +1,6 @@
 """Judged rows → the same with what each finding may follow from: a setting, an edit, a count that changed.
 
-rows = with_origins(with_settings(rows, …), frames, sections)
+rows = with_origins(with_settings(rows, …), frames)
 rows[30].findings[0].origin     the row of `for i in range(30):`, which was `range(20)`
 
 What follows from a setting repeats it: the number of threads that was set, read back. It is told under the setting,
@@ -11,10 +11,10 @@ it follows from. Both are about one section, and what comes later in it; the mod
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trace_tools.comparing.difference import Finding, FramePair, Row, Setting
+from trace_tools.comparing.difference import Difference, Finding, FramePair, Setting, StepPair
 from trace_tools.comparing.judging.causes import in_order
 from trace_tools.schema import Scalar, Value
 
@@ -28,10 +28,8 @@ Change = tuple[Scalar, Scalar]
 # --- settings -------------------------------------------------------------------------------------
 
 
-def with_settings(
-    rows: Sequence[Row], settings: Sequence[Setting], sections: Sequence[str | None], code: Callable[[Row], str]
-) -> list[Row]:
-    """Mark what repeats a setting: it matters no more. `code` gives a row's line of source."""
+def with_settings(rows: Sequence[StepPair], difference: Difference) -> list[StepPair]:
+    """Mark what repeats a setting: it matters no more."""
     explained: dict[tuple[str | None, Change], int] = {}  # what a section is known to have repeated
     found = []
     for row in rows:
@@ -39,10 +37,12 @@ def with_settings(
         for f in row.findings:
             changed = _change(f)
             if changed is not None and f.verdict == "changed":
-                place = (sections[row.frame], changed)
+                place = (difference.frames[row.frame].section, changed)
                 number = explained.get(place)
                 if number is None:
-                    number = _repeated(changed, settings, f"{f.subject.expression} {code(row)}")
+                    number = _repeated(
+                        changed, difference.settings, f"{f.subject.expression} {difference.source_line(row)}"
+                    )
                 if number is not None:
                     explained[place] = number
                     f = replace(f, setting=number, matters=False)
@@ -85,19 +85,19 @@ def _names(setting: str, code: str) -> bool:
 # --- code and counts ------------------------------------------------------------------------------
 
 
-def with_origins(rows: Sequence[Row], frames: Sequence[FramePair], sections: Sequence[str | None]) -> list[Row]:
+def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[StepPair]:
     """Mark what may follow from an edited statement, from another number of executions, or from a changed count."""
     found = list(rows)
-    leads = _leads(rows, frames, sections)
+    leads = _leads(rows, frames)
     called: dict[int, set[str | None]] = {}  # row of `main` → the sections it called: no others follow from it
-    for pair, section in zip(frames, sections, strict=True):
-        if pair.parent is not None and sections[rows[pair.parent].frame] is None and section is not None:
-            called.setdefault(pair.parent, set()).add(section)
+    for pair in frames:
+        if pair.section is not None and pair.parent is not None and frames[rows[pair.parent].frame].section is None:
+            called.setdefault(pair.parent, set()).add(pair.section)
     latest: dict[str | None, int] = {}  # section → the row that what comes next follows from
     newest: tuple[int, int] | None = None  # row at which something began to differ, and what it follows from
     counts: dict[tuple[str | None, Change], tuple[int, int | None]] = {}
     for ends, number in in_order(rows, frames):
-        row, section = found[number], sections[rows[number].frame]
+        row, section = found[number], frames[rows[number].frame].section
         lead = leads.get(number)
         before = latest.get(section, latest.get(None))
         if not ends and lead is not None:
@@ -112,7 +112,7 @@ def with_origins(rows: Sequence[Row], frames: Sequence[FramePair], sections: Seq
     return found
 
 
-def _leads(rows: Sequence[Row], frames: Sequence[FramePair], sections: Sequence[str | None]) -> Mapping[int, int]:
+def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int, int]:
     """Return, for each row whose code or count is not the same, the row that speaks for its statement."""
     speaks: dict[tuple[object, ...], int] = {}
     counted: dict[tuple[int, int], bool] = {}
@@ -121,25 +121,25 @@ def _leads(rows: Sequence[Row], frames: Sequence[FramePair], sections: Sequence[
         for f in row.findings:
             if f.subject.kind == "executions" and f.verdict == "changed" and f.cause is None:
                 counted[row.frame, row.step.statement] = True
-                speaks[_key(row, frames, sections)] = row.number
+                speaks[_key(row, frames)] = row.number
     for row in rows:
         alone = any(f.subject.kind == "step" and f.matters and f.cause is None for f in row.findings)
         loop = counted.get((row.frame, row.step.statement), False) and row.a is not None and row.b is not None
         inner = any(f.subject.kind == "step" for f in row.findings) and not alone
         if (row.edited and not inner) or alone or loop:
-            own[row.number] = _key(row, frames, sections)
+            own[row.number] = _key(row, frames)
             speaks.setdefault(own[row.number], row.number)
     return {number: speaks[key] for number, key in own.items()}
 
 
-def _key(row: Row, frames: Sequence[FramePair], sections: Sequence[str | None]) -> tuple[object, ...]:
+def _key(row: StepPair, frames: Sequence[FramePair]) -> tuple[object, ...]:
     pair = frames[row.frame]
     frame = pair.b if row.b is not None else pair.a
     function = (frame.source, frame.function) if frame is not None else None
-    return sections[row.frame], function, row.b is None, row.step.statement
+    return pair.section, function, row.b is None, row.step.statement
 
 
-def _marked(row: Row, origin: int, speaks: bool) -> Row:
+def _marked(row: StepPair, origin: int, speaks: bool) -> StepPair:
     """Say of a row's findings what they may follow from; not of what makes the row an origin itself."""
     own = origin == row.number
 
@@ -153,7 +153,9 @@ def _marked(row: Row, origin: int, speaks: bool) -> Row:
     return replace(row, findings=findings, times=times)
 
 
-def _after_counts(row: Row, section: str | None, known: dict[tuple[str | None, Change], tuple[int, int | None]]) -> Row:
+def _after_counts(
+    row: StepPair, section: str | None, known: dict[tuple[str | None, Change], tuple[int, int | None]]
+) -> StepPair:
     """Say of values that changed just as FLOPs did, or as another statement's number, that it may be for that reason.
 
     So may be a time that grew with its statement's FLOPs, or shrank with them.

@@ -52,7 +52,7 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ModeratedTest:
     """One entry per step; effects and errors are those of the logarithm of the ratio B / A."""
 
     effect: Floats
@@ -83,7 +83,9 @@ class Judged:
         return np.exp(self.effect - half), np.exp(self.effect + half)
 
 
-def moderated(steps: Sequence[Samples], most_drift: float = 0.0, suspected: Sequence[bool] | None = None) -> Judged:
+def moderated(
+    steps: Sequence[Samples], most_drift: float = 0.0, suspected: Sequence[bool] | None = None
+) -> ModeratedTest:
     """Judge steps of which each side has at least two processes; up to `most_drift` that most share is no change.
 
     `suspected` are steps that something other than their time speaks against: as likely to be slower as all others.
@@ -105,7 +107,7 @@ def moderated(steps: Sequence[Samples], most_drift: float = 0.0, suspected: Sequ
     adjusted = benjamini_hochberg(weighted)
     large = np.minimum(np.abs(effect), np.abs(own)) >= math.log(SMALLEST_EFFECT)
     called = (adjusted <= FALSE_DISCOVERY_RATE) & large & (np.sign(own) == np.sign(effect))
-    return Judged(effect, error, total, p, weighted, adjusted, called, prior, typical, drift)
+    return ModeratedTest(effect, error, total, p, weighted, adjusted, called, prior, typical, drift)
 
 
 def _weights(suspected: NDArray[np.bool_]) -> Floats:

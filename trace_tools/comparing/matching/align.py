@@ -1,8 +1,11 @@
-"""Two traces → their calls and steps matched as a tree, in the order of the lecture.
+"""Call trees of traces → their calls and steps matched, in the order of the lecture.
 
-    aligned = align(a, b)
-    aligned.frames[0]  # FramePair(a=Frame(0, "<module>"), b=Frame(0, "<module>"), parent=None, depth=0)
-    aligned.places[5]  # Place(frame=1, a=Step(…), b=Step(…), edited=False)
+    aligned = align(Tree(a), Tree(b))
+    aligned.frames[0]  # FramePair(a=Frame(0, "<module>"), b=Frame(0, "<module>"), parent=None, depth=0, section=None)
+    aligned.rows[5]    # StepPair(number=5, frame=1, a=Step(…), b=Step(…)): nothing is judged of it yet
+
+    lines, _ = align_all([Tree(a), Tree(b), Tree(c)], base=0)
+    lines[5]           # [Step(…), Step(…), None]: one execution, on each machine that had it
 
 A frame of B is the counterpart of one of A when it is the n-th call of the same function in the same step;
 a step when it is the n-th execution of the same statement in the same frame, so loops align from the front.
@@ -13,24 +16,14 @@ Everything is found through dictionaries: the work is proportional to the number
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trace_tools.comparing.difference import FramePair
+from trace_tools.call_tree import Tree
+from trace_tools.comparing.difference import FramePair, StepPair
 from trace_tools.comparing.matching.code import codes_of
-from trace_tools.comparing.matching.functions import Matching, match_code
-from trace_tools.schema import Frame, Omitted, Step, Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One execution of one statement, before it is judged."""
-
-    frame: int  # in `Aligned.frames`
-    a: Step | None
-    b: Step | None
-    edited: bool = False  # its code is not the same, or only one side has it
-    beyond_limit: bool = False  # the other side executed it as often, but its trace holds only the total
+from trace_tools.comparing.matching.functions import SAME, Matching, match_code
+from trace_tools.schema import Frame, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,122 +31,114 @@ class Aligned:
     """Both trees as one: B's order, with what only A has where it stood."""
 
     frames: tuple[FramePair, ...]
-    places: tuple[Place, ...]
-    matching: Matching | None  # None: the sources are the same
-    executions: tuple[Mapping[tuple[int, int], int], Mapping[tuple[int, int], int]]  # by (frame, statement)
+    rows: tuple[StepPair, ...]
+    matching: Matching
 
 
-class Tree:
-    """A trace's events by where they hang."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.frames: dict[int, Frame] = {}
-        self.steps: dict[int, list[Step]] = defaultdict(list)  # by frame, in order
-        self.calls: dict[int | None, list[Frame]] = defaultdict(list)  # by calling step
-        self.by_id: dict[int, Step] = {}
-        self.executions: dict[tuple[int, int], int] = defaultdict(int)  # by (frame, statement)
-        for event in trace.steps:
-            if isinstance(event, Frame):
-                self.frames[event.frame] = event
-                self.calls[event.of].append(event)
-            elif isinstance(event, Step):
-                self.steps[event.frame].append(event)
-                self.by_id[event.id] = event
-                self.executions[event.frame, event.statement] += 1
-            elif isinstance(event, Omitted):
-                self.executions[event.frame, event.statement] += event.omitted
-
-
-def align(a: Trace, b: Trace) -> Aligned:
+def align(a: Tree, b: Tree) -> Aligned:
     """Match two traces of one lecture, whose source may have been edited between them."""
-    same = [source.text for source in a.sources] == [source.text for source in b.sources]
-    matching = None if same else match_code(codes_of(a), codes_of(b))
-    matcher = _Matcher(Tree(a), Tree(b), matching)
-    matcher.match()
-    frames, places = _Merged(matcher).walk()
-    return Aligned(tuple(frames), tuple(places), matching, (matcher.a.executions, matcher.b.executions))
+    same = [source.text for source in a.trace.sources] == [source.text for source in b.trace.sources]
+    matching = SAME if same else match_code(codes_of(a.trace), codes_of(b.trace))
+    frames, steps = _counterparts(a, b, matching)
+    pairs, rows = _merged(a, b, matching, frames, steps)
+    return Aligned(tuple(pairs), tuple(rows), matching)
 
 
-class _Matcher:
-    """Finds the counterparts in B of A's frames and steps."""
+def align_all(trees: Sequence[Tree], base: int) -> tuple[list[list[Step | None]], list[Aligned | None]]:
+    """Match any number of traces: each with the base; what the base lacks, with the others before it.
 
-    def __init__(self, a: Tree, b: Tree, matching: Matching | None) -> None:
-        self.a, self.b, self.matching = a, b, matching
-        self.frames: dict[int, int] = {}  # of A → of B
-        self.steps: dict[int, Step] = {}  # id in A → step of B
+    Returns a line for each execution, with the step of each trace; and each trace's alignment with the base.
+    """
+    lines: list[list[Step | None]] = []
+    line_of: dict[int, dict[int, int]] = {}  # trace → step → its line
+    with_base: list[Aligned | None] = [None] * len(trees)
+    for n in sorted(range(len(trees)), key=lambda n: n != base):
+        tree = trees[n]
+        placed: dict[int, int] = {}
+        for known in line_of:  # the base first
+            if known != base and len(placed) == len(tree.by_id):
+                break
+            aligned = align(trees[known], tree)
+            if known == base:
+                with_base[n] = aligned
+            for row in aligned.rows:
+                if row.a is not None and row.b is not None and row.b.id not in placed:
+                    number = line_of[known][row.a.id]
+                    if lines[number][n] is None:
+                        lines[number][n], placed[row.b.id] = row.b, number
+        for step in tree.by_id.values():
+            if step.id not in placed:
+                placed[step.id] = len(lines)
+                lines.append([step if m == n else None for m in range(len(trees))])
+        line_of[n] = placed
+    return lines, with_base
 
-    def match(self) -> None:
-        self._match_calls(self.a.calls[None], self.b.calls[None])
-        self._match_strays()
 
-    def statement(self, source: int, statement: int) -> tuple[int, int] | None:
-        """Return where a statement of A is in B: its source and number."""
-        return (source, statement) if self.matching is None else self.matching.statements.get((source, statement))
+# --- counterparts ---------------------------------------------------------------------------------
 
-    def function(self, frame: Frame) -> tuple[int, str] | None:
-        """Return which function of B a frame of A ran."""
-        key = (frame.source, frame.function)
-        return key if self.matching is None else self.matching.called.get(key)
 
-    def _match_calls(self, a: Iterable[Frame], b: Iterable[Frame]) -> None:
+def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int], dict[int, Step]]:
+    """Return the counterparts in B of A's frames, and of its steps by their ids."""
+    frames: dict[int, int] = {}
+    steps: dict[int, Step] = {}
+
+    def match(in_a: Iterable[Frame], in_b: Iterable[Frame]) -> None:
         """Match frames by function, the n-th with the n-th, and everything below them."""
-        waiting: list[tuple[Iterable[Frame], Iterable[Frame]]] = [(a, b)]
+        waiting = [(in_a, in_b)]
         while waiting:
-            for frame, other in self._paired(*waiting.pop()):
-                self.frames[frame.frame] = other.frame
-                waiting += self._match_steps(frame, other)
+            for frame, other in _paired(*waiting.pop(), matching):
+                frames[frame.frame] = other.frame
+                executed = {(step.statement, step.execution): step for step in b.steps_of(other.frame)}
+                for step in a.steps_of(frame.frame):
+                    place = matching.statement_in_b(frame.source, step.statement)
+                    if place is None or place[0] != other.source:
+                        continue
+                    counterpart = executed.get((place[1], step.execution))
+                    if counterpart is not None:
+                        steps[step.id] = counterpart
+                        waiting.append((a.calls(step.id), b.calls(counterpart.id)))
 
-    def _paired(self, a: Iterable[Frame], b: Iterable[Frame]) -> Iterator[tuple[Frame, Frame]]:
-        by_function: dict[tuple[int, str], list[Frame]] = defaultdict(list)
-        for frame in b:
-            by_function[frame.source, frame.function].append(frame)
-        taken: dict[tuple[int, str], int] = defaultdict(int)
-        for frame in a:
-            function = self.function(frame)
-            if function is not None and taken[function] < len(by_function.get(function, ())):
-                yield frame, by_function[function][taken[function]]
-                taken[function] += 1
-
-    def _match_steps(self, a: Frame, b: Frame) -> Iterator[tuple[Iterable[Frame], Iterable[Frame]]]:
-        """Match two frames' steps; yield the calls of each pair."""
-        others = {(step.statement, step.execution): step for step in self.b.steps[b.frame]}
-        for step in self.a.steps[a.frame]:
-            place = self.statement(a.source, step.statement)
-            other = others.get((place[1], step.execution)) if place and place[0] == b.source else None
-            if other is not None:
-                self.steps[step.id] = other
-                if step.id in self.a.calls and other.id in self.b.calls:
-                    yield self.a.calls[step.id], self.b.calls[other.id]
-
-    def _match_strays(self) -> None:
-        """Match calls whose own statements have no counterpart, in order, callers before the called."""
-        known = None if self.matching is None else set(self.matching.statements)
-        found = None if self.matching is None else set(self.matching.statements.values())
-        strays_b: dict[tuple[int, str], list[Frame]] = defaultdict(list)
-        for frame in _strays(self.b, found, set(self.frames.values())):
-            strays_b[frame.source, frame.function].append(frame)
-        for queue in strays_b.values():
-            queue.reverse()
-        matched_b = set(self.frames.values())
-        for frame in _strays(self.a, known, set(self.frames)):
-            function = self.function(frame)
-            queue = strays_b.get(function, []) if function else []
-            while queue and queue[-1].frame in matched_b:
-                queue.pop()
-            if queue and frame.frame not in self.frames:
-                before = len(self.frames)
-                self._match_calls([frame], [queue.pop()])
-                matched_b.update(list(self.frames.values())[before:])
+    match(a.calls(None), b.calls(None))
+    if matching.same:
+        return frames, steps
+    # Calls whose own statements have no counterpart are matched in order, callers before the called.
+    strays: dict[tuple[int, str], list[Frame]] = defaultdict(list)
+    for frame in reversed(_strays(b, matching.to_a.keys(), frames.values())):
+        strays[frame.source, frame.function].append(frame)
+    matched = set(frames.values())
+    for frame in _strays(a, matching.to_b.keys(), frames):
+        function = matching.function_in_b(frame.source, frame.function)
+        queue = strays.get(function, []) if function is not None else []
+        while queue and queue[-1].frame in matched:
+            queue.pop()
+        if queue and frame.frame not in frames:
+            before = len(frames)
+            match([frame], [queue.pop()])
+            matched.update(list(frames.values())[before:])
+    return frames, steps
 
 
-def _strays(tree: Tree, known: set[tuple[int, int]] | None, matched: set[int]) -> list[Frame]:
+def _paired(a: Iterable[Frame], b: Iterable[Frame], matching: Matching) -> Iterator[tuple[Frame, Frame]]:
+    by_function: dict[tuple[int, str], list[Frame]] = defaultdict(list)
+    for frame in b:
+        by_function[frame.source, frame.function].append(frame)
+    taken: dict[tuple[int, str], int] = defaultdict(int)
+    for frame in a:
+        function = matching.function_in_b(frame.source, frame.function)
+        if function is not None and taken[function] < len(by_function.get(function, ())):
+            yield frame, by_function[function][taken[function]]
+            taken[function] += 1
+
+
+def _strays(tree: Tree, known: Iterable[tuple[int, int]], matched: Iterable[int]) -> list[Frame]:
     """Return the unmatched frames that a statement without counterpart called, itself or through others.
 
     Not those of an execution that the other side did not have: a loop that ran on calls no other function.
     """
+    known, matched = set(known), set(matched)
     strays: dict[int, Frame] = {}
     for frame in tree.frames.values():
-        if frame.of is None or frame.frame in matched or known is None:
+        if frame.of is None or frame.frame in matched:
             continue
         step = tree.by_id[frame.of]
         caller = tree.frames[step.frame]
@@ -162,79 +147,77 @@ def _strays(tree: Tree, known: set[tuple[int, int]] | None, matched: set[int]) -
     return list(strays.values())
 
 
-class _Merged:
-    """Walks both trees at once, in B's order, and puts what only A has where it stood."""
+# --- one tree of both -----------------------------------------------------------------------------
 
-    def __init__(self, matcher: _Matcher) -> None:
-        self.matcher, self.a, self.b = matcher, matcher.a, matcher.b
-        self.step_in_a = {other.id: self.a.by_id[step] for step, other in matcher.steps.items()}
-        self.frame_in_a = {other: self.a.frames[frame] for frame, other in matcher.frames.items()}
-        matching = matcher.matching
-        self.back = None if matching is None else {place: key for key, place in matching.statements.items()}
-        self.frames: list[FramePair] = []
-        self.places: list[Place] = []
 
-    def walk(self) -> tuple[list[FramePair], list[Place]]:
-        """Return frames and places in order: a place, then the frames of the calls made in it."""
-        stack: list[Iterator[FramePair | Place]] = [self._calls(None, None, None, 0)]
-        while stack:
-            item: FramePair | Place | None = next(stack[-1], None)
-            if item is None:
-                stack.pop()
-            elif isinstance(item, FramePair):
-                self.frames.append(item)
-                stack.append(self._steps(item, len(self.frames) - 1))
-            else:
-                self.places.append(item)
-                depth = self.frames[item.frame].depth + 1
-                stack.append(self._calls(item.a, item.b, len(self.places) - 1, depth))
-        return self.frames, self.places
+def _merged(
+    a: Tree, b: Tree, matching: Matching, frames: dict[int, int], steps: dict[int, Step]
+) -> tuple[list[FramePair], list[StepPair]]:
+    """Walk both trees at once, in B's order, and put what only A has where it stood.
 
-    def _calls(self, a: Step | None, b: Step | None, parent: int | None, depth: int) -> Iterator[FramePair]:
-        root = a is None and b is None
-        for frame in self.b.calls.get(b.id if b else None, ()) if b or root else ():
-            yield FramePair(self.frame_in_a.get(frame.frame), frame, parent, depth)
-        for frame in self.a.calls.get(a.id if a else None, ()) if a or root else ():
-            if frame.frame not in self.matcher.frames:
-                yield FramePair(frame, None, parent, depth)
+    Returns frames and rows in order: a row, then the frames of the calls made in it. What is being walked is a stack
+    of iterators, however deep a lecture recurses; a row's number is right because what yields it runs only on top.
+    """
+    pairs: list[FramePair] = []
+    rows: list[StepPair] = []
+    step_in_a = {other.id: a.by_id[step] for step, other in steps.items()}
+    frame_in_a = {other: a.frames[frame] for frame, other in frames.items()}
+    in_order = sorted(frames.items(), key=lambda item: item[1])
+    sections = {a.section_of[frame]: b.section_of[other] for frame, other in in_order}  # as B calls those of A
 
-    def _steps(self, pair: FramePair, number: int) -> Iterator[Place]:
-        unrecorded = pair.parent is not None and self.places[pair.parent].beyond_limit
-        steps_a = self.a.steps[pair.a.frame] if pair.a else []
+    def calls(of_a: int | None, of_b: int | None, parent: int | None, depth: int) -> Iterator[FramePair]:
+        for frame in b.calls(of_b) if of_b is not None or parent is None else ():
+            yield FramePair(frame_in_a.get(frame.frame), frame, parent, depth, b.section_of[frame.frame])
+        for frame in a.calls(of_a) if of_a is not None or parent is None else ():
+            if frame.frame not in frames:
+                section = a.section_of[frame.frame]
+                yield FramePair(frame, None, parent, depth, sections.get(section, section))
+
+    def executed(pair: FramePair, number: int) -> Iterator[StepPair]:
+        unrecorded = pair.parent is not None and rows[pair.parent].beyond_limit
+
+        def is_beyond(tree: Tree, frame: Frame | None, place: tuple[int, int] | None, step: Step) -> bool:
+            """Whether the other side executed a step, too, and only counted it."""
+            counted = tree.executions(frame.frame, place[1]) if frame is not None and place is not None else 0
+            return unrecorded or counted >= step.execution
+
+        def only_in_a(step: Step) -> StepPair:
+            place = matching.statement_in_b(pair.a.source, step.statement) if pair.a is not None else None
+            limit = is_beyond(b, pair.b, place, step)
+            return StepPair(len(rows), number, step, None, edited=place is None, beyond_limit=limit)
+
+        def only_in_b(step: Step) -> StepPair:
+            place = matching.statement_in_a(pair.b.source, step.statement) if pair.b is not None else None
+            limit = is_beyond(a, pair.a, place, step)
+            return StepPair(len(rows), number, None, step, edited=place is None, beyond_limit=limit)
+
+        steps_a = a.steps_of(pair.a.frame) if pair.a is not None else ()
         passed = 0  # of A's steps
-        for step in self.b.steps[pair.b.frame] if pair.b else ():
-            other = self.step_in_a.get(step.id)
+        for step in b.steps_of(pair.b.frame) if pair.b is not None else ():
+            other = step_in_a.get(step.id)
             if other is None:
-                unknown = self.back is not None and (pair.b is None or (pair.b.source, step.statement) not in self.back)
-                limit = unrecorded or self._counted_in_a(pair, step)
-                yield Place(number, None, step, edited=unknown, beyond_limit=limit)
+                yield only_in_b(step)
                 continue
             while passed < len(steps_a) and steps_a[passed].id <= other.id:
-                yield from self._only_in_a(pair, steps_a[passed], number, unrecorded=unrecorded)
+                if steps_a[passed].id not in steps:
+                    yield only_in_a(steps_a[passed])
                 passed += 1
-            yield Place(number, other, step, edited=self._edited(pair, other))
+            edited = pair.a is not None and (pair.a.source, other.statement) in matching.edited
+            yield StepPair(len(rows), number, other, step, edited=edited)
         for step in steps_a[passed:]:
-            yield from self._only_in_a(pair, step, number, unrecorded=unrecorded)
+            if step.id not in steps:
+                yield only_in_a(step)
 
-    def _only_in_a(self, pair: FramePair, step: Step, number: int, *, unrecorded: bool) -> Iterator[Place]:
-        if step.id not in self.matcher.steps:
-            known = pair.a is not None and self.matcher.statement(pair.a.source, step.statement) is not None
-            limit = unrecorded or self._counted_in_b(pair, step)
-            yield Place(number, step, None, edited=not known, beyond_limit=limit)
-
-    def _edited(self, pair: FramePair, step: Step) -> bool:
-        matching = self.matcher.matching
-        return matching is not None and pair.a is not None and (pair.a.source, step.statement) in matching.edited
-
-    def _counted_in_b(self, pair: FramePair, step: Step) -> bool:
-        if pair.a is None or pair.b is None:
-            return False
-        place = self.matcher.statement(pair.a.source, step.statement)
-        return place is not None and self.b.executions.get((pair.b.frame, place[1]), 0) >= step.execution
-
-    def _counted_in_a(self, pair: FramePair, step: Step) -> bool:
-        if pair.a is None or pair.b is None:
-            return False
-        place = (pair.b.source, step.statement)
-        place = place if self.back is None else self.back.get(place, (-1, -1))
-        return self.a.executions.get((pair.a.frame, place[1]), 0) >= step.execution
+    stack: list[Iterator[FramePair | StepPair]] = [calls(None, None, None, 0)]
+    while stack:
+        item = next(stack[-1], None)
+        if item is None:
+            stack.pop()
+        elif isinstance(item, FramePair):
+            pairs.append(item)
+            stack.append(executed(item, len(pairs) - 1))
+        else:
+            rows.append(item)
+            step_a, step_b = (step.id if step is not None else None for step in (item.a, item.b))
+            stack.append(calls(step_a, step_b, item.number, pairs[item.frame].depth + 1))
+    return pairs, rows

@@ -1,8 +1,12 @@
 """Two traces' code → which function of one is which of the other, and which statement which.
 
     matching = match_code(codes_of(a), codes_of(b))
-    matching.functions          # (FunctionMatch("product", "multiply", how="renamed", similarity=1.0), …)
-    matching.statements[0, 12]  # (0, 14): source and number in B of A's statement 12
+    matching.functions                      # (FunctionMatch("product", "multiply", how="renamed", similarity=1.0), …)
+    matching.statement_in_b(0, 12)          # (0, 14): source and number in B of A's statement 12
+    matching.renamed(0, "product")          # {"h": "hidden"}: its variables that have another name in B
+    translated("h.shape", {"h": "hidden"})  # "hidden.shape"
+
+The same sources match statement by statement: `SAME`.
 
 A function is found by its qualified name, else, renamed or moved, by what it does: the share of the two
 functions' code that is alike. Within matched functions statements are matched by longest common subsequence
@@ -12,12 +16,12 @@ without names, then without constants, then by what it does to what: renamed, th
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from trace_tools.comparing.difference import FunctionMatch
 from trace_tools.comparing.matching.code import Code, SourceCode
 from trace_tools.comparing.matching.subsequence import common
 
@@ -25,21 +29,60 @@ ALIKE = 0.5  # share of its code that a renamed function keeps
 LENGTHY = 400  # characters of a statement's code beyond which it weighs no more
 CANDIDATES = 20  # functions that share one statement, tried at most
 
+_IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
+
 Function = tuple[int, str]  # number of its source, qualified name
 Key = tuple[str, tuple[str, ...]]  # code, and the functions it calls
 Place = tuple[int, int]  # number of its source, number of the statement
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionMatch:
+    """Which function of A is which of B."""
+
+    a: str | None  # qualified names; "<module>" for the module itself
+    b: str | None
+    how: Literal["same", "edited", "renamed", "moved", "only in A", "only in B"] = "same"
+    similarity: float = 1.0  # share of their statements that are alike
+    variables: tuple[tuple[str, str], ...] = ()  # renamed: (in A, in B)
+
+
+@dataclass(frozen=True, slots=True)
 class Matching:
     """Functions and statements of A with their counterparts in B."""
 
-    functions: tuple[FunctionMatch, ...]  # those that are not the same
-    statements: Mapping[Place, Place]
-    edited: frozenset[Place]  # statements of A whose counterpart is not exactly alike
-    called: Mapping[Function, Function]
-    names: Mapping[Function, Mapping[str, str]]  # by function of A: variables renamed
+    functions: tuple[FunctionMatch, ...] = ()  # those that are not the same
+    edited: frozenset[Place] = frozenset()  # statements of A whose counterpart is not exactly alike
     parsed: bool = True  # else some statements are known by their lines only
+    same: bool = False  # the sources are: everything is its own counterpart, and the mappings below are empty
+    to_b: Mapping[Place, Place] = field(default_factory=dict)
+    to_a: Mapping[Place, Place] = field(default_factory=dict)
+    called: Mapping[Function, Function] = field(default_factory=dict)
+    names: Mapping[Function, Mapping[str, str]] = field(default_factory=dict)  # by function of A: variables renamed
+
+    def statement_in_b(self, source: int, statement: int) -> Place | None:
+        """Return where a statement of A is in B: its source and number."""
+        return (source, statement) if self.same else self.to_b.get((source, statement))
+
+    def statement_in_a(self, source: int, statement: int) -> Place | None:
+        """Return where a statement of B is in A."""
+        return (source, statement) if self.same else self.to_a.get((source, statement))
+
+    def function_in_b(self, source: int, function: str) -> Function | None:
+        """Return which function of B one of A is."""
+        return (source, function) if self.same else self.called.get((source, function))
+
+    def renamed(self, source: int, function: str) -> Mapping[str, str]:
+        """Return the variables of a function of A that have another name in B, with that name."""
+        return self.names.get((source, function), {})
+
+
+SAME = Matching(same=True)
+
+
+def translated(expression: str, renamed: Mapping[str, str]) -> str:
+    """Write an expression of A with the names that its variables have in B."""
+    return _IDENTIFIER.sub(lambda name: renamed.get(name[0], name[0]), expression) if renamed else expression
 
 
 def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
@@ -63,7 +106,15 @@ def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
     taken = set(pairs.values())
     matches += [FunctionMatch(None, g[1], "only in B", 0.0) for g in of_b if g not in taken]
     changed = tuple(match for match in matches if match.how != "same")
-    return Matching(changed, places, frozenset(edited), pairs, names, all(s.parsed for s in (*a, *b)))
+    return Matching(
+        changed,
+        frozenset(edited),
+        parsed=all(source.parsed for source in (*a, *b)),
+        to_b=places,
+        to_a={place: key for key, place in places.items()},
+        called=pairs,
+        names=names,
+    )
 
 
 def _by_function(sources: Sequence[SourceCode]) -> dict[Function, Sequence[Code]]:

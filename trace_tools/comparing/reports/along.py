@@ -21,13 +21,13 @@ from trace_tools.comparing.difference import (
     Finding,
     FramePair,
     Kind,
-    Row,
+    StepPair,
     Subject,
     TimeFinding,
     Verdict,
 )
+from trace_tools.comparing.judging.findings import paired
 from trace_tools.comparing.judging.times import HARNESS
-from trace_tools.comparing.judging.verdict import paired
 from trace_tools.comparing.reports.entries import entries
 from trace_tools.comparing.reports.report_text import time_text
 from trace_tools.comparing.wording import sides_text, subject_text
@@ -57,7 +57,7 @@ class Observed:
 class Execution:
     """One execution of a statement."""
 
-    row: Row
+    row: StepPair
     observed: tuple[Observed, ...]
     level: int
     calls: tuple[int, ...] = ()  # frames shown on the page that it opened
@@ -127,14 +127,14 @@ def along(difference: Difference, most: int = MOST_ROWS) -> Along:
     return Along(sections, shown, len(worth) - len(kept))
 
 
-def _least(row: Row) -> int:
+def _least(row: StepPair) -> int:
     return 2 if any(finding.matters for finding in row.findings) else 0
 
 
 # --- one execution --------------------------------------------------------------------------------
 
 
-def observations(difference: Difference, row: Row, *, leads: bool = True) -> Iterator[Observed]:
+def observations(difference: Difference, row: StepPair, *, leads: bool = True) -> Iterator[Observed]:
     """Yield what both sides observed at a row: values, the claim, time, and whatever else was found.
 
     `leads` says that of all executions of its statement this one's time differs most.
@@ -171,9 +171,9 @@ def _taken(waiting: list[Finding], kind: Kind, index: int, *, only_in_a: bool = 
     return None
 
 
-def _values(difference: Difference, row: Row, waiting: list[Finding]) -> Iterator[Observed]:
+def _values(difference: Difference, row: StepPair, waiting: list[Finding]) -> Iterator[Observed]:
     a, b = (row.a.values or []) if row.a else [], (row.b.values or []) if row.b else []
-    for in_a, in_b in paired(a, b, _renamed(difference, row)):
+    for in_a, in_b in paired(a, b, difference.renamed(row)):
         index = in_b if in_b is not None else in_a
         assert index is not None
         finding = _taken(waiting, "value", index, only_in_a=in_b is None)
@@ -186,14 +186,7 @@ def _values(difference: Difference, row: Row, waiting: list[Finding]) -> Iterato
         yield Observed(name, left, None if alike else right, "same", "values")
 
 
-def _renamed(difference: Difference, row: Row) -> Mapping[str, str]:
-    """Return the variables that have another name in B, in the function a row ran in."""
-    pair = difference.frames[row.frame]
-    names = (pair.a.function, pair.b.function) if pair.a is not None and pair.b is not None else None
-    return next((dict(f.variables) for f in difference.functions if (f.a, f.b) == names), {})
-
-
-def _claim(row: Row, waiting: list[Finding]) -> Iterator[Observed]:
+def _claim(row: StepPair, waiting: list[Finding]) -> Iterator[Observed]:
     a, b = row.a.claim if row.a else None, row.b.claim if row.b else None
     claim = b or a
     if claim is None:
@@ -207,7 +200,7 @@ def _claim(row: Row, waiting: list[Finding]) -> Iterator[Observed]:
     yield Observed("claim", texts[0], None if alike else texts[1], "same", "claims")
 
 
-def _time(difference: Difference, row: Row, time: TimeFinding, *, leads: bool) -> Iterator[Observed]:
+def _time(difference: Difference, row: StepPair, time: TimeFinding, *, leads: bool) -> Iterator[Observed]:
     """Yield the time where it is worth a line: called different, or long, or long for something annotated."""
     least = WORTH_SAYING_ANNOTATED_NS if row.step.annotated else WORTH_SAYING_NS
     measured = time.subject.kind == "measured"
@@ -244,10 +237,10 @@ class _Layout:
         kept: set[int],
     ) -> None:
         self.difference, self.observed, self.levels, self.kept = difference, observed, levels, kept
-        self.rows: dict[int, list[Row]] = defaultdict(list)  # by frame
+        self.rows: dict[int, list[StepPair]] = defaultdict(list)  # by frame
         for row in difference.rows:
             self.rows[row.frame].append(row)
-        self.section_of = difference.sections
+        self.section_of = [pair.section for pair in difference.frames]
         self.shown = self._choose()
         self.calls: dict[int, list[int]] = defaultdict(list)  # shown frames by the row that opened them
         for frame in sorted(self.shown):
@@ -309,9 +302,9 @@ class _Layout:
             sum(level > 0 for level in levels),
         )
 
-    def _places(self, rows: Sequence[Row]) -> Iterator[Place]:
+    def _places(self, rows: Sequence[StepPair]) -> Iterator[Place]:
         """Yield a call's statements with the executions to show: those that differ, the first and the last."""
-        by_statement: dict[tuple[int | None, int | None], list[Row]] = defaultdict(list)
+        by_statement: dict[tuple[int | None, int | None], list[StepPair]] = defaultdict(list)
         for row in rows:
             by_statement[_statement(row)].append(row)
         for same in by_statement.values():
@@ -330,7 +323,7 @@ class _Layout:
                 level=max(self.levels[row.number] for row in shown),
             )
 
-    def _execution(self, row: Row) -> Execution:
+    def _execution(self, row: StepPair) -> Execution:
         only = "A" if row.b is None else "B" if row.a is None else ""
         calls = tuple(self.calls.get(row.number, ()))
         observed = self.observed[row.number] if row.number in self.kept else ()
@@ -346,7 +339,7 @@ def _source(frame: Frame | None) -> int | None:
     return None if frame is None else frame.source
 
 
-def _statement(row: Row) -> tuple[int | None, int | None]:
+def _statement(row: StepPair) -> tuple[int | None, int | None]:
     return row.a.statement if row.a else None, row.b.statement if row.b else None
 
 

@@ -31,7 +31,7 @@ def comparison_markdown(comparison: Comparison, beside: Beside = ALONE) -> tuple
     csv_name = beside.csv_name
     files: dict[str, bytes] = {}
     parts = [
-        f"# {inline_markdown(comparison.title)}: {formats.plural(len(comparison.contenders), 'machine')} side by side",
+        f"# {inline_markdown(comparison.title)}: {formats.plural(len(comparison.sides), 'machine')} side by side",
         escape(intro(comparison)) + (f" Every number, exactly: [{csv_name}]({csv_name})." if csv_name else ""),
         table(
             ["", *MACHINE_COLUMNS],
@@ -49,7 +49,7 @@ def comparison_markdown(comparison: Comparison, beside: Beside = ALONE) -> tuple
 
 def _pairs(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[str]:
     if pairs:
-        base = escape(comparison.contenders[comparison.base].label)
+        base = escape(comparison.sides[comparison.base].label)
         yield "## Step by step"
         yield "\n".join(f"- [{base} → {escape(p.label)}]({p.text}): {escape(p.headline)}" for p in pairs)
 
@@ -95,8 +95,8 @@ def _values(comparison: Comparison) -> Iterator[str]:
 
 def _labels(comparison: Comparison) -> list[str]:
     return [
-        escape(contender.label) + (" (base)" if place == comparison.base else "")
-        for place, contender in enumerate(comparison.contenders)
+        escape(side.label) + (" (base)" if place == comparison.base else "")
+        for place, side in enumerate(comparison.sides)
     ]
 
 

@@ -43,7 +43,7 @@ def print_comparison(comparison: Comparison, console: Console, *, every: bool = 
 
 def _is_wide(comparison: Comparison, console: Console) -> bool:
     """Whether there is room for how far each figure scatters."""
-    return console.width >= CODE + 22 + 30 * len(comparison.contenders)
+    return console.width >= CODE + 22 + 30 * len(comparison.sides)
 
 
 def _print_machines(comparison: Comparison, console: Console) -> None:
@@ -76,7 +76,7 @@ def _print_table(table: Table, comparison: Comparison, console: Console, *, ever
 def _first(lines: Sequence[Line]) -> list[Line]:
     """Return the sections and the steps with the largest figures, in the order of the lecture."""
     steps = [line for line in lines if line.where != "section"]
-    largest = sorted(steps, key=lambda line: -max(cell.reading.value or 0 for cell in line.cells))[:FEW]
+    largest = sorted(steps, key=lambda line: -max(cell.value or 0 for cell in line.cells))[:FEW]
     return [line for line in lines if line.where == "section" or line in largest]
 
 
@@ -101,7 +101,7 @@ def _grid(title: str, columns: Sequence[str], caption: str | None = None) -> Gri
 
 
 def _labels(comparison: Comparison) -> list[str]:
-    return [formats.one_line(contender.label, 40) for contender in comparison.contenders]
+    return [formats.one_line(side.label, 40) for side in comparison.sides]
 
 
 def _where(line: Line, *, wide: bool) -> Text:

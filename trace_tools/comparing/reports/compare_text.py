@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from trace_tools import formats
 from trace_tools.call_tree import Tree
-from trace_tools.comparing.compare import Cell, Comparison, Line
-from trace_tools.comparing.roofs import roof_of
+from trace_tools.comparing.compare import RATE, Cell, Comparison, Line
+from trace_tools.comparing.reports.roofs import roof_of
 from trace_tools.rendering.charts.plot import bars
 from trace_tools.rendering.charts.roofline import roofline
 from trace_tools.schema import Machine, Trace
@@ -26,13 +26,12 @@ NAME = 60  # characters of a machine's name
 
 def cell_text(cell: Cell, unit: str | None, *, spread: bool = True) -> str:
     """Write a reading: its median, and half the range over the passes relative to it."""
-    reading = cell.reading
-    if reading.value is None:
+    if cell.value is None:
         return "–"
-    text = formats.percent(reading.value) if unit is None else formats.quantity(reading.value, unit, 3)
-    if not spread or unit is None or reading.low is None or reading.high is None or reading.low == reading.high:
+    text = formats.percent(cell.value) if unit is None else formats.quantity(cell.value, unit, 3)
+    if not spread or unit is None or cell.low is None or cell.high is None or cell.low == cell.high:
         return text
-    return f"{text} ± {formats.percent((reading.high - reading.low) / 2 / abs(reading.value or 1))}"
+    return f"{text} ± {formats.percent((cell.high - cell.low) / 2 / abs(cell.value or 1))}"
 
 
 def ratio_text(cell: Cell) -> str:
@@ -55,7 +54,7 @@ def line_place(line: Line) -> str:
 
 def line_text(line: Line, cell: Cell, unit: str | None = None, *, spread: bool = True) -> str:
     """Write a cell of a line: in the quantity's unit, or its own; a value without one is a plain number."""
-    value = cell.reading.value
+    value = cell.value
     if line.where == "value" and not line.unit and value is not None:
         return formats.number(value, 4)
     return cell_text(cell, unit or line.unit, spread=spread)
@@ -63,7 +62,7 @@ def line_text(line: Line, cell: Cell, unit: str | None = None, *, spread: bool =
 
 def machine_facts(comparison: Comparison) -> list[tuple[str, list[str]]]:
     """Return a row of facts for each machine: (label, [name, torch, passes, claims, whole run, first run])."""
-    return [(contender.label, _facts(contender.trace)) for contender in comparison.contenders]
+    return [(side.label, _facts(side.trace)) for side in comparison.sides]
 
 
 MACHINE_COLUMNS = ("machine", "torch", "passes", "claims", "main()", "first run")
@@ -99,21 +98,22 @@ def machine_name(machine: Machine) -> str:
 
 def intro(comparison: Comparison) -> str:
     """Say what is compared, in one sentence."""
-    base = comparison.contenders[comparison.base].label
+    base = comparison.sides[comparison.base].label
     matched = formats.plural(comparison.matched, "annotated step")
-    alone = [f"{c.label}: {n}" for c, n in zip(comparison.contenders, comparison.unmatched, strict=True) if n]
+    alone = [f"{c.label}: {n}" for c, n in zip(comparison.sides, comparison.unmatched, strict=True) if n]
     rest = f"; not on every machine: {', '.join(alone)}" if alone else ""
     return (
-        f"{matched} matched on all {len(comparison.contenders)} machines{rest}. × is relative to {base}; "
+        f"{matched} matched on all {len(comparison.sides)} machines{rest}. × is relative to {base}; "
         "● marks the best where every pass of it beat every pass of the others."
     )
 
 
 def roofline_figure(comparison: Comparison) -> str | None:
     """Draw all rooflines on one figure."""
+    rates = next(table for table in comparison.tables if table.quantity == RATE)
     roofs = [
-        roof_of(contender.label, contender.trace.machine, points)
-        for contender, points in zip(comparison.contenders, comparison.points, strict=True)
+        roof_of(side.label, side.trace.machine, ((line.code, line.cells[place]) for line in rates.lines))
+        for place, side in enumerate(comparison.sides)
     ]
     return roofline(roofs, "roofs", "Rooflines")
 
@@ -126,8 +126,7 @@ def bar_figures(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
         ("reached", "Highest MFU of an annotated step, by dtype", comparison.reached, _share),
     ):
         rows = [
-            (contender.label, [line.cells[place].reading.value for line in lines])
-            for place, contender in enumerate(comparison.contenders)
+            (side.label, [line.cells[place].value for line in lines]) for place, side in enumerate(comparison.sides)
         ]
         drawn = bars([line.code for line in lines], rows, name, title, write)
         if drawn is not None:
@@ -142,7 +141,7 @@ def csv_text(comparison: Comparison) -> str:
     """Return every number exactly, one row for each quantity of each step, one column for each machine."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
-    labels = [contender.label for contender in comparison.contenders]
+    labels = [side.label for side in comparison.sides]
     header = ["quantity", "unit", "where", "function", "line", "code", "which", *labels]
     rows.writerow([_cell(text) for text in [*header, *(f"{label} ÷ {labels[comparison.base]}" for label in labels)]])
     for table in comparison.tables:
@@ -155,7 +154,7 @@ def csv_text(comparison: Comparison) -> str:
 
 
 def _row(quantity: str, unit: str, line: Line) -> list[str]:
-    numbers = [cell.reading.value for cell in line.cells] + [cell.ratio for cell in line.cells]
+    numbers = [cell.value for cell in line.cells] + [cell.ratio for cell in line.cells]
     place = [quantity, unit, line.where, line.function, str(line.line or ""), line.code, line.which]
     return [*map(_cell, place), *("" if number is None else repr(number) for number in numbers)]
 

@@ -19,7 +19,7 @@ from trace_tools.comparing.difference import (
     Aspect,
     Difference,
     Finding,
-    Row,
+    StepPair,
     Subject,
     TimeFinding,
     Verdict,
@@ -68,7 +68,7 @@ def leads(difference: Difference) -> list[Entry]:
     return found
 
 
-def _lead(difference: Difference, row: Row) -> Entry:
+def _lead(difference: Difference, row: StepPair) -> Entry:
     """Return what a row began: an edit before what ran more often for it, that before what was counted."""
     own = [f for f in row.findings if f.matters and f.origin is None and f.cause is None]
     ran = next((f for f in own if f.subject.kind in ("executions", "step")), None)
@@ -84,7 +84,7 @@ def _lead(difference: Difference, row: Row) -> Entry:
     return replace(edited, detail=f"executions {counted}")
 
 
-def _code_entry(difference: Difference, row: Row) -> Entry:
+def _code_entry(difference: Difference, row: StepPair) -> Entry:
     """Say that a statement was edited, with its line on both sides."""
     pair = difference.frames[row.frame]
     lines = []
@@ -153,7 +153,7 @@ def _explained(difference: Difference, aspect: Aspect) -> Counter[int]:
     return Counter(cause for number, cause in found if cause is not None and cause != number)
 
 
-def _entry(difference: Difference, row: Row, finding: Finding, follows: int) -> Entry:
+def _entry(difference: Difference, row: StepPair, finding: Finding, follows: int) -> Entry:
     a, b = sides_text(finding)
     detail = finding.detail
     if finding.aspect == "flops" and finding.matters and (unseen := _unseen(difference, row, finding)):
@@ -171,7 +171,7 @@ def _entry(difference: Difference, row: Row, finding: Finding, follows: int) -> 
     )
 
 
-def _placed(difference: Difference, row: Row, aspect: Aspect, verdict: Verdict, subject: Subject) -> Entry:
+def _placed(difference: Difference, row: StepPair, aspect: Aspect, verdict: Verdict, subject: Subject) -> Entry:
     side = difference.a if row.b is None else difference.b
     pair = difference.frames[row.frame]
     frame = pair.a if row.b is None else pair.b
@@ -187,7 +187,7 @@ def _placed(difference: Difference, row: Row, aspect: Aspect, verdict: Verdict, 
 TOO_NOISY = "clocks too noisy to show it"
 
 
-def _unseen(difference: Difference, row: Row, finding: Finding) -> str | None:
+def _unseen(difference: Difference, row: StepPair, finding: Finding) -> str | None:
     """Say that times could not show a change in FLOPs; None where they could, or were not asked."""
     if finding.subject.expression != "flops" or not isinstance(finding.a, int) or not isinstance(finding.b, int):
         return None
@@ -220,7 +220,7 @@ def _work(difference: Difference) -> str | None:
 def _times(difference: Difference, *, everything: bool) -> list[Entry]:
     every = [(row, time) for row in difference.rows for time in row.times]
     explained = Counter(time.cause for _, time in every if time.cause is not None)
-    grouped: dict[tuple[object, ...], list[tuple[Row, TimeFinding]]] = {}
+    grouped: dict[tuple[object, ...], list[tuple[StepPair, TimeFinding]]] = {}
     for row, time in every:
         if time.cause is None and (time.matters or everything or row.number in explained):
             key = (difference.function_of(row), row.step.statement, time.subject, time.verdict, time.why)
@@ -228,7 +228,7 @@ def _times(difference: Difference, *, everything: bool) -> list[Entry]:
     return [_timed(difference, found, explained) for found in grouped.values()]
 
 
-def _timed(difference: Difference, found: Sequence[tuple[Row, TimeFinding]], explained: Counter[int]) -> Entry:
+def _timed(difference: Difference, found: Sequence[tuple[StepPair, TimeFinding]], explained: Counter[int]) -> Entry:
     a_ns, b_ns = sum(time.a_ns for _, time in found), sum(time.b_ns for _, time in found)
     first, time = max(found, key=lambda item: abs(item[1].change_ns))
     follows = sum(explained[row.number] for row, _ in found)
@@ -251,7 +251,7 @@ def _timed(difference: Difference, found: Sequence[tuple[Row, TimeFinding]], exp
     )
 
 
-def _weight_ns(rows: Sequence[Row], time: TimeFinding) -> float:
+def _weight_ns(rows: Sequence[StepPair], time: TimeFinding) -> float:
     """Rank a measurement by what its change would have cost, had `measure` made as many calls all the same."""
     spent = [max(step.host_ns or [0]) for row in rows for step in (row.a, row.b) if step is not None]
     return sum(spent) / 2 * abs((time.overall or 1.0) - 1)
@@ -332,7 +332,7 @@ def _lead_phrases(leading: Sequence[Entry]) -> Iterator[str]:
             yield formats.plural(n, _NOUNS[aspect])
 
 
-def _differs(row: Row) -> bool:
+def _differs(row: StepPair) -> bool:
     """Whether two recordings of one execution are not the same in any way, however small."""
     recorded = any(f.a != f.b or f.verdict not in ("varies", "random") for f in row.findings)
     return recorded or any(time.a_ns != time.b_ns for time in row.times)

@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_tools.comparing.compare import Comparison, Contender
+from trace_tools.comparing.compare import Comparison
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.judging.between import Choices, difference_between
+from trace_tools.comparing.matching.align import Aligned
 from trace_tools.comparing.reports.entries import headline
 from trace_tools.comparing.reports.report_html import difference_html
 from trace_tools.comparing.reports.report_markdown import difference_markdown
@@ -44,14 +45,13 @@ ALONE = Beside()
 
 def pair_reports(comparison: Comparison, home: str | None = None) -> list[Pair]:
     """Return the report of every machine but the base; `home` is the index of the site they belong to."""
-    base = comparison.contenders[comparison.base]
-    others = [contender for contender in comparison.contenders if contender is not base]
-    return [_pair(base, other, home) for other in others]
+    base = comparison.sides[comparison.base]
+    others = zip(comparison.sides, comparison.aligned, strict=True)
+    return [_pair(base, other, home, aligned) for other, aligned in others if other is not base]
 
 
-def _pair(base: Contender, other: Contender, home: str | None) -> Pair:
-    a, b = (Side(c.path or c.label, c.trace, c.notes) for c in (base, other))
-    difference = difference_between(a, b, Choices(force=True))
+def _pair(base: Side, other: Side, home: str | None, aligned: Aligned | None) -> Pair:
+    difference = difference_between(base, other, Choices(force=True), aligned)
     name = f"{_plain(base.label)}-to-{_plain(other.label)}"
     page, text = f"{name}.html", f"{name}.md"
     files = {

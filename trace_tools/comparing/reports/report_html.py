@@ -14,9 +14,8 @@ from functools import lru_cache
 from markupsafe import Markup
 
 from trace_tools import formats
-from trace_tools.comparing.difference import ASPECTS, Difference, Row, Side
-from trace_tools.comparing.judging.measured import Measured, measured
-from trace_tools.comparing.matching.keys import KeyedStep
+from trace_tools.comparing.compare import RATE, Cell, measured
+from trace_tools.comparing.difference import ASPECTS, Difference, Side, StepPair
 from trace_tools.comparing.reports.along import Along, Passage, Place, along, aspects
 from trace_tools.comparing.reports.entries import headline, repeated
 from trace_tools.comparing.reports.page import Home, render
@@ -29,7 +28,7 @@ from trace_tools.comparing.reports.report_text import (
     shown_lines,
     side_text,
 )
-from trace_tools.comparing.roofs import has_place, roof_of
+from trace_tools.comparing.reports.roofs import roof_of
 from trace_tools.comparing.wording import setting_sides
 from trace_tools.rendering.charts.memory import memory_lines
 from trace_tools.rendering.charts.ratios import MOST, TimeRatio, time_ratios
@@ -190,7 +189,7 @@ def _ratios(difference: Difference, shown: Collection[int]) -> list[TimeRatio]:
     ]
 
 
-def _named(row: Row, code: str, *, together: bool) -> str:
+def _named(row: StepPair, code: str, *, together: bool) -> str:
     execution = f" ({row.step.execution})" if row.step.execution > 1 and not together else ""
     return f"{row.step.line}{execution}  {formats.one_line(code, 80)}"
 
@@ -200,14 +199,13 @@ def _roofs(difference: Difference) -> list[Roof]:
     pairs = [(row.a, row.b) for row in difference.rows if row.a is not None and row.b is not None]
     sides = ((difference.a, [a for a, _ in pairs]), (difference.b, [b for _, b in pairs]))
     return [
-        roof_of(name, side.trace.machine, _points(side, steps))
+        roof_of(name, side.trace.machine, (("", _rate(step, side)) for step in steps if step.annotated))
         for name, (side, steps) in zip(names, sides, strict=True)
     ]
 
 
-def _points(side: Side, steps: Sequence[Step]) -> list[Measured]:
-    found = (measured(KeyedStep(step, "", "", section=False), side.trace.machine) for step in steps if step.annotated)
-    return [m for m in found if has_place(m)]
+def _rate(step: Step, side: Side) -> Cell:
+    return measured(step, side.trace.machine)[RATE.key]
 
 
 def _memory(difference: Difference) -> list[tuple[str, list[int | None]]]:

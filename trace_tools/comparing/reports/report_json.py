@@ -43,7 +43,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from trace_tools.comparing.difference import Difference, Row, Side, Subject, TimeFinding
+from trace_tools.comparing.difference import Difference, Side, StepPair, Subject, TimeFinding
 from trace_tools.comparing.reports.entries import repeated
 from trace_tools.comparing.wording import setting_sides, sides_text, subject_text
 
@@ -141,7 +141,7 @@ def _findings(difference: Difference) -> Iterator[dict[str, Any]]:
         yield from (_time(time, place) for time in row.times)
 
 
-def _place(difference: Difference, row: Row) -> dict[str, Any]:
+def _place(difference: Difference, row: StepPair) -> dict[str, Any]:
     pair = difference.frames[row.frame]
     side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
     return {

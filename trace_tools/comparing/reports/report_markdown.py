@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from trace_tools import formats
-from trace_tools.comparing.difference import Difference, FunctionMatch
+from trace_tools.comparing.difference import Difference
+from trace_tools.comparing.matching.functions import FunctionMatch
 from trace_tools.comparing.reports.entries import Entry, headline, repeated
 from trace_tools.comparing.reports.report_text import change_text, code_of, how_judged, leading, notes, side_text
 from trace_tools.comparing.wording import setting_sides

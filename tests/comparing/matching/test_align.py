@@ -9,21 +9,27 @@ import pytest
 
 from tests.comparing.plain_tracing import traced
 from tests.traces import big_trace, example_trace
-from trace_tools.comparing.matching.align import Aligned, align
+from trace_tools.call_tree import Tree
+from trace_tools.comparing.matching.align import Aligned, align_all
+from trace_tools.comparing.matching.align import align as align_trees
 from trace_tools.comparing.matching.code import codes_of
 from trace_tools.schema import Frame, Omitted, SourceFile, Step, Trace
 
-CASES = sorted((Path(__file__).parent / "cases" / "align").glob("*.txt"))
+CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
 MARK = re.compile(r"  #= (\d+|-|\?)$", re.MULTILINE)
+
+
+def align(a: Trace, b: Trace) -> Aligned:
+    return align_trees(Tree(a), Tree(b))
 
 
 def lines(aligned: Aligned) -> set[tuple[int | None, int | None]]:
     """Return every pair of lines that was matched at least once, and the lines that never were."""
-    places = aligned.places
-    both: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in places if p.a and p.b}
+    rows = aligned.rows
+    both: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in rows if p.a and p.b}
     matched_a, matched_b = {a for a, _ in both}, {b for _, b in both}
-    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in places if p.a and not p.b}
-    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in places if p.b and not p.a}
+    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in rows if p.a and not p.b}
+    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in rows if p.b and not p.a}
     lonely = {pair for pair in only_a if pair[0] not in matched_a} | {
         pair for pair in only_b if pair[1] not in matched_b
     }
@@ -58,15 +64,15 @@ def test_every_step_is_in_exactly_one_place(case: Path) -> None:
     before, _, marked = case.read_text(encoding="utf-8").partition("=== edited\n")
     a, b = traced(before), traced(marked)
     aligned = align(a, b)
-    assert sorted(p.a.id for p in aligned.places if p.a) == sorted(s.id for s in a.steps if isinstance(s, Step))
-    assert [p.b.id for p in aligned.places if p.b] == [s.id for s in b.steps if isinstance(s, Step)]
+    assert sorted(p.a.id for p in aligned.rows if p.a) == sorted(s.id for s in a.steps if isinstance(s, Step))
+    assert [p.b.id for p in aligned.rows if p.b] == [s.id for s in b.steps if isinstance(s, Step)]
     assert len([f for f in aligned.frames if f.a]) == sum(isinstance(e, Frame) for e in a.steps)
 
 
 def test_loops_of_different_lengths_align_from_the_front() -> None:
     source = "total = 0\nfor i in range({}):\n    total += i\n"
     aligned = align(traced(source.format(3)), traced(source.format(5)))
-    body = [p for p in aligned.places if (p.b or p.a).line == 3]
+    body = [p for p in aligned.rows if (p.b or p.a).line == 3]
     assert [(p.a and p.a.execution, p.b and p.b.execution) for p in body] == [
         (1, 1),
         (2, 2),
@@ -79,7 +85,7 @@ def test_loops_of_different_lengths_align_from_the_front() -> None:
 def test_a_renamed_variable_is_named() -> None:
     a, b = traced("x = [1]\ny = len(x)\nz = x + [y]\n"), traced("h = [1]\ny = len(h)\nz = h + [y]\n")
     matching = align(a, b).matching
-    assert matching is not None and dict(matching.names[0, "<module>"]) == {"x": "h"}
+    assert matching.renamed(0, "<module>") == {"x": "h"}
 
 
 def test_a_step_that_the_other_side_only_counted_is_not_missing() -> None:
@@ -87,7 +93,7 @@ def test_a_step_that_the_other_side_only_counted_is_not_missing() -> None:
     without = [e for e in a.steps if not (isinstance(e, Step) and e.statement == 25 and e.execution == 1000)]
     counted = [replace(e, omitted=999) if isinstance(e, Omitted) else e for e in without]
     aligned = align(a, replace(a, steps=counted))
-    assert [(p.a.id, p.beyond_limit) for p in aligned.places if p.a and p.b is None] == [(20, True)]
+    assert [(p.a.id, p.beyond_limit) for p in aligned.rows if p.a and p.b is None] == [(20, True)]
 
 
 def test_a_source_that_this_python_cannot_parse_is_matched_by_its_lines() -> None:
@@ -107,12 +113,12 @@ def test_deep_recursion_and_many_steps_need_no_stack() -> None:
         deep += [Frame(level, "f", of=level - 1 if level else None), Step(level, level, 0, 1)]
     trace = example_trace(sources=[SourceFile("lecture.py", "f()\n")], steps=deep)
     aligned = align(trace, trace)
-    assert len(aligned.places) == 3000 and aligned.frames[-1].depth == 2999
+    assert len(aligned.rows) == 3000 and aligned.frames[-1].depth == 2999
 
 
 def test_a_large_trace_aligns_with_itself() -> None:
     trace = big_trace(20_000)
-    assert all(p.a is not None and p.b is not None and p.a.id == p.b.id for p in align(trace, trace).places)
+    assert all(p.a is not None and p.b is not None and p.a.id == p.b.id for p in align(trace, trace).rows)
 
 
 def _ids(steps: Iterable[Step | None]) -> list[int | None]:
@@ -121,5 +127,24 @@ def _ids(steps: Iterable[Step | None]) -> list[int | None]:
 
 def test_what_only_a_has_stands_where_it_stood() -> None:
     a, b = traced("x = 1\ngone = [x]\ny = 2\n"), traced("x = 1\ny = 2\n")
-    places = align(a, b).places
-    assert _ids(p.a for p in places) == [0, 1, 2] and _ids(p.b for p in places) == [0, None, 1]
+    rows = align(a, b).rows
+    assert _ids(p.a for p in rows) == [0, 1, 2] and _ids(p.b for p in rows) == [0, None, 1]
+
+
+def test_of_many_traces_each_execution_is_one_line() -> None:
+    without = "x = 1\ny = 2\n"
+    texts = [without, "x = 1\nextra = 3\ny = 2\n", "x = 1\nextra = 3\ny = 2\nz = 4\n"]
+    found, with_base = align_all([Tree(traced(text)) for text in texts], base=0)
+    assert {tuple(step and step.line for step in line) for line in found} == {
+        (1, 1, 1),
+        (2, 3, 3),
+        (None, 2, 2),  # what the base lacks is matched with the others before it
+        (None, None, 4),
+    }
+    assert with_base[0] is None and [len(one.rows) for one in with_base[1:] if one is not None] == [3, 4]
+    assert [line[1] and line[1].line for line in align_all([Tree(traced(text)) for text in texts], base=1)[0]] == [
+        1,
+        2,
+        3,
+        None,
+    ]

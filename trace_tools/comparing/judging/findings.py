@@ -1,49 +1,57 @@
-"""One execution on both sides → what is not the same about its values, claims, memory, FLOPs and output.
+"""Executions on both sides → what is not the same about their values, claims, memory, FLOPs and output.
 
-    judge = RowJudge(context, same_counters=True)
-    list(judge.findings(place, renamed={"h": "hidden"}))  # [Finding("values", "changed", Subject("value", 0, "y")), …]
+    judge = StepJudge(context, same_counters=True)
+    list(judge.findings(a, b, renamed={"h": "hidden"}))  # [Finding("values", "changed", Subject("value", 0, "y")), …]
 
 What is the same is among them with the verdict "same", so that it can be counted.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trace_tools import formats
-from trace_tools.comparing.difference import Aspect, Finding, Subject, TimeFinding
+from trace_tools.comparing.difference import Aspect, Finding, FramePair, StepPair, Subject, TimeFinding
 from trace_tools.comparing.judging.counters import counter_findings
 from trace_tools.comparing.judging.values import Context, judge
-from trace_tools.comparing.matching.align import Place
+from trace_tools.comparing.matching.functions import Matching, translated
 from trace_tools.schema import Claim, Narrative, Raised, Step, Value
 
-_IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
 SHOWN = 80  # characters of a message in a detail
 
 Named = Sequence[tuple[str, Value]]
 
 
 @dataclass(slots=True)
-class RowJudge:
+class StepJudge:
     """Judges executions in the order of the lecture; remembers which storage of A is which of B."""
 
     context: Context
     same_counters: bool  # device type and torch version are the same: counts have to agree exactly
     storages: tuple[dict[str, set[str]], dict[str, set[str]]] = field(default_factory=lambda: ({}, {}))
 
-    def findings(self, place: Place, renamed: Mapping[str, str]) -> Iterator[Finding]:
+    def findings(self, a: Step, b: Step, renamed: Mapping[str, str]) -> Iterator[Finding]:
         """Yield what there is to say of an execution that both sides have."""
-        a, b = place.a, place.b
-        if a is None or b is None:
-            return
         yield from self.claims(a.claim, b.claim)
         yield from self.named(a.values or [], b.values or [], renamed)
         yield from counter_findings(a, b, exact=self.same_counters)
         if a.claim is None or b.claim is None:  # a failed claim raises: that is told already
             yield from _raised(a.raised, b.raised)
         yield from _output(a, b)
+
+    def arguments(self, calls: Sequence[FramePair], matching: Matching) -> Iterator[Finding]:
+        """Compare what functions were called with, at the statement that called them."""
+        before = 0
+        for call in calls:
+            if call.a is None or call.b is None or not (call.a.arguments or call.b.arguments):
+                continue
+            arguments = call.a.arguments or [], call.b.arguments or []
+            for finding in self.named(*arguments, matching.renamed(call.a.source, call.a.function)):
+                of = finding.subject
+                subject = Subject("argument", before + of.index, of.expression, call.b.function)
+                yield replace(finding, subject=subject)
+            before += max(map(len, arguments))
 
     def claims(self, a: Claim | None, b: Claim | None) -> Iterator[Finding]:
         """Compare two claims, and their sides as values."""
@@ -105,14 +113,10 @@ def paired(a: Named, b: Named, renamed: Mapping[str, str]) -> Iterator[tuple[int
     """Yield places (in a, in b) of the values of one expression, in B's order, then what only A has."""
     left: dict[str, list[int]] = {}
     for place, (name, _) in reversed(list(enumerate(a))):
-        left.setdefault(_translated(name, renamed), []).append(place)
+        left.setdefault(translated(name, renamed), []).append(place)
     for place, (name, _) in enumerate(b):
         yield (left[name].pop() if left.get(name) else None), place
     yield from ((place, None) for places in left.values() for place in reversed(places))
-
-
-def _translated(name: str, renamed: Mapping[str, str]) -> str:
-    return _IDENTIFIER.sub(lambda found: renamed.get(found[0], found[0]), name) if renamed else name
 
 
 def _raised(a: Raised | None, b: Raised | None) -> Iterator[Finding]:
@@ -149,11 +153,12 @@ def _said(subject: Subject, a: str, b: str, *, same: bool) -> Finding:
     return Finding("output", "same", subject) if same else Finding("output", "changed", subject, a, b)
 
 
-def absence(side: str, step: Step, excused: str | None, unjudged: str | None, time: TimeFinding | None) -> Finding:
+def absence(row: StepPair, excused: str | None, unjudged: str | None, time: TimeFinding | None) -> Finding:
     """Say that only one side has a step, and how long it took; the reasons are why that is no difference, or unknown.
 
     A claim that failed there is one all the same.
     """
+    step = row.step
     failed = step.claim is not None and not step.claim.held
     prose = bool(step.narrative) and step.claim is None
     subject = Subject("step", expression="prose" if prose else "a step")
@@ -163,6 +168,6 @@ def absence(side: str, step: Step, excused: str | None, unjudged: str | None, ti
         return Finding("steps", "varies", subject, detail=excused)
     aspect: Aspect = "output" if prose else "steps"
     took = None if time is None or prose else time.a_ns + time.b_ns
-    if side == "A":
+    if row.b is None:
         return Finding(aspect, "only in A", subject, a=took, matters=not prose)
     return Finding(aspect, "only in B", subject, b=took, matters=not prose)
