@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from trace_tools import formats, summaries
 from trace_tools.rendering import overview, prose
 from trace_tools.rendering.charts import plot, svg
-from trace_tools.rendering.charts.drawing import without_links
 from trace_tools.rendering.charts.of_pages import PageFigure, index_figures, section_figures
 from trace_tools.rendering.columns import Column, differing_lines
 from trace_tools.rendering.document import (
@@ -188,7 +187,7 @@ class MarkdownWriter:
         if drawn:
             yield f"## {heading}"
         for it in drawn:
-            name = self._drawing(it.name, without_links(it.svg))
+            name = self._drawing(it.name, it.svg)
             yield f"### {escape(it.title)}\n\n![{escape(it.title)}]({name})\n\n*{escape(it.caption)}*"
 
     def _drawing(self, name: str, drawn: str) -> str:

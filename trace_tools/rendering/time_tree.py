@@ -23,10 +23,10 @@ Where = Callable[[Step], tuple[str, int, str]]  # a step → its code, line and 
 
 @dataclass(frozen=True, slots=True)
 class StatementTime:
-    """One statement with all its executions: how long they took together, and on what."""
+    """One statement with all its executions, or a section: how long they took together, and on what."""
 
     code: str
-    line: int
+    line: int  # 0 of a section
     anchor: str  # "" where it is not on the page
     ns: int
     executions: int

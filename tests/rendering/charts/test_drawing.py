@@ -1,15 +1,7 @@
 from __future__ import annotations
 
 from tests.rendering.charts.reading import read, words
-from trace_tools.rendering.charts.drawing import Drawing, fitted, marker, steps, width_of, without_links
-from trace_tools.rendering.charts.flame import TimeBlock, flame
-
-
-def test_a_figure_in_a_file_has_no_links() -> None:
-    inside = (TimeBlock("a()", 600, "#L1", "a"),)
-    drawn = flame(TimeBlock("main", 1_000, None, "all", inside), "time", "Where") or ""
-    assert "<a " in drawn and "<a " not in without_links(drawn) and "</a>" not in without_links(drawn)
-    read(without_links(drawn))
+from trace_tools.rendering.charts.drawing import Drawing, fitted, marker, steps, width_of
 
 
 def test_words_of_a_lecture_are_text_and_sizes_are_short() -> None:

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rendering.charts.reading import read
-from trace_tools.rendering.charts.flame import TimeBlock, flame
+from tests.rendering.charts.reading import read, words
+from trace_tools.rendering.charts.flame import flame
+from trace_tools.rendering.time_tree import StatementTime
+
+
+def time(code: str, ns: int, line: int = 0, inside: tuple[StatementTime, ...] = (), anchor: str = "") -> StatementTime:
+    return StatementTime(code, line, anchor or (f"L{line}" if line else ""), ns, 1, inside)
 
 
 def test_a_block_is_as_wide_as_its_time_and_below_its_caller() -> None:
-    inside = (
-        TimeBlock("a()", 600, "#L1", "line 1: a()", (TimeBlock("deep", 300, "#L9", "line 9"),)),
-        TimeBlock("b()", 400, None, "b"),
-    )
-    root = read(flame(TimeBlock("main", 1_000, None, "all", inside), "time", "Where"))
+    inside = time("a()", 600, 1, (time("deep", 300, 9),)), time("b()", 400)
+    root = read(flame(time("main", 1_000, inside=inside), "time", "Where"))
     main, a, deep, b = (
         {k: float(v) for k, v in r.attrib.items() if k in ("x", "y", "width")} for r in root.iter("rect")
     )
@@ -25,8 +27,17 @@ def test_a_block_is_as_wide_as_its_time_and_below_its_caller() -> None:
 
 
 def test_overlapping_threads_stay_inside_their_caller() -> None:
-    inside = tuple(TimeBlock(name, 1_000, None, name) for name in "abc")
-    root = read(flame(TimeBlock("main", 1_000, None, "all", inside), "time", "Where"))
+    inside = tuple(time(name, 1_000) for name in "abc")
+    root = read(flame(time("main", 1_000, inside=inside), "time", "Where"))
     edges = [float(r.get("x", 0)) + float(r.get("width", 0)) for r in root.iter("rect")]
     assert max(edges) <= float(root.get("width", 0))
-    assert flame(TimeBlock("main", 0, None, "all"), "time", "Where") is None
+    assert flame(time("main", 0), "time", "Where") is None
+
+
+def test_a_section_is_a_link_to_its_page_and_its_statements_stand_there() -> None:
+    deep = time("f()", 500, 2, (time("g()", 500, 3, (time("h()", 500, 4),)),))
+    whole = time("main", 500, inside=(time("1 First", 500, inside=(deep,), anchor="01-first.html"),))
+    root = read(flame(whole, "time", "Where", rows=4))
+    page = "01-first.html"
+    assert [link.get("href") for link in root.iter("a")] == [page, f"{page}#L2", f"{page}#L3"]
+    assert root.get("height") == str(4 * 24) and "h()" not in "".join(words(root))

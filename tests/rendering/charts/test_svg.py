@@ -11,8 +11,9 @@ import pytest
 
 from tests.rendering.browsing import show
 from trace_tools.rendering.charts import svg
+from trace_tools.rendering.charts.drawing import Drawing, colour
 from trace_tools.rendering.charts.plot import figure
-from trace_tools.rendering.charts.svg import clean, embedded
+from trace_tools.rendering.charts.svg import clean, embedded, standalone
 from trace_tools.schema import Narrative
 
 HOSTILE = [
@@ -101,6 +102,16 @@ def test_a_lectures_own_matplotlib_figure_survives() -> None:
     assert "<title" in cleaned and "Mine" in cleaned and "data:image/png" in cleaned
     assert "style=" not in cleaned and "<style" not in cleaned
     assert len(re.findall("<path", cleaned)) > 10
+
+
+def test_a_figure_in_a_file_has_its_colours_and_no_links() -> None:
+    drawing = Drawing(100, 50)
+    with drawing.linked("#L1", "a tip"):
+        drawing.circle((1, 2), 3, fill=colour(0))
+    written = standalone(drawing.svg("f", "T", "d"))
+    root = fromstring(written)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg" and "prefers-color-scheme:dark" in written
+    assert "<a " not in written and "</a>" not in written and "<title>a tip</title>" in written
 
 
 # --- what a drawing library writes for every case is left out -------------------------------------

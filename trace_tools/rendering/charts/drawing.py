@@ -12,7 +12,6 @@ presentation attributes: a page's policy forbids styles. Colours are the page's 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -112,11 +111,6 @@ class Drawing:
     def _add(self, tag: str, attributes: Mapping[str, Paint], more: Mapping[str, Paint]) -> None:
         named = {name.replace("_", "-"): value for name, value in more.items()}
         self._parts.append(f"<{tag}{_attributes({**attributes, **named})}/>")
-
-
-def without_links(figure: str) -> str:
-    """Return a figure whose links are plain groups: for a file, where they would lead nowhere."""
-    return re.sub(r"<a [^>]*>", "<g>", figure).replace("</a>", "</g>")
 
 
 def marker(drawing: Drawing, at: Point, place: int, size: float = 4.2, *, fill: str = "") -> None:

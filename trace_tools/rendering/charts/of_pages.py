@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from trace_tools import formats
 from trace_tools.rendering import prose
-from trace_tools.rendering.charts.flame import TimeBlock, blocks_of, flame
+from trace_tools.rendering.charts.flame import flame
 from trace_tools.rendering.charts.memory import memory, memory_points
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roof_points, roofline
 from trace_tools.rendering.document import Document, Execution, Section, rows_shown, salient
+from trace_tools.rendering.time_tree import StatementTime
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Under the roof"
 ABOVE = " A point above its roof was served by a cache, or is of a type with another peak."
@@ -34,7 +35,7 @@ class PageFigure:
 
 def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return a section's figures; `others` are the roofs of the other machines with this section's steps."""
-    where = TimeBlock(section.title, sum(s.ns for s in section.times), None, section.title, blocks_of(section.times))
+    where = StatementTime(section.title, 0, "", sum(t.ns for t in section.times), 1, section.times)
     wide = "A statement is as wide as its time, warm; below it is what it called."
     alive = "Bytes of tensors, counted in a process of its own: at least this much, workspaces not among it."
     under = (
@@ -52,14 +53,14 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     """Return the figures of a machine's index: the time of all sections, and every point under the roof."""
     sections = []
     for s in document.sections:
-        name, page = f"{s.number} {prose.plain_text(s.title)}", f"{s.slug}.html"
-        sections.append(TimeBlock(name, sum(t.ns for t in s.times), page, name, blocks_of(s.times, page, depth=3)))
-    where = TimeBlock("main", sum(block.ns for block in sections), None, "the lecture", tuple(sections))
+        name, ns = f"{s.number} {prose.plain_text(s.title)}", sum(time.ns for time in s.times)
+        sections.append(StatementTime(name, 0, f"{s.slug}.html", ns, 1, s.times))
+    where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
     whole = "The whole lecture, section by section, and the lines that took the most."
     under = "Every inspected or measured statement of the lecture whose FLOPs and bytes were counted." + ABOVE
     return _figures(
-        (TIME, whole, flame(where, "time", TIME)),
+        (TIME, whole, flame(where, "time", TIME, rows=5)),
         (ROOF, under, _roofline(document, points, others)),
     )
 

@@ -89,14 +89,14 @@ def clean(source: str, prefix: str, title: str, description: str) -> str | None:
 
 
 def standalone(figure: str) -> str:
-    """Return a cleaned figure as a file: with its namespace, and colours that follow the reader's scheme."""
+    """Return a figure as a file: with its namespace, colours that follow the reader's scheme, and groups for links."""
     light = "".join(f"--s{n}:{colour};" for n, colour in enumerate(PALETTE, start=1))
     dark = "".join(f"--s{n}:{colour};" for n, colour in enumerate(DARK, start=1))
     style = (
         f"svg{{color:#1d2129;--paper:none;--soft:{SOFT};{light}font-family:system-ui,sans-serif}}"
         f"@media(prefers-color-scheme:dark){{svg{{color:#e4e6eb;--soft:{SOFT_DARK};{dark}}}}}"
     )
-    head, _, rest = figure.partition(">")
+    head, _, rest = re.sub(r"<a [^>]*>", "<g>", figure).replace("</a>", "</g>").partition(">")
     return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{rest}\n'
 
 
