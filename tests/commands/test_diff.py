@@ -146,7 +146,7 @@ def test_unrelated_lectures(files: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 def test_json_is_what_its_schema_says(files: tuple[Path, Path]) -> None:
-    from trace_tools.comparing.reports import report_json
+    from trace_tools.comparing.reports import difference_json
 
     result = diff(*files, "--format", "json")
     report: dict[str, Any] = json.loads(result.output)
@@ -155,7 +155,7 @@ def test_json_is_what_its_schema_says(files: tuple[Path, Path]) -> None:
     assert (changed["name"], changed["line"], changed["verdict"]) == ("y", 6, "changed")
     slow = [f for f in report["findings"] if f["aspect"] == "time" and f["matters"]]
     assert {f["line"] for f in slow} == {15} and all(1.3 < f["ratio"] < 1.7 for f in slow)
-    documented = report_json.__doc__ or ""
+    documented = difference_json.__doc__ or ""
     for key in {*report, *report["times"], *changed, *slow[0]}:
         assert f'"{key}"' in documented, key
 

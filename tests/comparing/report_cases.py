@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from typing import Any
+
+from rich.console import Console
 
 from tests.rendering.hostile import PWNED, hostile_trace
 from tests.rendering.recording import Recording, matrix
 from trace_tools.comparing.difference import Difference, Side
 from trace_tools.comparing.judging.between import Choices, difference_between
+from trace_tools.comparing.reports.difference_report import report_of
+from trace_tools.comparing.reports.html import html
+from trace_tools.comparing.reports.markdown import markdown
+from trace_tools.comparing.reports.terminal import terminal
 from trace_tools.schema import Claim, Machine, Meters, Peak, Step, Trace, Value
 
 LECTURE = '''\
@@ -104,3 +111,17 @@ def _recursion(calls: int, last: int) -> Trace:
         frame = made.frame("down", made.step(frame, "down(n"))
     made.step(frame, "x = ", values=[("x", Value("int", last))])
     return made.trace()
+
+
+def markdown_of(difference: Difference) -> str:
+    return markdown(report_of(difference, "md"), comment=True)
+
+
+def html_of(difference: Difference) -> str:
+    return html(report_of(difference, "html"))
+
+
+def terminal_of(difference: Difference, width: int = 110, *, everything: bool = False) -> str:
+    text = StringIO()
+    Console(file=text, width=width).print(terminal(report_of(difference, "terminal", everything=everything)))
+    return text.getvalue()

@@ -4,22 +4,21 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from io import StringIO
 
 import pytest
-from rich.console import Console
 
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, LECTURE, SLOW_LINE, at, differ, made, slower, tensor, with_steps
+from tests.comparing.report_cases import terminal_of
 from tests.traces import example_trace
 from trace_tools.comparing.difference import Aspect, Difference, Side
 from trace_tools.comparing.judging.between import Choices
 from trace_tools.comparing.judging.times import LOADED, SMALL
 from trace_tools.comparing.judging.tolerance import Tolerances
 from trace_tools.comparing.judging.values import CLOCK
-from trace_tools.comparing.reports.along import Observed, along
-from trace_tools.comparing.reports.entries import ORDER, entries, headline, times_text
-from trace_tools.comparing.reports.terminal import print_report
+from trace_tools.comparing.reports.difference_report import headline
+from trace_tools.comparing.reports.entries import ORDER, ReportEntry, entries, times_text
+from trace_tools.comparing.reports.listing import listing_of
 from trace_tools.errors import UsageError
 from trace_tools.schema import Claim, Meters, Process, Raised, Step, Trace, Value
 
@@ -28,12 +27,6 @@ def leading(difference: Difference) -> tuple[Aspect, str, int]:
     """Return the aspect, name and line of what the report leads with."""
     first = next(found[0] for aspect in ORDER if (found := entries(difference, aspect)))
     return first.aspect, first.name, first.line
-
-
-def shown(difference: Difference, **options: bool) -> str:
-    text = StringIO()
-    print_report(difference, Console(file=text, width=110), **options)
-    return text.getvalue()
 
 
 # --- nothing differs ------------------------------------------------------------------------------
@@ -83,7 +76,11 @@ def test_a_planted_change_is_found_and_led_with(
 def test_a_slowdown_in_a_loop_is_one_entry_with_its_factor() -> None:
     difference = differ(made(0), with_steps(made(1), slower(1.5)))
     (entry,) = entries(difference, "time")
-    assert entry.executions == 20 and entry.function == "work" and 1.45 < float(entry.name.split("×")[0]) < 1.55
+    assert (
+        entry.executions == 20
+        and difference.function_of(entry.row) == "work"
+        and 1.45 < float(entry.name.split("×")[0]) < 1.55
+    )
     assert {row.step.line for row in difference.rows if row.time and row.time.matters} == {SLOW_LINE}
 
 
@@ -137,10 +134,9 @@ def test_all_executions_of_a_statement_are_one_question() -> None:
     assert sum(o.level == 2 for row in difference.rows for o in observations_of(difference, row.number)) == 1
 
 
-def observations_of(difference: Difference, number: int) -> Sequence[Observed]:
+def observations_of(difference: Difference, number: int) -> Sequence[ReportEntry]:
     """Return what the page shows of a row."""
-    places = (p for s in along(difference).sections for q in s.passages for p in q.places)
-    return [o for place in places for e in place.executions if e.row.number == number for o in e.observed]
+    return listing_of(difference).said.get(number, ())
 
 
 def test_a_call_follows_from_the_statements_in_it_together() -> None:
@@ -185,7 +181,7 @@ def test_what_all_have_in_common_is_put_down_to_the_machine(
     assert (9 in found) and (difference.times.drift == 1 if called else found == {9})
     if not called:
         assert difference.times.drift == pytest.approx(factor, rel=0.01)
-        assert "taken for the machine's" in shown(difference).replace("\n", " ")
+        assert "taken for the machine's" in terminal_of(difference).replace("\n", " ")
 
 
 def test_times_of_a_machine_that_others_were_using_are_not_judged() -> None:
@@ -211,7 +207,7 @@ def test_a_call_that_got_slower_names_the_statement_that_is_new_in_it() -> None:
     a = with_steps(a, lambda s: slower(1.01 if s.line == 11 else 1.0, s.line)(s))
     difference = differ(a, with_steps(noisy(traced(INSERTED, machine=CPU), 1), timed))
     (entry,) = entries(difference, "time")
-    assert (entry.code, entry.verdict, entry.a) == ("sum(range(9))", "only in B", None)
+    assert (INSERTED.splitlines()[entry.line - 1], entry.verdict, entry.a) == ("    sum(range(9))", "only in B", None)
     assert entry.executions == 20 and entry.follows >= 20 and entry.matters
     (step,) = entries(difference, "steps")
     assert step.code == "sum(range(9))" and step.b and step.b.endswith("µs")
@@ -225,7 +221,7 @@ def test_bytes_begin_at_the_statement_that_is_new() -> None:
     a = with_steps(traced("x = 1\n" * 12 + "y = 2\nz = 3\n"), lambda s: replace(s, meters=Meters(0, 0, 0, 1024, 1024)))
     b = with_steps(traced("x = 1\n" * 12 + "y = 2\nnew = 5\nz = 3\n"), holding)
     found = entries(differ(a, b), "memory")
-    assert [(e.name, e.code) for e in found] == [("live tensor bytes", "new = 5")] and found[0].follows == 2
+    assert [(e.name, e.line) for e in found] == [("live tensor bytes", 14)] and found[0].follows == 2
 
 
 def test_a_calls_peak_is_that_of_the_statement_that_is_new_in_it() -> None:
@@ -236,7 +232,9 @@ def test_a_calls_peak_is_that_of_the_statement_that_is_new_in_it() -> None:
 
     a = with_steps(traced(LECTURE), lambda s: replace(s, meters=Meters(0, 0, 0, 1_000, 2_000)))
     found = entries(differ(a, with_steps(traced(INSERTED), peaking)), "memory")
-    assert {(e.name, e.code) for e in found} == {("peak tensor bytes", "sum(range(9))")}
+    assert {(e.name, INSERTED.splitlines()[e.line - 1].strip()) for e in found} == {
+        ("peak tensor bytes", "sum(range(9))")
+    }
 
 
 MANY = "".join(f"x{n} = {n}\n" for n in range(60))
@@ -286,7 +284,7 @@ def test_launch_times_and_compilation_are_never_judged() -> None:
 def test_fewer_than_three_processes_give_no_verdict() -> None:
     difference = differ(made(0, passes=2), with_steps(made(1, passes=3), slower(5.0)))
     assert difference.times.judged == 0 and not difference.matters
-    assert "fewer than 3 processes" in shown(difference)
+    assert "fewer than 3 processes" in terminal_of(difference)
 
 
 def test_across_machines_times_are_ratios_with_an_interval() -> None:
@@ -297,7 +295,7 @@ def test_across_machines_times_are_ratios_with_an_interval() -> None:
     for time in rows:
         assert time.verdict == "ratio" and time.ratio and time.interval
         assert time.interval[0] < time.ratio < time.interval[1] and 2.7 < time.ratio < 3.3
-    assert "Another processor" in shown(difference)
+    assert "Another processor" in terminal_of(difference)
 
 
 def test_aliasing_is_compared_without_the_labels() -> None:
@@ -396,7 +394,7 @@ def test_a_partial_trace_is_compared_as_far_as_it_goes() -> None:
     cut = replace(a, steps=a.steps[:12], run=replace(a.run, complete=False, ended="killed by SIGKILL"))
     difference = differ(a, cut)
     assert not difference.matters
-    assert "B is partial: killed by SIGKILL" in shown(difference)
+    assert "B is partial: killed by SIGKILL" in terminal_of(difference)
     assert any(f.detail == "B is partial: it ended before" for _, f in difference.findings("steps"))
 
 
@@ -411,16 +409,16 @@ def test_the_report_fits_a_screen_and_leads_with_claims() -> None:
         return replace(worse, claim=claim, values=values, meters=Meters(5, 5, 5, 5, 5))
 
     base = with_steps(made(0), lambda s: replace(s, values=[(f"v{n}", Value("int", -1)) for n in range(9)]))
-    text = shown(differ(base, with_steps(made(1), wrecked)))
+    text = terminal_of(differ(base, with_steps(made(1), wrecked)))
     assert len(text.splitlines()) <= 60
     assert text.index("Claims") < text.index("Values") < text.index("Memory") < text.index("Time, ")
     assert "more (--all)" in text
-    assert len(shown(differ(base, with_steps(made(1), wrecked)), everything=True)) > 3 * len(text)
+    assert len(terminal_of(differ(base, with_steps(made(1), wrecked)), everything=True)) > 3 * len(text)
 
 
 def test_settings_and_versions_come_first() -> None:
     b = replace(made(0), versions=[("torch", "9.9")], run=replace(made(0).run, seed=7))
-    text = shown(differ(made(0), b))
+    text = terminal_of(differ(made(0), b))
     assert "seed 0 → 7; python 3.11.7 → (none); torch 2.13.0 → 9.9" in text.replace("\n", " ")
 
 
@@ -433,7 +431,7 @@ def test_load_during_a_run_is_told_once() -> None:
 def test_hostile_text_is_shown_as_what_it_is() -> None:
     nasty = "[bold red]x[/]\x1b[2J\u202e"
     b = with_steps(made(0), at(6, values=[(nasty, Value("str", nasty))]))
-    text = shown(differ(made(0), replace(b, versions=[(nasty, nasty)])), everything=True)
+    text = terminal_of(differ(made(0), replace(b, versions=[(nasty, nasty)])), everything=True)
     assert "[bold red]x[/]" in text and "\x1b" not in text and "\u202e" not in text
 
 

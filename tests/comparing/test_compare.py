@@ -23,11 +23,10 @@ from tests.traces import example_trace
 from trace_tools.commands.compare import compare as command
 from trace_tools.comparing.compare import Comparison, Line, compare
 from trace_tools.comparing.difference import Side
-from trace_tools.comparing.reports.compare_html import comparison_page
-from trace_tools.comparing.reports.compare_markdown import comparison_markdown
-from trace_tools.comparing.reports.compare_terminal import print_comparison
-from trace_tools.comparing.reports.compare_text import MACHINE_COLUMNS, csv_text, factor, machine_facts
-from trace_tools.comparing.reports.pairs import Beside
+from trace_tools.comparing.reports.comparison_report import csv_text, factor, report_of
+from trace_tools.comparing.reports.html import html
+from trace_tools.comparing.reports.markdown import figure_files, markdown
+from trace_tools.comparing.reports.terminal import terminal
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
 from trace_tools.rendering.compose import make_document
@@ -68,8 +67,8 @@ def test_claims_are_counted_once_each_as_on_the_pages_however_often_they_were_ju
     for held in (True, False, True):
         made.step(first, "assert", claim=Claim("seconds < 1", held, []))
     traces = [made.trace(machine=Machine(name, name, "cpu")) for name in "ab"]
-    found = [facts[MACHINE_COLUMNS.index("claims")] for _, facts in machine_facts(side_by_side(*traces))]
-    assert found == ["1 of 1 failed"] * 2
+    text = markdown(report_of(side_by_side(*traces), "md"))
+    assert text.count("| 1 of 1 failed |") == 2
     assert make_document(traces[0]).failed == 1
 
 
@@ -243,19 +242,21 @@ def test_csv_holds_no_formula() -> None:
 
 def test_markdown_tables_have_as_many_cells_as_columns() -> None:
     found = side_by_side(machine_trace("a|`x`", [20_000]), machine_trace("b", [10_000]), machine_trace("c", [30_000]))
-    text, files = comparison_markdown(found, Beside("compare.csv"))
+    report = report_of(found, "md", csv="compare.csv")
+    text, files = markdown(report), figure_files(report.parts)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     widths = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
     assert set(widths) == {5, 8}  # three machines and what they are; the machines' own table
     assert "● **10 µs** (× 0.5)" in text
     assert set(re.findall(r"\]\((figures/[^)]+)\)", text)) == set(files)
-    assert "figures/" not in comparison_markdown(found)[0]  # on stdout no files lie beside it
+    assert "figures/" not in markdown(report_of(found, "md"))  # on stdout no files lie beside it
 
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_terminal_shows_each_quantity_once(width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
-    print_comparison(side_by_side(machine_trace("a", LONG), machine_trace("b", [100_000] * 3)), console)
+    found = side_by_side(machine_trace("a", LONG), machine_trace("b", [100_000] * 3))
+    console.print(terminal(report_of(found, "terminal", width=width)))
     shown = console.export_text()
     assert all(len(line) <= width for line in shown.splitlines())
     for title in ("Time", "Achieved FLOP/s", "MFU", "Bandwidth", "Peak memory", "Measured by the lecture", "Peaks"):
@@ -272,16 +273,16 @@ def test_hostile_traces_give_pages_in_which_nothing_runs() -> None:
     hostile = hostile_trace()
     other = replace(hostile, machine=replace(hostile.machine, slug='" onload="window.pwned=1'))
     found = side_by_side(hostile, other)
-    page = comparison_page(found)
+    page = html(report_of(found, "html"))
     assert re.findall(r"<script\b", page) == ["<script"]
     names: list[str] = []
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attributes: names.extend(n for n, _ in attributes)  # type: ignore[method-assign]
     parser.feed(page)
     assert not [name for name in names if name.startswith("on") or name == "style"]
-    text, _ = comparison_markdown(found)
+    text = markdown(report_of(found, "md"))
     assert not re.search(r"(?<!\\)<(?!br>)", re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text))
-    print_comparison(found, Console(file=io.StringIO(), width=100), every=True)
+    Console(file=io.StringIO(), width=100).print(terminal(report_of(found, "terminal", everything=True)))
 
 
 def test_the_command_writes_pages_and_csv_beside_each_other(tmp_path: Path) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 
 import pytest
-from rich.console import Console
 
 from tests.comparing.planted import CPU, at, differ, made, with_steps
+from tests.comparing.report_cases import terminal_of
 from tests.comparing.test_compare import LECTURE, PEAKS, lines, side_by_side
 from tests.rendering.recording import Recording
 from trace_tools.comparing.compare import SEVERAL
 from trace_tools.comparing.difference import Difference, Subject
 from trace_tools.comparing.judging.times import HARNESS, UNLIKE
-from trace_tools.comparing.reports.along import along
-from trace_tools.comparing.reports.entries import entries, headline, leads
-from trace_tools.comparing.reports.terminal import print_report
+from trace_tools.comparing.reports.difference_report import headline
+from trace_tools.comparing.reports.entries import entries, leads
+from trace_tools.comparing.reports.listing import listing_of
 from trace_tools.schema import Machine, Measured, Meters, Peak, Process, Trace
 
 WHOLE = [400_000_000, 401_000_000, 399_000_000]  # as long as `measure` takes, whatever it was given
@@ -40,8 +39,7 @@ def test_a_measured_function_that_got_slower_is_found_though_its_step_took_as_lo
     assert times(difference, 6) == [(Subject("measured", 0), "slower", None)]
     [entry] = entries(difference, "time")
     assert (entry.line, entry.name, entry.a, entry.b) == (6, "1.5× slower", "3 µs", "4.5 µs")
-    seen = [o for s in along(difference).sections for p in s.passages for q in p.places for e in q.executions
-            for o in e.observed if o.aspect == "time" and o.level == 2]  # fmt: skip
+    seen = [o for said in listing_of(difference).said.values() for o in said if o.aspect == "time" and o.level == 2]
     assert [(o.name, o.verdict) for o in seen] == [("one call", "slower")] and "µs" in (seen[0].a or "")
 
 
@@ -51,9 +49,8 @@ def test_the_time_of_the_harness_is_neither_judged_nor_shown() -> None:
     assert times(difference, 2) == [(Subject("time"), "not judged", HARNESS)]
     everything = entries(difference, "time", everything=True)
     assert [(e.a, e.b) for e in everything if e.detail == HARNESS] == [(None, None)] * 1
-    text = StringIO()
-    print_report(difference, Console(file=text, width=110), everything=True)
-    assert "400 ms" not in text.getvalue() and "800 ms" not in text.getvalue()
+    text = terminal_of(difference, everything=True)
+    assert "400 ms" not in text and "800 ms" not in text
 
 
 def test_of_several_measurements_each_has_its_own_verdict() -> None:
@@ -84,7 +81,7 @@ def test_a_time_that_grew_with_its_count_may_follow_from_it_and_comes_after_it()
     assert (lead.subject, lead.follows) == (Subject("measured", 0, "flops"), 1)
     assert [(e.verdict, e.after_line) for e in entries(difference, "time")] == [("slower", 6)]
     faster = differ(measuring(6e-6, flops=10**6), measuring(3e-6, flops=2 * 10**6))
-    assert leads(faster) == [] and [e.origin for e in entries(faster, "time")] == [None]
+    assert leads(faster) == [] and [e.after_line for e in entries(faster, "time")] == [None]
 
 
 def test_shares_of_the_roof_are_those_of_the_call() -> None:

@@ -5,27 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from io import StringIO
 
 import pytest
-from rich.console import Console
 
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, LECTURE, at, differ, made, with_steps
-from trace_tools.comparing.difference import Difference
-from trace_tools.comparing.reports.entries import entries, headline, leads, repeated
-from trace_tools.comparing.reports.report_html import difference_html
-from trace_tools.comparing.reports.report_markdown import difference_markdown
-from trace_tools.comparing.reports.terminal import print_report
+from tests.comparing.report_cases import html_of, markdown_of, terminal_of
+from trace_tools.comparing.reports.difference_report import headline, repeated
+from trace_tools.comparing.reports.entries import entries, leads
 from trace_tools.schema import Claim, Meters, Step, Trace, Value
 
 EDITED = LECTURE.replace("range(20)", "range(30)")
-
-
-def shown(difference: Difference, width: int = 110) -> str:
-    text = StringIO()
-    print_report(difference, Console(file=text, width=width))
-    return text.getvalue()
 
 
 def counted(source: str, rounds: int) -> Trace:
@@ -50,14 +40,14 @@ def test_an_edited_loop_leads_with_the_edit_and_what_follows_comes_after_it() ->
     assert (lead.a, lead.b) == ("for i in range(20):", "for i in range(30):")
     assert lead.detail == "executions 21 → 31" and lead.follows >= 4
     assert difference.matters
-    text = shown(difference)
+    text = terminal_of(difference)
     assert text.index("for i in range(30):") < text.index("total changed")
     assert headline(difference).startswith("Differences that matter: 1 edited statement")
     assert "may follow from line 10" in " ".join(text.split())
     every = [e for aspect in ("values", "memory", "flops") for e in entries(difference, aspect)]  # type: ignore[arg-type]
     assert {e.after_line for e in every} == {10}  # and none of them is hidden
     assert {e.name for e in every} >= {"total", "done", "live tensor bytes", "FLOPs"}
-    for report in (difference_markdown(difference), difference_html(difference)):
+    for report in (markdown_of(difference), html_of(difference)):
         assert report.index("What others may follow from") < report.index("may follow from line 10")
 
 
@@ -83,7 +73,7 @@ def test_an_edit_explains_nothing_before_it_and_nothing_in_another_section() -> 
 
     edited = LECTURE.replace("done = [total]", "done = [total, 1]")
     difference = differ(valued(LECTURE, 1), valued(edited, 5))
-    assert [(e.name, e.origin) for e in entries(difference, "values")] == [("y", None), ("total", None)]
+    assert [(e.name, e.after_line) for e in entries(difference, "values")] == [("y", None), ("total", None)]
     assert leads(difference) == [] and difference.matters
 
 
@@ -96,7 +86,7 @@ def test_what_main_calls_anew_explains_nothing_in_other_sections_and_what_it_han
         return with_steps(traced(source), change)
 
     more = LECTURE.replace("    first()\n    second()", "    first()\n    first()\n    second()")
-    assert [e.origin for e in entries(differ(valued(LECTURE, 1), valued(more, 2)), "values")] == [None]
+    assert [e.after_line for e in entries(differ(valued(LECTURE, 1), valued(more, 2)), "values")] == [None]
     size = "SIZE = 1\n" + LECTURE
     edited = differ(valued(size, 1), valued(size.replace("SIZE = 1", "SIZE = 2"), 2))
     assert [e.after_line for e in entries(edited, "values")] == [1]
@@ -112,7 +102,7 @@ def test_a_claim_comes_before_counts_that_others_follow_from() -> None:
         trace = with_steps(trace, at(10, values=[("q", Value("int", n))]))
         return with_steps(trace, at(7, claim=Claim("y == 2", held, failed_runs=["pass 1, warm"])))
 
-    text = difference_markdown(differ(changed(1, True), changed(5, False)))
+    text = markdown_of(differ(changed(1, True), changed(5, False)))
     assert text.index("#### Claims") < text.index("#### What others may follow from") < text.index("#### Values")
 
 
@@ -158,7 +148,7 @@ def test_a_value_that_repeats_a_setting_is_told_under_it_and_is_no_difference() 
         ["ram"],
     ]
     assert entries(difference, "values") == []
-    text = " ".join(shown(difference).split())
+    text = " ".join(terminal_of(difference).split())
     assert "threads 2 → 1 (so: torch.get_num_threads() in line 6)" in text
     said = re.search(r"ram (23\.\d+) GiB → (23\.\d+) GiB", text)
     assert said is not None and said[1] != said[2] and float(said[1]) == pytest.approx(25_276_661_760 / 2**30)
@@ -196,7 +186,7 @@ def test_the_terminal_cuts_no_line_where_the_difference_is() -> None:
     values = [[(f"model.{long}.x", Value("str", long + end))] for end in ("one", "two")]
     a, b = (with_steps(made(0), at(6, values=v)) for v in values)
     for width in (40, 80, 120):
-        text = "".join(line.strip() for line in shown(differ(a, b), width).splitlines())
+        text = "".join(line.strip() for line in terminal_of(differ(a, b), width).splitlines())
         assert "aone'" in text and "atwo'" in text
 
 

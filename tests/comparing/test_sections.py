@@ -9,7 +9,7 @@ from tests.comparing.planted import CPU, differ, with_steps
 from trace_tools.call_tree import Tree
 from trace_tools.comparing.compare import compare
 from trace_tools.comparing.difference import Side
-from trace_tools.comparing.reports.along import along
+from trace_tools.comparing.reports.listing import listing_of
 from trace_tools.schema import Value
 
 LECTURE = """\
@@ -31,7 +31,7 @@ main()
 def test_a_report_has_the_sections_of_the_call_tree() -> None:
     trace = with_steps(traced(LECTURE, machine=CPU), lambda step: replace(step, values=[("x", Value("int", 1))]))
     tree = Tree(trace)
-    sections = [section.title for section in along(differ(trace, trace)).sections]
+    sections = [section.title for section in listing_of(differ(trace, trace)).sections]
     assert sections == ["Around the sections", *dict.fromkeys(filter(None, tree.section_of.values()))]
     assert sections[1:] == ["first", "second"]  # called twice, and one all the same
     of_compare = {line.code for line in compare([Side("a", trace), Side("b", trace)]).tables[0].lines}

@@ -1,16 +1,11 @@
-"""Rounds of two lectures and what they showed → a report: the difference, led by how it was measured."""
+"""Rounds of two lectures and what they showed → what a report of the difference says besides, in words and as data."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from io import StringIO
 from typing import Any
 
 from trace_tools import formats
 from trace_tools.benching.rounds import BenchResult
-
-WIDTH = 120  # of a terminal report
 
 
 def summary(benched: BenchResult) -> list[str]:
@@ -31,32 +26,7 @@ def summary(benched: BenchResult) -> list[str]:
     return [*lines, *benched.dropped]
 
 
-def report_of(benched: BenchResult, style: str) -> str:
-    difference = benched.judged.difference
-    if style == "json":
-        from trace_tools.comparing.reports.report_json import plain_difference
-
-        plain = {**plain_difference(difference), "bench": _plain(benched)}
-        return json.dumps(plain, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-    if style == "terminal":
-        from rich.console import Console
-
-        from trace_tools.comparing.reports.terminal import print_report
-
-        text = StringIO()
-        print_report(difference, Console(file=text, width=WIDTH, highlight=False))
-        return "".join(f"{line}\n" for line in summary(benched)) + text.getvalue()
-    noted = replace(difference, notes=(*summary(benched), *difference.notes))
-    if style == "md":
-        from trace_tools.comparing.reports.report_markdown import difference_markdown
-
-        return difference_markdown(noted)
-    from trace_tools.comparing.reports.report_html import difference_html
-
-    return difference_html(noted)
-
-
-def _plain(benched: BenchResult) -> dict[str, Any]:
+def plain_rounds(benched: BenchResult) -> dict[str, Any]:
     """Return what a script may want besides the difference; ratios are B / A."""
     judged = benched.judged
     return {

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_tools.commands.diff import exit_code, read_aspects
-from trace_tools.files import replace
+from trace_tools.commands.diff import exit_code, read_aspects, write_report
 from trace_tools.git import checked_out
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def bench(ctx: click.Context, /, a: str, b: str, **options: Any) -> None:
     A and B are files, or REV:path as `git show` takes it. Each round runs a fresh process of both, so that load hits
     both; there are at least six: fewer say nothing for certain.
     """
-    from trace_tools.benching.report import report_of
+    from trace_tools.benching.report import plain_rounds, summary
     from trace_tools.benching.rounds import BenchRequest, run_rounds
 
     fail_on = read_aspects(options["fail_on"], "--fail-on")
@@ -56,15 +55,12 @@ def bench(ctx: click.Context, /, a: str, b: str, **options: Any) -> None:
         path_a, path_b = (stack.enter_context(checked_out(name)) for name in (a, b))
         asked = BenchRequest(path_a, path_b, (a, b), **{name: options[name] for name in wanted})
         benched = run_rounds(asked, lambda line: click.echo(line, err=True))
-    report = report_of(benched, options["style"])
-    if options["out"] is None:
-        click.echo(report, nl=False)
-    else:
-        replace(options["out"], report)
+    difference = benched.judged.difference
+    write_report(difference, options["style"], options["out"], before=summary(benched), bench=plain_rounds(benched))
     wrong = list(_wrong(benched))
     for line in wrong:
         click.echo(line, err=True)
-    ctx.exit(1 if wrong else exit_code(benched.judged.difference, fail_on))
+    ctx.exit(1 if wrong else exit_code(difference, fail_on))
 
 
 def _wrong(benched: BenchResult) -> Iterator[str]:

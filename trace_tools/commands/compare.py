@@ -25,11 +25,11 @@ def compare(traces: tuple[Path, ...], out: Path | None, base: str | None, form: 
 
     from trace_tools.comparing.compare import compare as compared
     from trace_tools.comparing.difference import Side
-    from trace_tools.comparing.reports.compare_html import comparison_page
-    from trace_tools.comparing.reports.compare_markdown import comparison_markdown
-    from trace_tools.comparing.reports.compare_terminal import print_comparison
-    from trace_tools.comparing.reports.compare_text import csv_text
-    from trace_tools.comparing.reports.report_folder import write_reports
+    from trace_tools.comparing.reports.comparison_report import csv_text, report_of
+    from trace_tools.comparing.reports.folder import write_reports
+    from trace_tools.comparing.reports.html import html
+    from trace_tools.comparing.reports.markdown import markdown
+    from trace_tools.comparing.reports.terminal import terminal
     from trace_tools.file_format.trace_file import load
 
     loaded = [(str(path), load(path)) for path in traces]
@@ -38,11 +38,13 @@ def compare(traces: tuple[Path, ...], out: Path | None, base: str | None, form: 
         write_reports(out, comparison, _home(out))
         click.echo(str(out / "index.html"))
     elif form == "terminal":
-        print_comparison(comparison, Console(), every=every)
-    elif form == "md":
-        click.echo(comparison_markdown(comparison)[0], nl=False)
+        console = Console()
+        console.print(terminal(report_of(comparison, "terminal", width=console.width, everything=every)))
+    elif form == "csv":
+        click.echo(csv_text(comparison), nl=False)
     else:
-        click.echo(comparison_page(comparison) if form == "html" else csv_text(comparison), nl=False)
+        text = html(report_of(comparison, "html")) if form == "html" else markdown(report_of(comparison, "md"))
+        click.echo(text, nl=False)
 
 
 def _home(out: Path) -> str | None:

@@ -8,7 +8,8 @@ are ratios, only by --fail-on time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from rich.console import Console
 
 from trace_tools.comparing.difference import ASPECTS, Aspect, Difference
 from trace_tools.errors import UsageError
-from trace_tools.files import replace
+from trace_tools.files import replace as replace_file
 
 WIDTH = 120  # of a terminal report that goes to a file
 
@@ -30,7 +31,7 @@ WIDTH = 120  # of a terminal report that goes to a file
     "style",
     type=click.Choice(["terminal", "md", "html", "json"]),
     default="terminal",
-    help="The fields of json: trace_tools/comparing/reports/report_json.py.",
+    help="The fields of json: trace_tools/comparing/reports/difference_json.py.",
 )
 @click.option("--only", multiple=True, metavar="ASPECT,…", help=f"Compare only these: {', '.join(ASPECTS)}.")
 @click.option("--ignore", multiple=True, metavar="WHAT,…", help="Leave out aspects, expressions, functions (*).")
@@ -61,7 +62,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
     fail_on = read_aspects(options["fail_on"], "--fail-on")
     with collector_paused():  # else a third of the time goes to walking two large traces
         difference = _compared(traces, options, time_asked=fail_on is not None and "time" in fail_on)
-        _write(difference, options["style"], options["out"], everything=options["everything"])
+        write_report(difference, options["style"], options["out"], everything=options["everything"])
     ctx.exit(exit_code(difference, fail_on))
 
 
@@ -89,25 +90,21 @@ def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: b
     return difference_between(a, b, choices)
 
 
-def exit_code(difference: Difference, fail_on: Iterable[Aspect] | None) -> int:
-    """Return 1 for a difference that was asked about, else 3 where time was and could not be judged, else 0."""
-    wanted = None if fail_on is None else frozenset(fail_on)
-    if fails(difference, wanted):
-        return 1
-    return 3 if difference.time_not_judged and (wanted is None or "time" in wanted) else 0
+def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
+    """Return 1 for a difference that was asked about, else 3 where time was and could not be judged, else 0.
 
-
-def fails(difference: Difference, fail_on: Iterable[Aspect] | None) -> bool:
-    """Whether the difference makes the exit code 1: anything that matters, or, if named, an aspect that does."""
+    Asked about is anything that matters, or, where aspects are named, one of these that does; output named is enough.
+    """
     if fail_on is None:
-        return difference.matters
-    wanted = frozenset(fail_on)
-    for row in difference.rows:
-        if "time" in wanted and any(time.matters for time in row.times):
-            return True
-        if any(f.aspect in wanted and (f.matters or f.aspect == "output") for f in row.findings):
-            return True
-    return False
+        fails = difference.matters
+    else:
+        fails = any(
+            f.aspect in fail_on and (f.matters or f.aspect == "output") for r in difference.rows for f in r.findings
+        )
+        fails |= "time" in fail_on and any(time.matters for row in difference.rows for time in row.times)
+    if fails:
+        return 1
+    return 3 if difference.time_not_judged and (fail_on is None or "time" in fail_on) else 0
 
 
 def _split(texts: Iterable[str]) -> list[str]:
@@ -130,46 +127,38 @@ def read_aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
     return frozenset(found)
 
 
-# --- reports --------------------------------------------------------------------------------------
+def write_report(
+    difference: Difference,
+    style: str,
+    out: Path | None,
+    *,
+    everything: bool = False,
+    before: Sequence[str] = (),
+    **more: Any,
+) -> None:
+    """Write the report to a file or to stdout, `before` in front of it; JSON has `more` fields instead."""
+    from trace_tools.comparing.reports.difference_json import difference_json
+    from trace_tools.comparing.reports.difference_report import report_of
+    from trace_tools.comparing.reports.html import html
+    from trace_tools.comparing.reports.markdown import markdown
+    from trace_tools.comparing.reports.report import Phrase
+    from trace_tools.comparing.reports.terminal import terminal
 
-
-def _write(difference: Difference, style: str, out: Path | None, *, everything: bool) -> None:
-    if style == "terminal" and out is None:
-        from trace_tools.comparing.reports.terminal import print_report
-
-        print_report(difference, Console(highlight=False), everything=everything)
-        return
-    report = _terminal(difference, everything=everything) if style == "terminal" else _REPORTS[style](difference)
-    if out is None:
-        click.echo(report, nl=False)
+    if style == "json":
+        text = difference_json(difference, **more)
     else:
-        replace(out, report)
-
-
-def _terminal(difference: Difference, *, everything: bool) -> str:
-    from trace_tools.comparing.reports.terminal import print_report
-
-    text = StringIO()
-    print_report(difference, Console(file=text, width=WIDTH, highlight=False), everything=everything)
-    return text.getvalue()
-
-
-def _markdown(difference: Difference) -> str:
-    from trace_tools.comparing.reports.report_markdown import difference_markdown
-
-    return difference_markdown(difference)
-
-
-def _html(difference: Difference) -> str:
-    from trace_tools.comparing.reports.report_html import difference_html
-
-    return difference_html(difference)
-
-
-def _json(difference: Difference) -> str:
-    from trace_tools.comparing.reports.report_json import difference_json
-
-    return difference_json(difference)
-
-
-_REPORTS: dict[str, Callable[[Difference], str]] = {"md": _markdown, "html": _html, "json": _json}
+        report = report_of(difference, style, everything=everything)  # type: ignore[arg-type]
+        report = replace(report, parts=[*map(Phrase, before), *report.parts])
+        if style == "terminal":
+            if out is None:
+                Console(highlight=False).print(terminal(report))
+                return
+            file = StringIO()
+            Console(file=file, width=WIDTH, highlight=False).print(terminal(report))
+            text = file.getvalue()
+        else:
+            text = html(report) if style == "html" else markdown(report, comment=True)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        replace_file(out, text)

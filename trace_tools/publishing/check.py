@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trace_tools.comparing.compare import compare
 from trace_tools.comparing.difference import Side
-from trace_tools.comparing.reports.report_folder import write_reports
+from trace_tools.comparing.reports.folder import write_reports
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import collector_paused, load
 from trace_tools.publishing.site import REPORTS, render_folder

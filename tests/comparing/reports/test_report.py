@@ -13,14 +13,14 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.comparing.planted import differ, made
-from tests.comparing.report_cases import LECTURE, between, deep, hostile, planted, recorded
+from tests.comparing.report_cases import LECTURE, between, deep, hostile, html_of, markdown_of, planted, recorded
 from tests.pretend_gpu import pretend_gpu
 from tests.rendering.recording import Recording
 from trace_tools.comparing.difference import Difference, Setting
-from trace_tools.comparing.reports.along import Along, Execution, Observed, along
-from trace_tools.comparing.reports.report_html import difference_html, figures_of
-from trace_tools.comparing.reports.report_markdown import LONGEST, difference_markdown
-from trace_tools.comparing.reports.report_text import side_text
+from trace_tools.comparing.reports.difference_report import charts_of, side_text
+from trace_tools.comparing.reports.entries import ReportEntry
+from trace_tools.comparing.reports.listing import ListedStatement, Listing, listing_of
+from trace_tools.comparing.reports.markdown import LONGEST
 from trace_tools.schema import Value
 
 
@@ -31,16 +31,15 @@ def beside_gpu() -> Difference:
 
 @cache
 def page_of(make: Callable[[], Difference]) -> str:
-    return difference_html(make())
+    return html_of(make())
 
 
-def executions(laid: Along) -> list[Execution]:
-    passages = (passage for section in laid.sections for passage in section.passages)
-    return [execution for passage in passages for place in passage.places for execution in place.executions]
+def statements(listing: Listing) -> list[ListedStatement]:
+    return [at for section in listing.sections for call in section.calls for at in call.statements]
 
 
-def observed(laid: Along) -> list[Observed]:
-    return [o for execution in executions(laid) for o in execution.observed]
+def observed(listing: Listing) -> list[ReportEntry]:
+    return [entry for said in listing.said.values() for entry in said]
 
 
 def tags(page: str) -> list[tuple[str, str | None]]:
@@ -57,7 +56,7 @@ def headings(text: str) -> list[str]:
 
 
 def test_markdown_leads_with_what_matters_in_order() -> None:
-    text = difference_markdown(planted())
+    text = markdown_of(planted())
     assert headings(text)[1:] == ["Claims", "Values", "Memory"]
     assert text.index("**Differences that matter: 1 claim") < text.index("#### Claims")
     claim = next(line for line in text.splitlines() if "claim flipped" in line)
@@ -66,7 +65,7 @@ def test_markdown_leads_with_what_matters_in_order() -> None:
 
 
 def test_markdown_of_the_same_trace_says_that_nothing_matters() -> None:
-    text = difference_markdown(between(recorded(), recorded()))
+    text = markdown_of(between(recorded(), recorded()))
     assert "**No differences" in text
     assert headings(text) == ["A cpu → B cpu"]
 
@@ -76,7 +75,7 @@ def test_markdown_says_what_was_set_differently_and_which_functions_changed() ->
     difference = replace(
         between(recorded(), recorded(text=edited)), settings=(Setting("version", "torch", "2.12|", None),)
     )
-    text = difference_markdown(difference)
+    text = markdown_of(difference)
     assert "| version: torch | 2.12\\| | – |" in text
     assert "| `make` | `make` | edited |" in text
 
@@ -91,15 +90,20 @@ def test_markdown_fits_a_comment_whatever_differs() -> None:
         for name, text in many.items():
             made.step(main, f"{name} =", values=[(name, Value("str", text + end))])
         sides.append(made.trace())
-    text = difference_markdown(between(*sides))
+    text = markdown_of(between(*sides))
     assert len(text) <= LONGEST + 200
     assert "385 more, 25 of them here" in text
     assert text.count("<details>") == text.count("</details>")
 
 
 def test_along_the_lecture_every_section_has_its_title_and_both_sides() -> None:
-    laid = along(planted())
-    assert [section.title for section in laid.sections] == ["Around the sections", "first", "second"]
+    laid = listing_of(planted())
+    titles = [section.title for section in laid.sections]
+    assert titles == [
+        "Around the sections",
+        "Tensors and their strides",
+        "A loop",
+    ]
     stride = next(o for o in observed(laid) if o.name == "y.stride()")
     assert (stride.a, stride.b, stride.verdict, stride.level) == ("'(1, 2)'", "'(3, 1)'", "changed", 2)
     same = next(o for o in observed(laid) if o.name == "total")
@@ -107,16 +111,16 @@ def test_along_the_lecture_every_section_has_its_title_and_both_sides() -> None:
 
 
 def test_of_a_loop_the_executions_that_differ_are_shown_and_the_rest_counted() -> None:
-    second = along(planted()).sections[2].passages[0].places[0]
-    assert [execution.number for execution in second.executions] == [21]
+    second = listing_of(planted()).sections[2].calls[0].statements[0]
+    assert [row.step.execution for row in second.rows] == [21]
     assert second.more == 39
-    quiet = along(between(recorded(), recorded())).sections[2].passages[0].places[0]
-    assert [execution.number for execution in quiet.executions] == [1, 40]  # first and last
+    quiet = listing_of(between(recorded(), recorded())).sections[2].calls[0].statements[0]
+    assert [row.step.execution for row in quiet.rows] == [1, 40]  # first and last
 
 
 def test_a_page_without_room_keeps_all_that_matters() -> None:
     difference = between(recorded(), recorded(z={n: -1 for n in range(30)}))
-    laid = along(difference, most=5)
+    laid = listing_of(difference, most=5)
     mattering = {row.number for row in difference.rows if row.matters}
     assert mattering <= laid.rows and len(mattering) == 30
     assert laid.left_out > 0
@@ -124,30 +128,32 @@ def test_a_page_without_room_keeps_all_that_matters() -> None:
 
 def test_calls_deeper_than_python_recurses_are_laid_out() -> None:
     difference = deep()
-    laid = along(difference)
+    laid = listing_of(difference)
     [changed] = [row.number for row in difference.rows if row.matters]
     assert changed in laid.rows
-    assert f'id="r{changed}"' in difference_html(difference)
+    assert f'id="r{changed}"' in html_of(difference)
 
 
 def test_what_only_one_side_has_says_which() -> None:
     longer = LECTURE.replace("    assert y", "    extra = 1  # @inspect extra\n    assert y")
-    laid = along(between(recorded(), recorded(text=longer)))
-    assert all(execution.only == "" for execution in executions(laid))  # nothing executed the new line
+    both = statements(listing_of(between(recorded(), recorded(text=longer))))
+    assert all(row.a and row.b for at in both for row in at.rows)  # nothing executed the new line
     shorter = recorded(z={})
     gone = replace(shorter, steps=shorter.steps[:-3])
-    alone = [execution for execution in executions(along(between(shorter, gone))) if execution.only]
-    assert [(execution.only, execution.number) for execution in alone] == [("A", 38), ("A", 39), ("A", 40)]
+    difference = between(shorter, gone)
+    alone = [row for at in statements(listing_of(difference)) for row in at.rows if row.b is None]
+    assert [row.step.execution for row in alone] == [38, 39, 40]
+    assert html_of(difference).count('<span class="label only">only in A</span>') == 3
 
 
 def test_an_edited_line_has_its_place_on_both_sides() -> None:
-    swapped = along(between(recorded(), recorded(text=LECTURE.replace("total = 7", "total = 8"), total=8)))
-    place = next(p for s in swapped.sections for q in s.passages for p in q.places if p.edited)
-    assert place.a_line == place.b_line == 14
+    swapped = listing_of(between(recorded(), recorded(text=LECTURE.replace("total = 7", "total = 8"), total=8)))
+    [edited] = [at for at in statements(swapped) if at.rows[0].edited]
+    assert [(mark, number) for mark, number, _ in edited.code] == [("−", 14), ("+", 14)]
 
 
 def test_edited_lines_stand_side_by_side() -> None:
-    page = difference_html(between(recorded(), recorded(text=LECTURE.replace("total = 7", "total = 8"), total=8)))
+    page = html_of(between(recorded(), recorded(text=LECTURE.replace("total = 7", "total = 8"), total=8)))
     lines = re.findall(r'class="l (minus|plus)">.*?<code>(.*?)</code>', page)
     assert [(mark, re.sub("<[^>]+>", "", code)) for mark, code in lines] == [
         ("minus", "total = 7"),
@@ -160,10 +166,10 @@ def test_a_cpu_beside_a_gpu_has_ratios_figures_and_no_verdicts() -> None:
     page = page_of(beside_gpu)
     assert "Times of annotated steps, as ratios" in page
     assert not difference.matters
-    titles = [title for title, _ in figures_of(difference)]
+    titles = [chart.title for chart in charts_of(difference)]
     assert len(titles) == 3 and "rooflines" in titles[1]
     assert "Pretend GPU (made up for tests)" in side_text(difference.b)
-    assert difference_html(difference) == page  # the same bytes again
+    assert html_of(difference) == page  # the same bytes again
 
 
 @pytest.mark.parametrize("make", [planted, hostile])
@@ -183,7 +189,7 @@ def test_a_page_allows_its_own_style_and_script_and_nothing_else(make: Callable[
 
 
 def test_hostile_markdown_stays_text() -> None:
-    text = difference_markdown(hostile())
+    text = markdown_of(hostile())
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     assert not re.search(r"(?<!\\)<(?!br>|/?details>|/?summary>)", outside)
 
@@ -198,12 +204,12 @@ def test_every_link_of_a_page_leads_somewhere(make: Callable[[], Difference]) ->
 
 def test_a_difference_of_nothing_is_a_page_that_says_so() -> None:
     same: Difference = between(recorded(), recorded())
-    page = difference_html(same)
+    page = html_of(same)
     assert "Nothing: no setting, claim, value, time, memory figure or step differs in a way that matters." in page
 
 
 def test_a_report_says_when_a_slowdown_could_have_gone_unseen() -> None:
     noisy, calm = (differ(made(0, noise=noise), made(1, noise=noise)) for noise in (0.3, 0.01))
-    for report in (difference_markdown, difference_html):
+    for report in (markdown_of, html_of):
         assert re.search(r"time: 20% more or less can go unseen with 3 passes; about \d+ would find it", report(noisy))
         assert "can go unseen" not in report(calm)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.comparing.report_cases import between, hostile, planted, recorded
+from tests.comparing.report_cases import between, hostile, html_of, planted, recorded
 from tests.pretend_gpu import pretend_gpu
 from tests.rendering.browsing import ask, press
 from trace_tools.comparing.compare import compare
 from trace_tools.comparing.difference import Side
-from trace_tools.comparing.reports.compare_html import comparison_page
-from trace_tools.comparing.reports.report_html import difference_html
+from trace_tools.comparing.reports.comparison_report import report_of
+from trace_tools.comparing.reports.html import html
 from trace_tools.schema import Machine
 
 PAGES = ("planted", "gpu", "hostile", "compare")
@@ -27,10 +27,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     other = replace(cpu, machine=Machine("Another processor", "other", "cpu"))
     comparison = compare([Side("a", cpu), Side("b", other)])
     texts = {
-        "planted": difference_html(planted()),
-        "gpu": difference_html(between(cpu, pretend_gpu(cpu))),
-        "hostile": difference_html(hostile()),
-        "compare": comparison_page(comparison),
+        "planted": html_of(planted()),
+        "gpu": html_of(between(cpu, pretend_gpu(cpu))),
+        "hostile": html_of(hostile()),
+        "compare": html(report_of(comparison, "html")),
     }
     for name, text in texts.items():
         (out / f"{name}.html").write_text(text, encoding="utf-8")

@@ -7,12 +7,11 @@ import re
 from dataclasses import replace
 
 from tests.comparing.planted import at, differ, made, with_steps
+from tests.comparing.report_cases import html_of, markdown_of
 from trace_tools.comparing.difference import Difference, Subject
-from trace_tools.comparing.reports.along import along, observations
+from trace_tools.comparing.reports.difference_json import difference_json
 from trace_tools.comparing.reports.entries import entries
-from trace_tools.comparing.reports.report_html import difference_html
-from trace_tools.comparing.reports.report_json import difference_json
-from trace_tools.comparing.reports.report_markdown import difference_markdown
+from trace_tools.comparing.reports.listing import listing_of, observations
 from trace_tools.comparing.wording import subject_text
 from trace_tools.publishing.columns import column, counterparts
 from trace_tools.rendering.compose import make_document
@@ -42,9 +41,9 @@ def test_of_two_expressions_that_begin_alike_the_second_is_blamed_everywhere() -
     assert seen[0].name != seen[1].name and len(seen[1].name) <= 80
     [entry] = entries(difference, "values")
     assert entry.name == seen[1].name and entry.name.endswith("#2")
-    for report in (difference_markdown(difference), difference_html(difference)):
+    for report in (markdown_of(difference), html_of(difference)):
         assert report.count("#2") >= 1
-    assert along(difference).rows >= {row.number}
+    assert listing_of(difference).rows >= {row.number}
 
 
 def test_json_says_it_in_full() -> None:

@@ -44,21 +44,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from trace_tools.comparing.difference import Difference, Side, StepPair, Subject, TimeFinding
-from trace_tools.comparing.reports.entries import repeated
+from trace_tools.comparing.reports.difference_report import repeated
 from trace_tools.comparing.wording import setting_sides, sides_text, subject_text
 
 FORMAT, VERSION = "trace_tools difference", 1
 
 
-def difference_json(difference: Difference) -> str:
-    """Return the difference as JSON text; the same difference gives the same text."""
-    return json.dumps(plain_difference(difference), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-
-
-def plain_difference(difference: Difference) -> dict[str, Any]:
-    """Return the difference as plain data, as this module's docstring lays it out."""
+def difference_json(difference: Difference, **more: Any) -> str:
+    """Return the difference as JSON text, with `more` fields at its end; the same difference gives the same text."""
     times = difference.times
-    return {
+    plain = {
         "format": FORMAT,
         "version": VERSION,
         "matters": difference.matters,
@@ -91,7 +86,9 @@ def plain_difference(difference: Difference) -> dict[str, Any]:
             "passes_for_20_percent": times.passes_for_20_percent,
         },
         "findings": list(_findings(difference)),
+        **more,
     }
+    return json.dumps(plain, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def _side(side: Side) -> dict[str, Any]:

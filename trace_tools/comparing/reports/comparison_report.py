@@ -1,0 +1,254 @@
+"""A comparison → its report: one table per measured quantity, the best marked; and every number as CSV.
+
+report_of(comparison, "terminal", width=100)                          # as many columns as there is room for
+report_of(comparison, "html", csv="compare.csv", pairs=(…))           # what lies beside it is linked
+csv_text(comparison)                                                  # one row for each quantity of each step
+"""
+
+from __future__ import annotations
+
+import csv as spreadsheet
+import io
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from trace_tools import formats
+from trace_tools.call_tree import Tree
+from trace_tools.comparing.compare import RATE, Cell, Comparison, Line
+from trace_tools.comparing.reports.report import Chart, Content, Form, Grid, Part, Phrase, Report
+from trace_tools.rendering.charts import roofline
+from trace_tools.rendering.charts.plot import bars
+from trace_tools.schema import Machine, Trace
+
+FEW = 6  # lines of each table on a terminal, besides sections, unless all are asked for
+CODE: dict[Form, int] = {"terminal": 38, "md": 70, "html": 90}  # characters of a statement
+NARROW = 22  # of it, on a terminal without room for how far each figure scatters
+MACHINE_COLUMNS = ("machine", "torch", "passes", "claims", "main()", "first run")
+FOOT = (
+    "Times are medians over the passes, ± half their range. Where a device works on its own, only annotated statements "
+    "were waited for, so nothing else has a time. Where a machine has no figure, hovering over the dash says why."
+)
+
+
+def report_of(
+    comparison: Comparison,
+    form: Form,
+    *,
+    width: int = 120,
+    everything: bool = False,
+    csv: str = "",
+    pairs: Sequence[Phrase] = (),
+) -> Report:
+    """Return the report as a form has room for it: on a terminal of some width, the largest lines, or everything.
+
+    `csv` is the file of all numbers and `pairs` are the reports of each machine against the base, where they lie
+    beside it; without files there are no figures but in HTML.
+    """
+    labels = [formats.one_line(side.label, 40) for side in comparison.sides]
+    terminal, base = form == "terminal", labels[comparison.base]
+    wide = not terminal or width >= CODE["terminal"] + 22 + 30 * len(labels)
+    code_width = CODE[form] if wide else NARROW
+    columns = [label + " (base)" * (label == base and not terminal) for label in labels]
+
+    def grid(lines: Sequence[Line], unit: str | None, name: str, first: str = "", folded: Sequence[Line] = ()) -> Grid:
+        """Return a row for each line; those that are folded or left out are counted."""
+        smaller = formats.plural(len(folded), "smaller one") if folded else ""
+        shown, hidden = ([_row(line, unit) for line in some] for some in (lines, folded))
+        if form == "html":
+            return Grid("side", (first, *columns), shown, name, hidden, smaller)
+        rest = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
+        return Grid("side", (first, *columns), shown, name, rest=rest)
+
+    def _row(line: Line, unit: str | None) -> list[Phrase]:
+        place = f"line {line.line}" if line.line and not terminal else str(line.line or "")
+        which = [place, line.which] if terminal else [formats.one_line(line.function, 40), place, line.which]
+        soft = (" " if terminal else ", ").join(part for part in which if part)
+        where = Phrase(
+            code=formats.one_line(line.code, code_width), soft=soft, style="strong" * (line.where == "section")
+        )
+        return [where, *(_figure(line, cell, unit, spread=wide) for cell in line.cells)]
+
+    parts: list[Content] = [Phrase(_intro(comparison, base))]
+    if csv:
+        parts.append(Phrase(f"Every number, exactly: {csv}", link=csv))
+    parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
+    machines = _machines(comparison, labels, wide=wide)
+    parts.append(Part("Machines", [machines], "machines") if form == "html" else machines)
+    if pairs:
+        what = Phrase(f"What each machine did otherwise than {base}, along the lecture.")
+        parts.append(Part("Step by step", [what, Grid("list", (), [[pair] for pair in pairs])], "pairs"))
+    figures = [] if terminal or (form == "md" and not csv) else list(charts_of(comparison))
+    roofs = [chart for chart in figures if chart.name == "roofs"]
+    if roofs:
+        parts.append(Part("Rooflines", roofs, "rooflines"))
+    peaks: list[Content] = [
+        *(chart for chart in figures if chart.name != "roofs"),
+        grid(comparison.peaks, None, "Peaks", "peak"),
+    ]
+    if comparison.reached:
+        peaks += [Phrase("Highest MFU of an annotated step:"), grid(comparison.reached, None, "Highest MFU", "dtype")]
+    parts.append(Part("Peaks", peaks, "peaks"))
+    for table in comparison.tables:
+        quantity = table.quantity
+        lines: Sequence[Line] = table.lines
+        folded: Sequence[Line] = table.folded
+        if terminal and everything:
+            lines, folded = (*lines, *folded), ()
+        elif terminal:
+            steps = [line for line in lines if line.where != "section"]
+            steps.sort(key=lambda line: -max(cell.value or 0 for cell in line.cells))
+            few = [line for line in lines if line.where == "section" or line in steps[:FEW]]
+            lines, folded = few, (*folded, *steps[FEW:])
+        none = "" if lines else " No annotated step has one on any of these machines."
+        if lines or not terminal:
+            said = Phrase(quantity.meaning + none)
+            parts.append(
+                Part(quantity.title, [said, grid(lines, quantity.unit, quantity.title, "", folded)], quantity.key)
+            )
+    if comparison.values:
+        title, said = "Measured by the lecture", Phrase("Numbers the lecture measured and inspected itself.")
+        parts.append(Part(title, [said, grid(comparison.values, None, title)], "values"))
+    if form == "html":
+        parts.append(Phrase(FOOT, style="foot"))
+    return Report(comparison.title, f": {formats.plural(len(labels), 'machine')} side by side", parts)
+
+
+def _intro(comparison: Comparison, base: str) -> str:
+    matched = formats.plural(comparison.matched, "annotated step")
+    alone = [f"{side.label}: {n}" for side, n in zip(comparison.sides, comparison.unmatched, strict=True) if n]
+    rest = f"; not on every machine: {', '.join(alone)}" if alone else ""
+    return (
+        f"{matched} matched on all {len(comparison.sides)} machines{rest}. × is relative to {base}; "
+        "● marks the best where every pass of it beat every pass of the others."
+    )
+
+
+def _machines(comparison: Comparison, labels: Sequence[str], *, wide: bool) -> Grid:
+    """Return what each machine is and what it said of the whole run: a table where there is room for one."""
+    facts = [_facts(side.trace) for side in comparison.sides]
+    if wide:
+        rows = [[Phrase(label), *map(Phrase, found)] for label, found in zip(labels, facts, strict=True)]
+        return Grid("index", ("", *MACHINE_COLUMNS), rows, "Machines")
+    named = [
+        " · ".join(
+            [found[0], *(f"{column} {fact}" for column, fact in zip(MACHINE_COLUMNS[1:], found[1:], strict=True))]
+        )
+        for found in facts
+    ]
+    return Grid(
+        "sides", (), [[Phrase(label, soft=text)] for label, text in zip(labels, named, strict=True)], "Machines"
+    )
+
+
+def _facts(trace: Trace) -> list[str]:
+    """Return a machine's name (of a CPU, with its threads), torch, passes, claims, whole run, first run.
+
+    Claims are counted as pages count them: per section, once, and held where every execution did.
+    """
+    tree, claims = Tree(trace), defaultdict[tuple[str | None, int, int], list[bool]](list)
+    for step in tree.by_id.values():
+        if step.claim is not None:
+            claims[tree.section_of[step.frame], tree.frames[step.frame].source, step.statement].append(step.claim.held)
+    failed = sum(not all(held) for held in claims.values())
+    machine, passes = trace.machine, [p for p in trace.run.processes if p.name.startswith("pass")]
+    threads = f", {formats.plural(machine.threads, 'thread')}" if machine.threads else ""
+    times = [[ns for ns in found if ns] for found in ([p.warm_ns for p in passes], [p.cold_ns for p in passes])]
+    return [
+        formats.one_line(machine.name + threads, 60),
+        formats.one_line(dict(trace.versions).get("torch", "–"), 40),
+        str(trace.run.passes),
+        f"{failed:,} of {len(claims):,} failed" if failed else f"all {len(claims):,} hold" if claims else "none",
+        *(formats.duration(statistics.median(found)) if found else "not timed" for found in times),
+    ]
+
+
+def _figure(line: Line, cell: Cell, unit: str | None, *, spread: bool) -> Phrase:
+    """Write a reading: its median, half the range over the passes relative to it, and how many times the base's it is.
+
+    It is in the quantity's unit or in its own; a value of the lecture's that has neither is a plain number.
+    """
+    unit = unit or line.unit
+    if cell.value is None:
+        return Phrase("–", soft=formats.one_line(cell.why or "", 160), style="missing")
+    if unit is None:
+        text = formats.number(cell.value, 4) if line.where == "value" else formats.percent(cell.value)
+    else:
+        text = formats.quantity(cell.value, unit, 3)
+        if spread and cell.low is not None and cell.high is not None and cell.low != cell.high:
+            text += f" ± {formats.percent((cell.high - cell.low) / 2 / abs(cell.value or 1))}"
+    ratio = factor(cell.ratio) if cell.ratio not in (None, 1.0) and cell.ratio is not None else ""
+    return Phrase(text, ratio=ratio, style="best" if cell.best else "right")
+
+
+def factor(ratio: float) -> str:
+    """Write a ratio: × 0.31, × 12, × 1/1,470."""
+    return f"× 1/{formats.ratio(1 / ratio)}" if 0 < ratio < 0.01 else f"× {formats.ratio(ratio)}"
+
+
+def roof_of(label: str, machine: Machine, rates: Iterable[tuple[str, Cell]]) -> roofline.Roof:
+    """Return a machine's roof over the rates of arithmetic that steps achieved, each with its code."""
+    points = [
+        roofline.RoofPoint(cell.intensity, cell.value, code, dtype=cell.dtype)
+        for code, cell in rates
+        if cell.value and cell.intensity is not None
+    ]
+    return roofline.roof_of(label, machine, points)
+
+
+def charts_of(comparison: Comparison) -> Iterator[Chart]:
+    """Yield all rooflines on one figure, and bars for each dtype: peaks, and the best share reached."""
+    rates = next(table for table in comparison.tables if table.quantity == RATE)
+    roofs = [
+        roof_of(side.label, side.trace.machine, ((line.code, line.cells[place]) for line in rates.lines))
+        for place, side in enumerate(comparison.sides)
+    ]
+    drawn = roofline.roofline(roofs, "roofs", "Rooflines")
+    if drawn is not None:
+        yield Chart("roofs", "Each machine's roof, and its annotated steps under it", drawn)
+    peaks = [line for line in comparison.peaks if line.code != "memory"]
+    for name, title, lines, write in (
+        ("peaks", "Peak of each dtype", peaks, lambda rate: formats.quantity(rate, "FLOP/s", 3)),
+        ("reached", "Highest MFU of an annotated step, by dtype", comparison.reached, _share),
+    ):
+        rows = [
+            (side.label, [line.cells[place].value for line in lines]) for place, side in enumerate(comparison.sides)
+        ]
+        drawn = bars([line.code for line in lines], rows, name, title, write)
+        if drawn is not None:
+            yield Chart(name, title, drawn)
+
+
+def _share(share: float) -> str:
+    return f"{formats.number(100 * share, 3).removesuffix('.0')}%"
+
+
+def csv_text(comparison: Comparison) -> str:
+    """Return every number exactly, one row for each quantity of each step, one column for each machine."""
+    out = io.StringIO()
+    rows = spreadsheet.writer(out, lineterminator="\n")
+    labels = [side.label for side in comparison.sides]
+    header = ["quantity", "unit", "where", "function", "line", "code", "which", *labels]
+    rows.writerow(map(_as_text, [*header, *(f"{label} ÷ {labels[comparison.base]}" for label in labels)]))
+    every = [(t.quantity.key, t.quantity.unit or "1", (*t.lines, *t.folded)) for t in comparison.tables]
+    every += [("value", "", comparison.values), ("peak", "", comparison.peaks), ("highest_mfu", "", comparison.reached)]
+    for quantity, unit, lines in every:
+        for line in lines:
+            place = [
+                quantity,
+                unit or line.unit or "1",
+                line.where,
+                line.function,
+                str(line.line or ""),
+                line.code,
+                line.which,
+            ]
+            numbers = [cell.value for cell in line.cells] + [cell.ratio for cell in line.cells]
+            rows.writerow([*map(_as_text, place), *("" if number is None else repr(number) for number in numbers)])
+    return out.getvalue()
+
+
+def _as_text(text: str) -> str:
+    """Return text that a spreadsheet takes for text, not for a formula."""
+    text = formats.one_line(text, 300)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -1,0 +1,405 @@
+"""A Difference → its report: what differs and matters first, then how it was judged.
+
+report_of(difference, "terminal")                                 # fits a screen: four of each, and how many more
+report_of(difference, "md")                                       # fits a comment on a pull request
+report_of(difference, "html", site="index.html")                  # has all: figures, both sides along the lecture
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+
+from trace_tools import formats
+from trace_tools.comparing.compare import RATE, measured
+from trace_tools.comparing.difference import Aspect, Difference, Side, StepPair, TimeFinding
+from trace_tools.comparing.matching.functions import FunctionMatch
+from trace_tools.comparing.reports.comparison_report import roof_of
+from trace_tools.comparing.reports.entries import ORDER, ReportEntry, blocks, entries, is_unseen
+from trace_tools.comparing.reports.listing import Listing, listing_of, shown_line
+from trace_tools.comparing.reports.report import Chart, Content, Form, Grid, Part, Phrase, Report
+from trace_tools.comparing.wording import setting_sides, setting_text, subject_text
+from trace_tools.rendering.charts.memory import memory_lines
+from trace_tools.rendering.charts.ratios import MOST, TimeRatio, time_ratios
+from trace_tools.rendering.charts.roofline import roofline
+
+LEADS = "What others may follow from"
+TITLES: dict[Aspect, str] = {
+    "claims": "Claims",
+    "values": "Values",
+    "memory": "Memory",
+    "flops": "FLOPs, bytes and operators",
+    "time": "Time, by time lost or gained",
+    "steps": "Steps",
+    "output": "Output",
+}
+RATIOS = "Times of annotated steps, as ratios"  # of two machines
+NOUNS: dict[Aspect, str] = {
+    "claims": "claim",
+    "values": "value",
+    "memory": "memory figure",
+    "flops": "count",
+    "time": "timing",
+    "steps": "step",
+    "output": "output",
+}
+# What a form has room for: entries of an aspect, and of those folded; settings, functions and notes.
+ROOM: dict[Form, tuple[int, int]] = {"terminal": (4, 0), "md": (15, 25), "html": (12, 200)}
+PHRASES, FUNCTIONS, NOTES = 6, 25, 3
+CODE = 90  # characters of a line of source
+MOST_REPEATS = 4  # of one setting, that are named
+POINTS = 1_500  # of a memory timeline
+NOTHING = "Nothing: no setting, claim, value, time, memory figure or step differs in a way that matters."
+FOOT = (
+    "Times are medians over the passes, ± half their range. “No difference detected” is not “the same”. Values that "
+    "vary between passes, or follow from a device's generator, are never called changed."
+)
+
+
+def report_of(difference: Difference, form: Form, *, everything: bool = False, site: str | None = None) -> Report:
+    """Return the report as a form has room for it; with `everything`, all that differs, and nothing is cut.
+
+    `site` is the page of all machines, where this one lies beside it.
+    """
+    a, b = difference.a, difference.b
+    listing = listing_of(difference) if form == "html" else None
+    bad = difference.matters or difference.time_not_judged
+    sides = [[Phrase(letter, formats.one_line(s.name, 160), side_text(s))] for letter, s in (("A", a), ("B", b))]
+    top: list[Content] = [
+        Grid("sides", (a.label, b.label), sides, "The two sides"),
+        *([Phrase("All machines side by side", link=site)] if site else []),
+        Phrase(headline(difference), style="headline bad" if bad else "headline ok"),
+    ]
+    notes = [Phrase(note, style="note") for note in _notes(difference)]
+    changed = [f for f in difference.functions if f.how != "same"]
+    leads = list(_leads(difference, form, listing, everything=everything))
+    judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, form)])
+    settings = list(zip(difference.settings, repeated(difference), strict=True))
+    if form == "terminal":
+        most = len(notes) if everything else NOTES
+        rest = [Phrase(f"      and {len(notes) - most} more notes", style="foot")] if len(notes) > most else []
+        set_so = [setting_text(setting) + (f" (so: {', '.join(so)})" if so else "") for setting, so in settings]
+        became = [_function_text(match) for match in changed]
+        brief = [_brief("Settings", set_so, everything), _brief("Code", became, everything)]
+        return Report("", "", [*top, *brief, *notes[:most], *rest, *leads, judged])
+
+    matters: list[Part] = []
+    if settings:
+        rows = [
+            [
+                Phrase(
+                    f"{setting.group}: {formats.one_line(setting.name, 60)}",
+                    soft=f"(so: {', '.join(so)})" if so else "",
+                ),
+                *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
+            ]
+            for setting, so in settings
+        ]
+        matters.append(Part("Set or installed differently", [Grid("index", ("", "A", "B"), rows, "Settings")]))
+    matters += leads
+    if changed:
+        most = FUNCTIONS if form == "md" else len(changed)
+        rows = [
+            [
+                *(Phrase(code=formats.one_line(name, 80)) if name else Phrase("–") for name in (f.a, f.b)),
+                Phrase(f.how),
+                Phrase(formats.percent(f.similarity)),
+                Phrase(", ".join(f"{formats.one_line(a, 40)} → {formats.one_line(b, 40)}" for a, b in f.variables)),
+            ]
+            for f in changed[:most]
+        ]
+        left = f"{len(changed) - most:,} more" if len(changed) > most else ""
+        columns = ("A", "B", "", "alike", "renamed variables")
+        matters.append(Part("Functions that changed", [Grid("index", columns, rows, "Functions", rest=left)]))
+    how = Part("How it was judged", [judged], "judged", folded=True)
+    if listing is None:
+        return Report("", f"A {a.label} → B {b.label}", [*top, *notes, *matters, how])
+    figures = charts_of(difference, listing.rows)
+    parts: list[Content] = [
+        *top,
+        *notes,
+        Part("What matters", matters or [Phrase(NOTHING)], "matters"),
+        *([Part("Figures", figures, "figures")] if figures else []),
+        Part("Along the lecture", [listing], "along"),
+        how,
+        Phrase(FOOT, style="foot"),
+    ]
+    return Report(b.trace.title, ": what differs", parts, (a.label, b.label))
+
+
+def side_text(side: Side) -> str:
+    """Say in one line what a side is: its machine, its torch, its passes, when it ran, how it ended."""
+    run = side.trace.run
+    torch = dict(side.trace.versions).get("torch")
+    parts = [formats.one_line(side.trace.machine.name, 60)]
+    parts += [f"torch {formats.one_line(torch, 40)}"] if torch else []
+    parts += ["1 pass" if run.passes == 1 else f"{run.passes} passes"]
+    parts += [] if run.complete else [f"partial: {formats.one_line(run.ended, 80)}"]
+    parts += [formats.one_line(run.started, 40)]
+    parts += [f"commit {formats.one_line(run.commit, 60)}"] if run.commit else []
+    return " · ".join(parts)
+
+
+# --- what differs ---------------------------------------------------------------------------------
+
+
+def headline(difference: Difference) -> str:
+    """Say in one line whether anything differs that matters, and what; and whether times could be judged."""
+    leading: list[ReportEntry] = []
+    alone: list[str] = []
+    following: list[str] = []
+    for aspect, lead, found in blocks(difference):
+        if lead:
+            leading += found
+            continue
+        for phrases, wanted in ((alone, False), (following, True)):
+            n = sum((e.after_line is not None) is wanted for e in found)
+            phrases += [formats.plural(n, NOUNS[aspect])] if n else []
+    edited = sum(e.verdict == "edited" for e in leading)
+    counted = [e for e in leading if e.verdict != "edited"]
+    ran = sum(e.subject.kind == "executions" for e in counted)
+    said = [formats.plural(edited, "edited statement")] if edited else []
+    said += [f"{formats.plural(ran, 'statement')} that ran more or less often"] if ran else []
+    for aspect in ORDER:
+        n = sum(e.aspect == aspect and e.subject.kind != "executions" for e in counted)
+        said += [formats.plural(n, NOUNS[aspect])] if n else []
+    said += alone
+    unjudged = f"TIME NOT JUDGED: {difference.time_not_judged}" if difference.time_not_judged else None
+    if said or following:
+        text = f"Differences that matter: {', '.join(said or following)}"
+        text += f" (from which may follow: {', '.join(following)})" if said and following else ""
+        return ". ".join(part for part in (text, _work(difference), unjudged) if part)
+    quiet = "No differences that matter" if any(map(_differs, difference.rows)) else "No differences"
+    return f"{unjudged}. {quiet} beside" if unjudged else quiet
+
+
+def _differs(row: StepPair) -> bool:
+    """Whether two recordings of one execution are not the same in any way, however small."""
+    recorded = any(f.a != f.b or f.verdict not in ("varies", "random") for f in row.findings)
+    return recorded or any(time.a_ns != time.b_ns for time in row.times)
+
+
+def _work(difference: Difference) -> str | None:
+    """Say how much more or less work was counted where clocks could not tell: 50% more FLOPs."""
+    unseen = [
+        f for row, f in difference.findings("flops") if f.matters and f.cause is None and is_unseen(difference, row, f)
+    ]
+    for f in sorted(unseen, key=lambda f: -f.size):
+        if isinstance(f.a, int) and isinstance(f.b, int) and f.a and f.b:
+            share = f.b / f.a - 1
+            if share >= 1:
+                return f"{formats.ratio(f.b / f.a)} × the FLOPs; clocks too noisy"
+            return f"{formats.percent(abs(share))} {'more' if share > 0 else 'fewer'} FLOPs; clocks too noisy"
+    return None
+
+
+def _leads(difference: Difference, form: Form, listing: Listing | None, *, everything: bool) -> Iterator[Part]:
+    """Yield what others follow from, then the rest by aspect: as many as there is room for, the others folded."""
+    for aspect, lead, found in blocks(difference, everything=everything):
+        title = LEADS if lead else TITLES[aspect]
+        if aspect == "time" and not difference.same_machine and not everything:
+            title = RATIOS
+            found = [
+                e for e in entries(difference, aspect, everything=True) if e.verdict == "ratio" and e.row.step.annotated
+            ]
+        if not found:
+            continue
+        rows = [_entry_row(difference, entry, listing) for entry in found]
+        few, more = (len(rows), 0) if everything else ROOM[form]
+        over, left = len(rows) - few, len(rows) - few - more
+        summary = rest = ""
+        if form == "md" and over > 0:
+            summary = f"{over:,} more{f', {more} of them here' if left > 0 else ''}"
+        elif form == "html" and over > 0:
+            summary = f"{over} more"
+            rest = f"{left} more stand along the lecture below." if left > 0 else ""
+        elif over > 0:
+            rest = f"… and {over:,} more (--all)"
+        columns = ("where", "what", "A", "B", "how it differs")
+        yield Part(title, [Grid("leads", columns, rows[:few], "Differences", rows[few : few + more], summary, rest)])
+
+
+def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | None) -> list[Phrase]:
+    """Write an entry: where it is, what it is about, both sides, how they differ, how often, what follows from it."""
+    row, is_time = entry.row, entry.aspect == "time"
+    pair = difference.frames[row.frame]
+    side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
+    path = formats.one_line(side.trace.sources[frame.source].path, 60) if frame else ""
+    function = formats.one_line(difference.function_of(row), 60)
+    link = f"#r{row.number}" if listing is not None and row.number in listing.rows else ""
+    what = Phrase("time") if is_time else Phrase("code") if entry.verdict == "edited" else Phrase(code=entry.name)
+    sides = [
+        Phrase("–" if text is None else formats.one_line(text, 160), style="right" if is_time else "")
+        for text in (entry.a, entry.b)
+    ]
+    said = entry.name if is_time and entry.verdict in ("faster", "slower", "ratio") else entry.verdict
+    how = [entry.name] if is_time and entry.name not in (said, entry.verdict) else []
+    how += [entry.detail] if entry.detail else []
+    how += [f"in {entry.executions:,} executions"] if entry.executions > 1 else []
+    how += [f"explains {entry.follows:,} more"] if entry.follows else []
+    how += [f"may follow from line {entry.after_line}"] if entry.after_line is not None else []
+    differs = Phrase(said, soft=formats.one_line("; ".join(how), 300), style=entry.verdict)
+    return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function, link=link), what, *sides, differs]
+
+
+def _code(difference: Difference, row: StepPair) -> str:
+    """Return a row's line of source without directives, as B has it if it does."""
+    pair = difference.frames[row.frame]
+    side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
+    return "" if frame is None else formats.one_line(shown_line(side, frame.source, row.step.line), CODE)
+
+
+def repeated(difference: Difference) -> list[list[str]]:
+    """Return, for each setting, where the lecture repeats it: under it, and no differences of their own."""
+    found: list[dict[str, None]] = [{} for _ in difference.settings]
+    for row in difference.rows:
+        for f in row.findings:
+            if f.setting is not None:
+                found[f.setting][f"{subject_text(f.subject, 40)} in line {row.step.line}"] = None
+    return [
+        [
+            *list(places)[:MOST_REPEATS],
+            *([f"and {len(places) - MOST_REPEATS} more"] if len(places) > MOST_REPEATS else []),
+        ]
+        for places in found
+    ]
+
+
+def _brief(name: str, phrases: Sequence[str], everything: bool) -> Grid:
+    more = len(phrases) - PHRASES
+    shown, rest = (phrases, "") if everything or more <= 0 else (phrases[:PHRASES], f"and {more} more")
+    return Grid("brief", (), [[Phrase(phrase)] for phrase in shown], name, rest=rest)
+
+
+def _function_text(match: FunctionMatch) -> str:
+    """Say what became of a function: what a rename or a move explains."""
+    a, b = (formats.one_line(name, 60) if name else "" for name in (match.a, match.b))
+    text = f"{a} {match.how} to {b}" if match.how in ("renamed", "moved") else f"{b or a} {match.how}"
+    return text + "".join(f", {old} renamed to {new}" for old, new in match.variables)
+
+
+# --- how it was judged ----------------------------------------------------------------------------
+
+
+def _notes(difference: Difference) -> list[str]:
+    """Return what a reader must know before anything else, each once: also that a slowdown could go unseen."""
+    times, notes = difference.times, list(difference.notes)
+    passes, needed = min(times.a_processes, times.b_processes), times.passes_for_20_percent
+    if times.judged and (needed is None or needed > passes):
+        would = f"about {needed} would find it" if needed else "in this noise not even 50 would find it"
+        notes.append(f"time: 20% more or less can go unseen with {passes} passes; {would}")
+    return [formats.one_line(note, 400) for note in dict.fromkeys(notes)]
+
+
+def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
+    """Yield sentences about what was looked at and is not worth an entry, and how finely."""
+    names = {"varies": "vary or follow from clocks", "random": "device-random", "rounding": "rounding only"}
+    for aspect in ORDER:
+        of_aspect = {verdict: n for which, verdict, n in difference.counts if which == aspect}
+        said = [f"{of_aspect['same']:,} the same"] if "same" in of_aspect else []
+        said += [f"{of_aspect[v]:,} {text}" for v, text in names.items() if v in of_aspect]
+        said += [f"{of_aspect['not judged']:,} not judged"] if "not judged" in of_aspect else []
+        if said and aspect != "time":
+            yield f"{aspect}: {', '.join(said)}"
+    if sentence := _time_sentence(difference):
+        yield sentence
+    for why, count in () if form == "terminal" else difference.times.not_judged:
+        yield f"{formats.plural(count, 'time')} not judged: {formats.one_line(why, 160)}"
+    if difference.tolerances:
+        found = ", ".join(f"{t.dtype} {t.relative:g} relative + {t.absolute:g} absolute" for t in difference.tolerances)
+        yield f"numbers count as equal within tolerances (floor: torch.testing): {found}"
+    if difference.ignored:
+        yield f"left out on request: {', '.join(formats.one_line(what, 60) for what in difference.ignored)}"
+
+
+def _time_sentence(difference: Difference) -> str:
+    """Say how times were judged, and the smallest change that could have been seen; "" without times."""
+    times = difference.times
+    unjudged = sum(n for _, n in times.not_judged)
+    if not difference.same_machine:
+        ratios = sum(n for which, verdict, n in difference.counts if (which, verdict) == ("time", "ratio"))
+        return f"times: {ratios:,} ratios between two machines, {unjudged:,} not comparable" if ratios else ""
+    if not times.judged:
+        why = "; ".join(f"{n:,} {why}" for why, n in times.not_judged[:3])
+        return f"times: none judged: {why}" if why else ""
+    share = formats.percent(times.different / times.judged)
+    text = f"times: {times.different:,} of {times.judged:,} differ ({share}), {times.judged - times.different:,} no "
+    text += f"difference detected, in {formats.plural(times.statements, 'statement')}"
+    if times.noise is not None and times.detectable is not None:
+        text += f"; noise {formats.percent(times.noise)} between processes; the smallest change that half of the "
+        text += f"statements would have shown: {formats.ratio(times.detectable)}×"
+    if times.passes_for_20_percent is None:
+        text += "; too noisy to find 20% with 50 passes"
+    elif times.passes_for_20_percent > min(times.a_processes, times.b_processes):
+        text += f"; {times.passes_for_20_percent} passes would find 20%"
+    if times.drift is not None and abs(times.drift - 1) >= 0.005:
+        text += f"; most took × {formats.ratio(times.drift)}, taken for the machine's"
+    return text + (f"; {unjudged:,} not judged" if unjudged else "")
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def charts_of(difference: Difference, shown: Collection[int] = ()) -> list[Chart]:
+    """Return the figures that there are numbers for; they link to the rows that the page shows."""
+    a, b = (f"{letter} {side.label}" for letter, side in (("A", difference.a), ("B", difference.b)))
+    pairs = [(row.a, row.b) for row in difference.rows if row.a is not None and row.b is not None]
+    roofs = [
+        roof_of(name, machine, (("", measured(step, machine)[RATE.key]) for step in steps if step.annotated))
+        for name, machine, steps in (
+            (a, difference.a.trace.machine, [step for step, _ in pairs]),
+            (b, difference.b.trace.machine, [step for _, step in pairs]),
+        )
+    ]
+    ratios = f"Times of {b} relative to {a}, with 95% intervals: right of the line is slower"
+    drawn = [
+        ("times", ratios, time_ratios(_ratios(difference, shown), "times", (a, b))),
+        ("roofs", "Both rooflines, and the annotated steps under them", roofline(roofs, "roofs", "Rooflines")),
+        (
+            "memory",
+            "Tensor bytes alive after each matched step",
+            memory_lines(_memory(difference, (a, b)), "memory"),
+        ),
+    ]
+    return [Chart(name, title, svg) for name, title, svg in drawn if svg is not None]
+
+
+def _ratios(difference: Difference, shown: Collection[int]) -> list[TimeRatio]:
+    """Return the times that say most: called different, else those of the longest annotated steps; slowest first."""
+    timed = [
+        (row, time)
+        for row in difference.rows
+        for time in row.times
+        if time.overall and math.isfinite(time.overall) and (time.matters or row.step.annotated)
+    ]
+    timed.sort(key=lambda item: (not item[1].matters, -max(item[1].a_ns, item[1].b_ns)))
+    first: dict[tuple[object, ...], tuple[StepPair, TimeFinding]] = {}  # of each statement whose executions go together
+    for row, time in timed:
+        key = (difference.function_of(row), row.step.statement, time.subject, time.overall)
+        first.setdefault(key, (row, time))
+    found = []
+    for row, time in sorted(list(first.values())[:MOST], key=lambda item: -(item[1].overall or 1.0)):
+        execution = f" ({row.step.execution})" if row.step.execution > 1 and time.executions == 1 else ""
+        name = f"{row.step.line}{execution}  {formats.one_line(_code(difference, row), 80)}"
+        link = f"#r{row.number}" if row.number in shown else None
+        found.append(TimeRatio(name, time.overall or 1.0, time.interval, link))
+    return found
+
+
+def _memory(difference: Difference, names: Sequence[str]) -> list[tuple[str, list[int | None]]]:
+    """Return live bytes along the rows that call nothing (what called ends after what it called), thinned."""
+    callers = {pair.parent for pair in difference.frames}
+    live = [
+        tuple(
+            step.meters.live_bytes if step is not None and step.meters is not None else None for step in (row.a, row.b)
+        )
+        for row in difference.rows
+        if row.number not in callers
+    ]
+    known = [pair for pair in live if pair != (None, None)]
+    stride = max(1, math.ceil(len(known) / POINTS))
+    groups = [known[at : at + stride] for at in range(0, len(known), stride)]
+    return [
+        (name, [max((size for pair in group if (size := pair[side]) is not None), default=None) for group in groups])
+        for side, name in enumerate(names)
+    ]

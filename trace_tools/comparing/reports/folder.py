@@ -1,0 +1,60 @@
+"""Machines side by side → a folder of reports: the comparison as pages and CSV, and each machine against the base.
+
+report_files(comparison, home="../index.html").keys()
+# index.html, index.md, compare.csv, figures/roofs.svg, cpu-to-cpu-one-thread.html, cpu-to-cpu-one-thread.md, …
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from trace_tools.comparing.compare import Comparison
+from trace_tools.comparing.judging.between import Choices, difference_between
+from trace_tools.comparing.reports import comparison_report, difference_report
+from trace_tools.comparing.reports.comparison_report import csv_text
+from trace_tools.comparing.reports.html import html
+from trace_tools.comparing.reports.markdown import figure_files, markdown
+from trace_tools.comparing.reports.report import Phrase
+from trace_tools.files import update_folder
+
+CSV = "compare.csv"
+PAIR = re.compile(r"\w[\w.-]*-to-[\w.-]+\.(?:html|md)")
+
+
+def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
+    """Return the files of a folder of reports by name; `home` is the index of the site they belong to."""
+    base = comparison.sides[comparison.base]
+    texts: dict[str, str] = {}
+    pairs: list[Phrase] = []
+    for other, aligned in zip(comparison.sides, comparison.aligned, strict=True):
+        if other is not base:
+            difference = difference_between(base, other, Choices(force=True), aligned)
+            name = f"{_plain(base.label)}-to-{_plain(other.label)}"
+            page = difference_report.report_of(difference, "html", site="index.html")
+            texts[f"{name}.html"] = html(page, home)
+            texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"), comment=True)
+            said = difference_report.headline(difference)
+            pairs.append(Phrase(f"{base.label} → {other.label}", soft=said, link=name))
+    page = comparison_report.report_of(
+        comparison, "html", csv=CSV, pairs=[replace(p, link=f"{p.link}.html") for p in pairs]
+    )
+    text = comparison_report.report_of(
+        comparison, "md", csv=CSV, pairs=[replace(p, link=f"{p.link}.md") for p in pairs]
+    )
+    texts |= {"index.html": html(page, home), "index.md": markdown(text), CSV: csv_text(comparison)}
+    return {**{name: said.encode("utf-8") for name, said in texts.items()}, **figure_files(text.parts)}
+
+
+def write_reports(folder: Path, comparison: Comparison, home: str | None) -> None:
+    """Make a folder hold these reports; those of machines that are gone are removed.
+
+    Raises UsageError where that can't be done.
+    """
+    update_folder(folder, report_files(comparison, home), PAIR)
+
+
+def _plain(label: str) -> str:
+    """Return a machine's label as a file may be named."""
+    return re.sub(r"[^\w.-]+", "-", label).strip("-") or "machine"
