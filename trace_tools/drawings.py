@@ -20,11 +20,15 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from trace_tools.narrative import aside
 
-__all__ = ["draw_batched_matmul", "draw_bits", "draw_memories", "draw_road_map", "draw_storage", "draw_views"]
+__all__ = [
+    "draw_batched_matmul", "draw_bits", "draw_chain", "draw_memories", "draw_road_map", "draw_roofline", "draw_storage",
+    "draw_views",
+]  # fmt: skip
 
 INK = "#7a828e"  # reads on a light page and on a dark one
 ACCENT = "#d9480f"
 SHEET_GAP = 0.6
+CHAIN_GAP = 6.6  # from one box to the next, of width 2.8
 COLOURS = ("#d9480f", "#2f6fdd", "#1a8f58", "#9a5bd0", "#b8860b", "#0b8fa3")
 
 
@@ -49,10 +53,10 @@ def draw_storage(x: Strided, index: tuple[int, int]) -> Figure:
     for row, column in product(range(rows), range(columns)):
         element = elements[_address(x, (row, column))]
         _cell(axes, column, 2 + rows - row, str(element), marked=(row, column) == index)
-    _label(axes, columns, 3 + rows / 2, f"shape {tuple(x.shape)}, stride {tuple(x.stride())}")
+    _write(axes, columns, 3 + rows / 2, f"shape {tuple(x.shape)}, stride {tuple(x.stride())}", side="left")
     for address, element in enumerate(elements):
         _cell(axes, address, 0, str(element), marked=address == _address(x, index))
-        axes.text(address, -0.35, str(address), ha="center", va="center", fontsize=8, color=INK)
+        _write(axes, address, -0.35, str(address), 8)
     _jumps(axes, x, index)
     return figure
 
@@ -70,7 +74,7 @@ def draw_views(views: Mapping[str, Strided]) -> Figure:
         heights = [height + 0.5] * len(addresses)
         axes.plot(addresses, heights, "o", color=colour, label=f"addresses of {name}")
         shape, stride = tuple(view.shape), tuple(view.stride())
-        _label(axes, len(elements), height + 0.5, f"{name}: shape {shape}, stride {stride}")
+        _write(axes, len(elements), height + 0.5, f"{name}: shape {shape}, stride {stride}", side="left")
     return figure
 
 
@@ -80,15 +84,15 @@ def draw_bits(bits: Mapping[str, tuple[str, str, str]]) -> Figure:
     width = max(len("".join(fields)) for fields in bits.values())
     figure, axes = _canvas(1.6 + 0.15 * width, 0.34 * (len(bits) + 1))
     for row, (name, fields) in enumerate(reversed(list(bits.items()))):
-        axes.text(-1, row + 0.5, name, ha="right", va="center", fontsize=9, color=INK)
+        _write(axes, -1, row + 0.5, name, side="right")
         place = 0
         for colour, digits in zip(COLOURS, fields, strict=False):
             for digit in digits:
                 axes.add_patch(Rectangle((place, row + 0.1), 1, 0.8, facecolor=colour, alpha=0.3, edgecolor=INK))
-                axes.text(place + 0.5, row + 0.47, digit, ha="center", va="center", fontsize=7, color=INK)
+                _write(axes, place + 0.5, row + 0.47, digit, 7)
                 place += 1
     for place, (colour, name) in enumerate(zip(COLOURS, ("sign", "exponent", "mantissa"), strict=False)):
-        axes.text(1 + 9 * place, len(bits) + 0.5, name, ha="left", va="center", fontsize=9, color=colour)
+        _write(axes, 1 + 9 * place, len(bits) + 0.5, name, color=colour, side="left")
     _fit(axes, (-11, width + 1), (0, len(bits) + 1), equal=False)
     return figure
 
@@ -99,9 +103,8 @@ def draw_memories(cpu: Mapping[str, str], gpu: Mapping[str, str] | None, link: s
     figure, axes = _canvas(8, 2.2)
     _box(axes, (0, 0), "CPU", cpu)
     _box(axes, (9, 0), "GPU", {"": "none on this machine"} if gpu is None else gpu, dashed=gpu is None)
-    arrow = FancyArrowPatch((6.1, 1.5), (8.9, 1.5), arrowstyle="<->", mutation_scale=14, color=INK)
-    axes.add_patch(arrow)
-    axes.text(7.5, 1.9, link, ha="center", va="center", fontsize=9, color=INK)
+    _arrow(axes, (6.1, 1.5), (8.9, 1.5), arrowstyle="<->")
+    _write(axes, 7.5, 1.9, link)
     _fit(axes, (-0.2, 15.2), (-0.2, 3.2))
     return figure
 
@@ -113,10 +116,10 @@ def draw_road_map(stages: Sequence[tuple[str, str]]) -> Figure:
     for number, (name, what) in enumerate(stages):
         left = 4.4 * number
         axes.add_patch(Rectangle((left, 0), 3.6, 2, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
-        axes.text(left + 1.8, 1.35, name, ha="center", va="center", fontsize=11, color=COLOURS[1])
-        axes.text(left + 1.8, 0.6, what, ha="center", va="center", fontsize=8, color=INK)
+        _write(axes, left + 1.8, 1.35, name, 11, COLOURS[1])
+        _write(axes, left + 1.8, 0.6, what, 8)
         if number:
-            axes.add_patch(FancyArrowPatch((left - 0.8, 1), (left, 1), arrowstyle="->", mutation_scale=14, color=INK))
+            _arrow(axes, (left - 0.8, 1), (left, 1))
     _fit(axes, (-0.2, 4.4 * len(stages) - 0.6), (-0.2, 2.2))
     return figure
 
@@ -131,95 +134,11 @@ def draw_batched_matmul(left: Sequence[int], right: Sequence[int]) -> Figure:
     place = 0.0
     for shape, sign in (((batch, sequence, width), "@"), ((1, width, outputs), "=")):
         place = _sheets(axes, place, shape) + 1
-        axes.text(place, 0, sign, ha="center", va="center", fontsize=14, color=INK)
+        _write(axes, place, 0, sign, 14)
         place += 1
     place = _sheets(axes, place, (batch, sequence, outputs))
     _fit(axes, (-0.8, place + 0.8), (-tall / 2 - 1.5, tall / 2 + 0.5))
     return figure
-
-
-def _storage_of(x: Strided) -> list[Any]:
-    """Return every element of the storage of `x`, in order of address; whole floats as integers."""
-    count = x.untyped_storage().nbytes() // x.element_size()
-    elements: list[Any] = x.as_strided((count,), (1,), 0).tolist()
-    return [int(e) if isinstance(e, float) and math.isfinite(e) and e == int(e) else e for e in elements]
-
-
-def _address(x: Strided, index: Sequence[int]) -> int:
-    return x.storage_offset() + sum(i * stride for i, stride in zip(index, x.stride(), strict=True))
-
-
-def _jumps(axes: Axes, x: Strided, index: tuple[int, int]) -> None:
-    """Draw one arc for each stride taken on the way from the first element to `x[index]`."""
-    (row, column), (down, right) = index, x.stride()
-    path = [x.storage_offset() + r * down for r in range(row + 1)]
-    path += [path[-1] + c * right for c in range(1, column + 1)]
-    axes.plot(path, [1.0] * len(path), ".", color=ACCENT, label=f"jumps to {list(index)}")
-    for step, (start, end) in enumerate(pairwise(path)):
-        stride, colour = (down, ACCENT) if step < row else (right, COLOURS[1])
-        height = 0.5 + min(abs(stride), 4) * 0.18
-        arc = f"arc3,rad={-0.5 if end >= start else 0.5}"
-        ends = ((start, 1.05), (end, 1.05))
-        axes.add_patch(FancyArrowPatch(*ends, connectionstyle=arc, arrowstyle="->", mutation_scale=10, color=colour))
-        axes.text((start + end) / 2, 1.2 + height, f"+{stride}", ha="center", va="center", fontsize=9, color=colour)
-
-
-def _sheets(axes: Axes, left: float, shape: tuple[int, int, int]) -> float:
-    """Draw `shape` = (sheets, rows, columns) as grids one above the other; return the x coordinate right of them."""
-    sheets, rows, columns = shape
-    height = sheets * rows + (sheets - 1) * SHEET_GAP
-    for sheet in range(sheets):
-        bottom = sheet * (rows + SHEET_GAP) - height / 2
-        colour = COLOURS[(sheet + 1) % len(COLOURS)] if sheets > 1 else INK
-        for row, column in product(range(rows), range(columns)):
-            corner = (left + column, bottom + row)
-            axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.25, edgecolor=INK))
-    name = f"{sheets} × {rows} × {columns}" if sheets > 1 else f"{rows} × {columns}"
-    axes.text(left + columns / 2, -height / 2 - 0.7, name, ha="center", va="center", fontsize=10, color=INK)
-    return left + columns
-
-
-def _box(axes: Axes, corner: tuple[float, float], name: str, lines: Mapping[str, str], *, dashed: bool = False) -> None:
-    x, y = corner
-    style = "--" if dashed else "-"
-    axes.add_patch(Rectangle(corner, 6, 3, facecolor="none", edgecolor=INK, linestyle=style))
-    axes.text(x + 3, y + 2.5, name, ha="center", va="center", fontsize=11, color=COLOURS[1])
-    for number, (what, figure) in enumerate(lines.items()):
-        line = f"{what}: {figure}" if what else figure
-        axes.text(x + 3, y + 1.8 - 0.5 * number, line, ha="center", va="center", fontsize=8, color=INK)
-
-
-def _cell(axes: Axes, x: float, y: float, words: str, *, marked: bool = False) -> None:
-    fill = ACCENT if marked else INK
-    left = x - 0.5
-    axes.add_patch(Rectangle((left, y), 1, 1, facecolor=fill, alpha=0.35 if marked else 0.08, edgecolor="none"))
-    axes.add_patch(Rectangle((left, y), 1, 1, facecolor="none", edgecolor=INK, linewidth=0.8))
-    axes.text(x, y + 0.47, words, ha="center", va="center", fontsize=9, color=INK)
-
-
-def _label(axes: Axes, x: float, y: float, words: str) -> None:
-    axes.text(x, y, words, ha="left", va="center", fontsize=9, color=INK)
-
-
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return a transparent figure of `width` by `height` inches whose axes fill it and show nothing."""
-    figure = Figure(figsize=(width, height))
-    figure.patch.set_alpha(0)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    axes.set_xlim(-0.8, 2 * width - 0.8)
-    axes.set_ylim(-0.8, 2 * height - 0.8)
-    return figure, axes
-
-
-def _fit(axes: Axes, across: tuple[float, float], up: tuple[float, float], *, equal: bool = True) -> None:
-    axes.set_xlim(*across)
-    axes.set_ylim(*up)
-    if equal:
-        axes.set_aspect("equal")
-
-
-CHAIN_GAP = 6.6  # from one box to the next, of width 2.8
 
 
 @aside
@@ -229,16 +148,14 @@ def draw_chain(nodes: Sequence[tuple[str, str]], forward: Sequence[str], backwar
     for number, (name, shape) in enumerate(nodes):
         left = CHAIN_GAP * number
         axes.add_patch(Rectangle((left, 0), 2.8, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
-        axes.text(left + 1.4, 1.65, name, ha="center", va="center", fontsize=11, color=COLOURS[1])
-        axes.text(left + 1.4, 0.75, shape, ha="center", va="center", fontsize=9, color=INK)
+        _write(axes, left + 1.4, 1.65, name, 11, COLOURS[1])
+        _write(axes, left + 1.4, 0.75, shape)
     for number, (there, back) in enumerate(zip(forward, backward, strict=True)):
         start, end = CHAIN_GAP * number + 2.8, CHAIN_GAP * (number + 1)
         for ends, y, words, colour in (((start, end), 1.7, there, INK), ((end, start), 0.7, back, ACCENT)):
-            line = ((ends[0], y), (ends[1], y))
-            axes.add_patch(FancyArrowPatch(*line, arrowstyle="->", mutation_scale=14, color=colour))
-            above = y == 1.7
-            place = (y + 0.25, "bottom") if above else (y - 0.25, "top")
-            axes.text((start + end) / 2, place[0], words, ha="center", va=place[1], fontsize=9, color=colour)
+            _arrow(axes, (ends[0], y), (ends[1], y), color=colour)
+            level, side = (y + 0.25, "bottom") if y == 1.7 else (y - 0.25, "top")
+            axes.text((start + end) / 2, level, words, ha="center", va=side, fontsize=9, color=colour)
     _fit(axes, (-0.2, CHAIN_GAP * (len(nodes) - 1) + 3), (-1.3, 3.0))
     return figure
 
@@ -265,3 +182,86 @@ def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str,
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(handles=axes.get_lines()[: len(roofs)], frameon=False, fontsize=9, loc="lower right")
     return figure
+
+
+def _storage_of(x: Strided) -> list[Any]:
+    """Return every element of the storage of `x`, in order of address; whole floats as integers."""
+    count = x.untyped_storage().nbytes() // x.element_size()
+    elements: list[Any] = x.as_strided((count,), (1,), 0).tolist()
+    return [int(e) if isinstance(e, float) and math.isfinite(e) and e == int(e) else e for e in elements]
+
+
+def _address(x: Strided, index: Sequence[int]) -> int:
+    return x.storage_offset() + sum(i * stride for i, stride in zip(index, x.stride(), strict=True))
+
+
+def _jumps(axes: Axes, x: Strided, index: tuple[int, int]) -> None:
+    """Draw one arc for each stride taken on the way from the first element to `x[index]`."""
+    (row, column), (down, right) = index, x.stride()
+    path = [x.storage_offset() + r * down for r in range(row + 1)]
+    path += [path[-1] + c * right for c in range(1, column + 1)]
+    axes.plot(path, [1.0] * len(path), ".", color=ACCENT, label=f"jumps to {list(index)}")
+    for step, (start, end) in enumerate(pairwise(path)):
+        stride, colour = (down, ACCENT) if step < row else (right, COLOURS[1])
+        height = 0.5 + min(abs(stride), 4) * 0.18
+        arc = f"arc3,rad={-0.5 if end >= start else 0.5}"
+        _arrow(axes, (start, 1.05), (end, 1.05), color=colour, connectionstyle=arc, mutation_scale=10)
+        _write(axes, (start + end) / 2, 1.2 + height, f"+{stride}", color=colour)
+
+
+def _sheets(axes: Axes, left: float, shape: tuple[int, int, int]) -> float:
+    """Draw `shape` = (sheets, rows, columns) as grids one above the other; return the x coordinate right of them."""
+    sheets, rows, columns = shape
+    height = sheets * rows + (sheets - 1) * SHEET_GAP
+    for sheet in range(sheets):
+        bottom = sheet * (rows + SHEET_GAP) - height / 2
+        colour = COLOURS[(sheet + 1) % len(COLOURS)] if sheets > 1 else INK
+        for row, column in product(range(rows), range(columns)):
+            corner = (left + column, bottom + row)
+            axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.25, edgecolor=INK))
+    name = f"{sheets} × {rows} × {columns}" if sheets > 1 else f"{rows} × {columns}"
+    _write(axes, left + columns / 2, -height / 2 - 0.7, name, 10)
+    return left + columns
+
+
+def _box(axes: Axes, corner: tuple[float, float], name: str, lines: Mapping[str, str], *, dashed: bool = False) -> None:
+    x, y = corner
+    axes.add_patch(Rectangle(corner, 6, 3, facecolor="none", edgecolor=INK, linestyle="--" if dashed else "-"))
+    _write(axes, x + 3, y + 2.5, name, 11, COLOURS[1])
+    for number, (what, figure) in enumerate(lines.items()):
+        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{what}: {figure}" if what else figure, 8)
+
+
+def _cell(axes: Axes, x: float, y: float, words: str, *, marked: bool = False) -> None:
+    fill = ACCENT if marked else INK
+    left = x - 0.5
+    axes.add_patch(Rectangle((left, y), 1, 1, facecolor=fill, alpha=0.35 if marked else 0.08, edgecolor="none"))
+    axes.add_patch(Rectangle((left, y), 1, 1, facecolor="none", edgecolor=INK, linewidth=0.8))
+    _write(axes, x, y + 0.47, words)
+
+
+def _write(axes: Axes, x: float, y: float, words: str, size: int = 9, color: str = INK, side: str = "center") -> None:
+    axes.text(x, y, words, ha=side, va="center", fontsize=size, color=color)
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, color: str = INK, **more: Any) -> None:
+    style: dict[str, Any] = {"arrowstyle": "->", "mutation_scale": 14} | more
+    axes.add_patch(FancyArrowPatch(start, end, color=color, **style))
+
+
+def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return a transparent figure of `width` by `height` inches whose axes fill it and show nothing."""
+    figure = Figure(figsize=(width, height))
+    figure.patch.set_alpha(0)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-0.8, 2 * width - 0.8)
+    axes.set_ylim(-0.8, 2 * height - 0.8)
+    return figure, axes
+
+
+def _fit(axes: Axes, across: tuple[float, float], up: tuple[float, float], *, equal: bool = True) -> None:
+    axes.set_xlim(*across)
+    axes.set_ylim(*up)
+    if equal:
+        axes.set_aspect("equal")

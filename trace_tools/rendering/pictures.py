@@ -21,10 +21,11 @@ LARGEST = 8 * 2**20  # bytes
 INLINE = 100 * 2**10  # bytes that may stand in a page itself
 
 _SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png", "png"),
-    (b"\xff\xd8\xff", "image/jpeg", "jpg"),
-    (b"GIF8", "image/gif", "gif"),
-    (b"RIFF", "image/webp", "webp"),
+    (rb"\x89PNG\r\n\x1a\n", "image/png", "png"),
+    (rb"\xff\xd8\xff", "image/jpeg", "jpg"),
+    (rb"GIF8", "image/gif", "gif"),
+    (rb"RIFF", "image/webp", "webp"),
+    (rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE[^>]*>\s*)?<svg[\s>]", "image/svg+xml", "svg"),
 )
 
 
@@ -58,14 +59,8 @@ def read_picture(folder: Path | None, address: str) -> Picture | None:
         content = place.read_bytes()
     except OSError:
         return None
-    return _recognised(slug(place.stem), content)
-
-
-def _recognised(stem: str, content: bytes) -> Picture | None:
-    digest = hashlib.sha256(content).hexdigest()[:8]
     for signature, media, ending in _SIGNATURES:
-        if content.startswith(signature):
-            return Picture(f"{stem}-{digest}.{ending}", media, content)
-    if re.match(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE[^>]*>\s*)?<svg[\s>]", content[:4096], re.DOTALL):
-        return Picture(f"{stem}-{digest}.svg", "image/svg+xml", content)
+        if re.match(signature, content[:4096], re.DOTALL):
+            digest = hashlib.sha256(content).hexdigest()[:8]
+            return Picture(f"{slug(place.stem)}-{digest}.{ending}", media, content)
     return None

@@ -63,6 +63,14 @@ def test_odd_numbers_are_gaps_and_odd_names_are_text() -> None:
     assert "&lt;script&gt;$\\frac{" in drawn and "$b_" in drawn
 
 
+def test_any_numbers_can_be_drawn_on_logarithmic_axes() -> None:
+    xs: list[Scalar] = [1, *range(100, 1500, 100)]
+    for style in ("line", "points", "bars", "steps"):
+        for ys in ([5e-324, 1.7e308], [1e-320], [0, -1, 1]):
+            heights: list[Scalar] = [ys[n % len(ys)] for n in range(len(xs))]
+            read(figure(plotted(style, xs, heights, x_scale="log", y_scale="log"), "f"))
+
+
 def test_a_figure_is_described_in_words() -> None:
     words = describe(plotted("line", [1, 2, 3], [3.0, None, 1.0]))
     assert words == "across: n, up: t. a: 3 values from 1.0 to 3.0."

@@ -115,13 +115,14 @@ def plot(
         pen = width, opacity, "" if place < 6 else "6 4"
         lines.append(_Line(place, formats.one_line(s.name, 60), s.style, x, [height(y) for y in s.y], *pen))
     standing = [line for line in lines if line.style == "bars"]
-    gap = _gap(standing)
+    places = sorted({x for line in standing for x in line.x if math.isfinite(x)})
+    gap = min((b - a for a, b in pairwise(places)), default=1.0)  # the least distance between two places of bars
 
     xs, ys = [x for line in lines for x in line.x], [y for line in lines for y in line.y]
     log_across, log_up = log[0] and not names and any(x > 0 for x in xs), log[1] and any(y > 0 for y in ys)
     first, last = _span(xs, log=log_across, margin=0.02)
     if standing:
-        first, last = first - 0.6 * gap, last + 0.6 * gap
+        first, last = max(first - 0.6 * gap, first / 2 if log_across else -math.inf), last + 0.6 * gap
     elif names:
         first, last = -0.5, len(names) - 0.5
     low, high = _span(ys, log=log_up, margin=0.08, floor=bool(standing))
@@ -185,18 +186,12 @@ def _span(numbers: Sequence[float], *, log: bool, margin: float, floor: bool = F
     known = [n for n in numbers if math.isfinite(n) and (n > 0 or not log)]
     low, high = min(known, default=1.0), max(known, default=1.0)
     if log:
-        low = 10 ** math.floor(math.log10(low) - 0.3) if floor else low
+        low = max(10.0 ** math.floor(math.log10(low) - 0.3) if floor else low, 1e-300)
         beyond = max((high / low) ** margin, 1.05)
-        return max(low if floor else low / beyond, 1e-300), min(high * beyond, 1e300)
+        return low if floor else max(low / beyond, 1e-300), min(high * beyond, 1e300)
     beyond = (high - low) * margin or abs(high) * margin or 1.0
     low, high = low - beyond, high + beyond
     return (min(0.0, low), max(0.0, high)) if floor else (low, high)
-
-
-def _gap(lines: Sequence[_Line]) -> float:
-    """Return the least distance between two places of bars."""
-    places = sorted({x for line in lines for x in line.x if math.isfinite(x)})
-    return min((b - a for a, b in pairwise(places)), default=1.0)
 
 
 def _curve(drawing: Drawing, axes: Axes, line: _Line, *, machines: bool) -> None:
