@@ -1,14 +1,18 @@
-"""The computer's description, read from trees of files as Linux lays them out."""
+"""The computer's description, read from trees of files as Linux lays them out, and from a script that prints what
+the GPU's driver prints."""
 
 from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from trace_tools.machines import host
+
+Script = Callable[[str], None]
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:
@@ -99,11 +103,118 @@ def test_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         f"{cpus}/cpu0/thermal_throttle/core_throttle_count": "2\n",
         f"{cpus}/cpu11/thermal_throttle/core_throttle_count": "3\n",
     }
-    assert host.notes(tree(tmp_path, files)) == [
+    assert host.cpu_notes(tree(tmp_path, files)) == [
         "load average 9.0 on 8 cores: more was running than they hold",
         "CPU quota used up 12 times so far",
         "CPU frequency governor: powersave",
         "CPU cores slowed by heat 5 times since the computer started",
     ]
     monkeypatch.setattr(os, "getloadavg", lambda: (7.9, 9.0, 9.0))
-    assert host.notes(tmp_path / "nothing") == []
+    assert host.cpu_notes(tmp_path / "nothing") == []
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Put an `nvidia-smi` in front on the PATH, as a shell script."""
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    def write(body: str) -> None:
+        program = tmp_path / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{body}\n")
+        program.chmod(0o755)
+
+    return write
+
+
+SMI = """
+case "$*" in
+  *driver_version*) echo "580.159.04" ;;
+  *clocks.sm*) echo "{state}" ;;
+  *clocks_event_reasons.active*) {reasons} ;;
+  *query-compute-apps*) {processes} ;;
+  *) echo "Field is not a valid field to query." ; exit 2 ;;
+esac
+"""
+
+
+def smi(
+    state: str = "1980, 1980, 45, 312.05, 700.00",
+    reasons: str = "echo 0x0000000000000000",
+    processes: str = "true",
+) -> str:
+    return SMI.format(state=state, reasons=reasons, processes=processes)
+
+
+def test_driver_version(script: Script) -> None:
+    script(smi())
+    assert host.gpu_driver() == "580.159.04"
+
+
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [
+        ("1980, 1980, 45, 312.05, 700.00", "GPU: SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W"),
+        ("345, 1980, 28, 76.34, 700.00", "GPU: SM clock 345 of 1980 MHz, 28 °C, 76 of 700 W"),
+        ("1590, 1590, 61, [N/A], [N/A]", "GPU: SM clock 1590 of 1590 MHz, 61 °C"),
+        ("[N/A], [N/A], [N/A], [N/A], [N/A]", "GPU: clock, temperature and power can't be read"),
+        ("[Not Supported], 1, 40, 20.00, [Unknown Error]", "GPU: 40 °C, 20 W"),
+        ("No devices were found", "GPU: clock, temperature and power can't be read"),
+    ],
+)
+def test_clock_temperature_and_power(state: str, note: str, script: Script) -> None:
+    script(smi(state))
+    assert host.gpu_notes() == [note]
+
+
+@pytest.mark.parametrize(
+    ("bits", "note"),
+    [
+        ("0x0000000000000004", "GPU clocks held back: power limit"),
+        ("0x0000000000000024", "GPU clocks held back: power limit, heat (driver)"),
+        ("0x00000000000000c8", "GPU clocks held back: hardware slowdown, heat (hardware), power brake"),
+        ("0x0000000000000001", None),  # idle
+        ("0x0000000000000002", None),  # clocks that were asked for
+        ("[N/A]", None),
+    ],
+)
+def test_what_holds_the_clocks_back(bits: str, note: str | None, script: Script) -> None:
+    script(smi(reasons=f"echo '{bits}'"))
+    assert host.gpu_notes()[1:] == ([note] if note else [])
+
+
+def test_older_drivers_call_it_throttling(script: Script) -> None:
+    refuse = """echo 'Field "clocks_event_reasons.active" is not a valid field to query.'; exit 2"""
+    body = smi(reasons=refuse).replace("  *) ", "  *clocks_throttle_reasons.active*) echo 0x0000000000000020 ;;\n  *) ")
+    script(body)
+    assert host.gpu_notes()[1:] == ["GPU clocks held back: heat (driver)"]
+
+
+@pytest.mark.parametrize(
+    ("processes", "notes"),
+    [
+        ("{me}, 530", []),
+        ("{me}, 530\\n{parent}, 520", []),
+        ("{me}, 530\\n2624394, 164", ["GPU in use by 1 process besides this run, 164 MiB"]),
+        ("{me}, 530\\n2624394, 164\\n3664501, 2804", ["GPU in use by 2 processes besides this run, 2968 MiB"]),
+        ("{me}, 530\\n2624394, [N/A]", ["GPU in use by 1 process besides this run, 0 MiB"]),
+        ("2624394, 164", ["GPU in use by 1 process besides this run, 164 MiB (this run may be among them)"]),
+        ("No running processes found", []),
+        ("[N/A], [N/A]", []),
+    ],
+)
+def test_who_else_uses_the_gpu(processes: str, notes: list[str], script: Script) -> None:
+    listed = processes.format(me=os.getpid(), parent=os.getppid())
+    script(smi(processes=f"printf '{listed}\\n'"))
+    assert host.gpu_notes()[1:] == notes
+
+
+def test_an_nvidia_smi_that_fails_or_hangs(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "TIMEOUT_S", 0.2)
+    for body in ("exit 9", "echo NVIDIA-SMI has failed because it couldn\\'t communicate; exit 9", "exec sleep 20"):
+        script(body)
+        assert host.gpu_notes() == []
+
+
+def test_no_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host.gpu_notes() == []

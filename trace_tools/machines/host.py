@@ -1,10 +1,13 @@
-"""The computer around the device: its CPU, what of it this process may use, its operating system.
+"""The computer around the device, and what may slow it: its CPU, what of it this process may use, its GPU's driver.
 
-Containers are looked through: cores and memory are what the control groups leave. Every reader takes the
-folder that stands for `/`; what can't be read is `None`.
+Containers are looked through: cores and memory are what the control groups leave. Readers of files take the
+folder that stands for `/`; what can't be read is `None`. A program that is missing, fails or hangs has nothing to
+tell. Process ids are only compared with our own, and never shown.
 
     >>> usable_cores(), cpu_name()
     (2, 'AMD EPYC 7763 64-Core Processor')
+    >>> gpu_notes()
+    ['GPU: SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W', 'GPU clocks held back: power limit']
 """
 
 from __future__ import annotations
@@ -14,10 +17,23 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path("/")
+TIMEOUT_S = 10.0
+# Bits of NVML's nvmlClocksEventReasons (until driver 535: nvmlClocksThrottleReasons). Left out: an idle
+# GPU (0x1), and the clocks that applications or displays asked for (0x2, 0x100).
+REASONS = {
+    0x4: "power limit",
+    0x8: "hardware slowdown",
+    0x10: "kept in step with other GPUs",
+    0x20: "heat (driver)",
+    0x40: "heat (hardware)",
+    0x80: "power brake",
+}
 
 
 def cpu_name(root: Path = ROOT) -> str:
@@ -27,6 +43,15 @@ def cpu_name(root: Path = ROOT) -> str:
         if name not in ("", "-", "unknown"):
             return name
     return "CPU"
+
+
+def _cpu_names(root: Path) -> Iterator[str]:
+    """Give the candidates for a name, best first, asking another program only when files don't tell."""
+    yield from re.findall(r"^model name\s*:\s*(.*)$", _read(root / "proc/cpuinfo"), re.MULTILINE)[:1]
+    yield from re.findall(r"^\s*Model name:\s*(.*)$", _output("lscpu"), re.MULTILINE)[:1]  # Arm: only lscpu knows
+    yield _output("sysctl", "-n", "machdep.cpu.brand_string") if platform.system() == "Darwin" else ""
+    yield platform.processor()
+    yield platform.machine()
 
 
 def usable_cores(root: Path = ROOT) -> int:
@@ -64,33 +89,85 @@ def operating_system() -> str:
     return ", ".join(part for part in (name, kernel, platform.machine()) if part)
 
 
-def notes(root: Path = ROOT) -> list[str]:
+def gpu_driver() -> str | None:
+    """Give the GPU driver's version: "580.159.04"; None where there is no driver."""
+    asked = _nvidia_smi("--query-gpu=driver_version")
+    files = [_read(ROOT / f"sys/module/{driver}/version") for driver in ("nvidia", "amdgpu")]
+    return next(filter(None, [*asked[:1], *files]), None)
+
+
+def cpu_notes(root: Path = ROOT) -> list[str]:
     """Note what may slow the CPU now: load by others, a quota that throttles, a governor, heat."""
-    found = []
+    notes = []
     cores = usable_cores(root)
-    load = _load_average()
-    if load > cores:
-        found.append(f"load average {load:.1f} on {cores} cores: more was running than they hold")
-    throttled = max((_throttled(folder) for folder in _control_groups(root, "cpu")), default=0)
-    if throttled:
-        found.append(f"CPU quota used up {throttled} times so far")
+    with suppress(OSError, AttributeError):  # not on every system
+        if (load := os.getloadavg()[0]) > cores:
+            notes.append(f"load average {load:.1f} on {cores} cores: more was running than they hold")
+    stats = [_read(folder / "cpu.stat") for folder in _control_groups(root, "cpu")]
+    throttled = [int(times) for text in stats for times in re.findall(r"^nr_throttled (\d+)$", text, re.MULTILINE)]
+    if any(throttled):
+        notes.append(f"CPU quota used up {max(throttled)} times so far")
     cpus = root / "sys/devices/system/cpu"
     governor = _read(cpus / "cpu0/cpufreq/scaling_governor")
     if governor not in ("", "performance"):
-        found.append(f"CPU frequency governor: {governor}")
-    hot = sum(_count(file) for file in cpus.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
-    if hot:
-        found.append(f"CPU cores slowed by heat {hot} times since the computer started")
-    return found
+        notes.append(f"CPU frequency governor: {governor}")
+    counts = map(_read, cpus.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
+    if hot := sum(int(count) for count in counts if count.isdigit()):
+        notes.append(f"CPU cores slowed by heat {hot} times since the computer started")
+    return notes
 
 
-def _cpu_names(root: Path) -> Iterator[str]:
-    """Give the candidates for a name, best first, asking another program only when files don't tell."""
-    yield from re.findall(r"^model name\s*:\s*(.*)$", _read(root / "proc/cpuinfo"), re.MULTILINE)[:1]
-    yield from re.findall(r"^\s*Model name:\s*(.*)$", _output("lscpu"), re.MULTILINE)[:1]  # Arm: only lscpu knows
-    yield _output("sysctl", "-n", "machdep.cpu.brand_string") if platform.system() == "Darwin" else ""
-    yield platform.processor()
-    yield platform.machine()
+def gpu_notes() -> list[str]:
+    """Note the GPU's clock, temperature and power, what holds its clocks back, and who else uses it."""
+    gpu = _selected_gpu()
+    notes = []
+    for state in _nvidia_smi("--query-gpu=clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit", *gpu)[:1]:
+        # "1980, 1980, 45, 312.05, 700.00", of which any may be "[N/A]"
+        clock, fastest, celsius, watts, limit = [*map(_number, state.split(",")), *[None] * 5][:5]
+        parts = []
+        if clock is not None:
+            parts.append(f"SM clock {clock:.0f}" + (f" of {fastest:.0f} MHz" if fastest is not None else " MHz"))
+        if celsius is not None:
+            parts.append(f"{celsius:.0f} °C")
+        if watts is not None:
+            parts.append(f"{watts:.0f}" + (f" of {limit:.0f} W" if limit is not None else " W"))
+        notes.append("GPU: " + (", ".join(parts) or "clock, temperature and power can't be read"))
+    bits = _nvidia_smi("--query-gpu=clocks_event_reasons.active", *gpu)
+    bits = bits or _nvidia_smi("--query-gpu=clocks_throttle_reasons.active", *gpu)
+    active = int(bits[0], 16) if bits and re.fullmatch("0x[0-9a-fA-F]+", bits[0]) else 0  # else "[N/A]"
+    if reasons := [reason for bit, reason in REASONS.items() if active & bit]:
+        notes.append(f"GPU clocks held back: {', '.join(reasons)}")
+    # "2624394, 164" (MiB, or "[N/A]") per process; in a container the ids may be the host's.
+    columns = [line.partition(",") for line in _nvidia_smi("--query-compute-apps=pid,used_memory", *gpu)]
+    listed = {int(pid): _number(mib) or 0.0 for pid, _, mib in columns if pid.isdigit()}
+    own = {os.getpid(), os.getppid()}  # the parent measured the roof
+    if others := [mib for pid, mib in listed.items() if pid not in own]:
+        count = "1 process" if len(others) == 1 else f"{len(others)} processes"
+        doubt = "" if own & listed.keys() else " (this run may be among them)"
+        notes.append(f"GPU in use by {count} besides this run, {sum(others):.0f} MiB{doubt}")
+    return notes
+
+
+def _selected_gpu() -> list[str]:
+    """Name the GPU that PyTorch uses: its number is not nvidia-smi's under CUDA_VISIBLE_DEVICES."""
+    torch = sys.modules.get("torch")  # a GPU is in use only where torch is loaded
+    if torch is None or not torch.cuda.is_available():
+        return []
+    identity = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+    return [f"--id=GPU-{identity}"] if identity else []
+
+
+def _nvidia_smi(*question: str) -> list[str]:
+    """Give nvidia-smi's lines of comma-separated figures; none where it refuses."""
+    answer = _output("nvidia-smi", *question, "--format=csv,noheader,nounits")
+    return [line.strip() for line in answer.splitlines()]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:  # "[N/A]", "[Not Supported]"
+        return None
 
 
 def _control_groups(root: Path, controller: str) -> Iterator[Path]:
@@ -106,23 +183,6 @@ def _control_groups(root: Path, controller: str) -> Iterator[Path]:
             yield top.joinpath(*parts[:depth])
 
 
-def _load_average() -> float:
-    try:
-        return os.getloadavg()[0]
-    except (OSError, AttributeError):  # not on every system
-        return 0.0
-
-
-def _throttled(folder: Path) -> int:
-    match = re.search(r"^nr_throttled (\d+)$", _read(folder / "cpu.stat"), re.MULTILINE)
-    return int(match[1]) if match else 0
-
-
-def _count(file: Path) -> int:
-    text = _read(file)
-    return int(text) if text.isdigit() else 0
-
-
 def _read(file: Path) -> str:
     try:
         return file.read_text(errors="replace").strip()
@@ -131,8 +191,12 @@ def _read(file: Path) -> str:
 
 
 def _output(*command: str) -> str:
+    """Give what a program prints; nothing where it is missing, fails ("Field … is not a valid field") or hangs."""
     environment = {**os.environ, "LC_ALL": "C"}  # lscpu translates its labels
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=5, env=environment, check=False).stdout
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, env=environment, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
+    return "" if done.returncode else done.stdout

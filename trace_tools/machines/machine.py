@@ -27,28 +27,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from trace_tools.errors import UsageError
 from trace_tools.git import GitError, git
-from trace_tools.machines import host, nvidia_smi
+from trace_tools.machines import host
 from trace_tools.machines.known_machines import known_machine, table_peaks
-from trace_tools.machines.roof import measured_peaks
 from trace_tools.schema import Machine, Peak
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = [
-    "STORED",
-    "conditions",
-    "from_json",
-    "git_commit",
-    "measured_peaks",
-    "peak_bandwidth",
-    "peak_flops",
-    "slug",
-    "this_machine",
-    "to_json",
-    "versions",
-    "with_best_peaks",
-]
 
 STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measured earlier
 
@@ -66,7 +50,9 @@ def this_machine(device: str | None = None) -> Machine:
         stored = _stored(path)
         if device in (None, stored.device):
             return stored
-    return _gpu() if (device or _best_device()) == "cuda" else _cpu()
+    import torch  # not above: most of what this module is asked for needs no torch
+
+    return _described(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def peak_flops(dtype: torch.dtype | str) -> float | None:
@@ -114,8 +100,8 @@ def conditions(device: str | None = None) -> list[str]:
 
     `device` as in `this_machine`. What can't be read on this machine is left out.
     """
-    gpu = nvidia_smi.notes() if (device or this_machine().device) == "cuda" else []
-    return [*gpu, *host.notes()]
+    gpu = host.gpu_notes() if (device or this_machine().device) == "cuda" else []
+    return [*gpu, *host.cpu_notes()]
 
 
 def versions() -> list[tuple[str, str]]:
@@ -163,67 +149,48 @@ def _stored(path: str) -> Machine:
         raise UsageError(f"{STORED}: {path}: {error}; expected a file that to_json wrote") from error
 
 
-def _best_device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 @cache
-def _cpu() -> Machine:
+def _described(device: str) -> Machine:
+    """Measure the device and describe the computer around it; of a GPU, add what its driver and the table say."""
     import torch
 
+    from trace_tools.machines.roof import measured_peaks
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("device 'cuda': PyTorch finds no CUDA device on this machine; expected one, or 'cpu'")
+    try:
+        tf32 = torch.get_float32_matmul_precision()
+    except RuntimeError:  # set through the newer interface, which the older getter refuses to read
+        tf32 = str(torch.backends.cuda.matmul.fp32_precision)
     name, ram_bytes = host.cpu_name(), host.ram_bytes()
-    return Machine(
+    computer = Machine(
         name=name,
         slug="cpu",
-        device="cpu",
+        device=device,
         memory_bytes=ram_bytes,
-        tf32=_tf32_setting(),
+        tf32=tf32,
         cpu=name,
         cores=host.usable_cores(),
         threads=torch.get_num_threads(),
         ram_bytes=ram_bytes,
         os=host.operating_system(),
-        peaks=measured_peaks("cpu"),
+        peaks=measured_peaks(device),
     )
-
-
-@cache
-def _gpu() -> Machine:
-    import torch
-
-    if not torch.cuda.is_available():
-        raise UsageError("device 'cuda': PyTorch finds no CUDA device on this machine; expected one, or 'cpu'")
-    found = torch.cuda.get_device_properties(torch.cuda.current_device())
-    hip = torch.version.hip
-    return Machine(
-        name=found.name,
-        slug=slug(found.name),
-        device="cuda",
-        memory_bytes=found.total_memory,
-        multiprocessors=found.multi_processor_count,
-        compute_capability=found.gcnArchName.split(":")[0] if hip else f"{found.major}.{found.minor}",
-        driver=nvidia_smi.driver_version(),
+    if device == "cpu":
+        return computer
+    gpu, hip = torch.cuda.get_device_properties(torch.cuda.current_device()), torch.version.hip
+    return replace(
+        computer,
+        name=gpu.name,
+        slug=slug(gpu.name),
+        memory_bytes=gpu.total_memory,
+        multiprocessors=gpu.multi_processor_count,
+        compute_capability=gpu.gcnArchName.split(":")[0] if hip else f"{gpu.major}.{gpu.minor}",
+        driver=host.gpu_driver(),
         cuda=f"ROCm {hip}" if hip else torch.version.cuda,
-        l2_bytes=getattr(found, "L2_cache_size", None),
-        tf32=_tf32_setting(),
-        cpu=host.cpu_name(),
-        cores=host.usable_cores(),
-        threads=torch.get_num_threads(),
-        ram_bytes=host.ram_bytes(),
-        os=host.operating_system(),
-        peaks=[*table_peaks(known_machine(found.name, found.multi_processor_count)), *measured_peaks("cuda")],
+        l2_bytes=getattr(gpu, "L2_cache_size", None),
+        peaks=[*table_peaks(known_machine(gpu.name, gpu.multi_processor_count)), *computer.peaks],
     )
-
-
-def _tf32_setting() -> str | None:
-    import torch
-
-    try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:  # set through the newer interface, which the older getter refuses to read
-        return str(torch.backends.cuda.matmul.fp32_precision)
 
 
 def _version(distribution: str) -> str | None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from trace_tools.machines import host
 from trace_tools.schema import Peak
-
-if TYPE_CHECKING:
-    import torch
 
 DTYPES = {"cpu": ("float32", "float64", "bfloat16", "float16"), "cuda": ("float32", "tf32", "bfloat16", "float16")}
 FLOAT32_PRECISION = {"float32": "highest", "tf32": "high"}  # for torch.set_float32_matmul_precision
@@ -35,9 +35,8 @@ def measured_peaks(device: str) -> list[Peak]:
 
     Takes 1 to 2 s. Draws from a generator of its own, and leaves torch's settings as they were.
     """
-    import torch
-
-    peaks = [_matmul_peak(device, name) for name in DTYPES[device] if name != "tf32" or _has_tf32()]
+    has_tf32 = device == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability() >= (8, 0)
+    peaks = [_matmul_peak(device, name) for name in DTYPES[device] if name != "tf32" or has_tf32]
     peaks.append(_copy_peak(device))
     if device == "cuda":
         torch.cuda.empty_cache()  # the lecture reads the allocator's figures
@@ -45,8 +44,6 @@ def measured_peaks(device: str) -> list[Peak]:
 
 
 def _matmul_peak(device: str, name: str) -> Peak:
-    import torch
-
     dtype = torch.float32 if name == "tf32" else getattr(torch, name)
     try:
         with _float32_precision(FLOAT32_PRECISION.get(name)):
@@ -59,9 +56,14 @@ def _matmul_peak(device: str, name: str) -> Peak:
 def _best_matmul(device: str, dtype: torch.dtype) -> tuple[float, int, int]:
     """Give the best FLOP/s (an n×n matmul is 2n³), the n that gave it, and the calls timed there."""
     deadline = perf_counter() + MATMUL_BUDGET_S
-    largest, size, best, before = _largest_side(device), 128, (0.0, 0, 0), None
+    largest, size, best, before = LARGEST_SIDE[device], 128, (0.0, 0, 0), None
+    while largest > 256 and 7 * 4 * largest**2 > _free_bytes(device) // 4:
+        largest //= 2  # until seven float32 matrices (drawn, converted, product) fit with room to spare
     while True:
-        matmul = _matmul(device, dtype, size)
+        # Random numbers: on zeros a GPU draws less power and runs faster than it can.
+        generator = torch.Generator(device=device).manual_seed(0)
+        a, b = torch.randn(2, size, size, generator=generator, dtype=torch.float32, device=device).to(dtype)
+        matmul = partial(torch.mm, a, b, out=torch.empty_like(a))
         seconds, calls = _best_seconds(device, matmul, perf_counter() + PROBE_S)
         # What the next size costs follows from how this one grew, not from n³: on a busy CPU small
         # matmuls take as long as large ones, since their threads wait for each other.
@@ -76,20 +78,7 @@ def _best_matmul(device: str, dtype: torch.dtype) -> tuple[float, int, int]:
     return max(best, (2 * size**3 / seconds, size, calls))
 
 
-def _matmul(device: str, dtype: torch.dtype, size: int) -> Callable[[], object]:
-    """Prepare one call on random numbers: on zeros a GPU draws less power and runs faster than it can."""
-    import torch
-
-    generator = torch.Generator(device=device).manual_seed(0)
-    drawn = torch.randn(2, size, size, generator=generator, dtype=torch.float32, device=device)
-    a, b = drawn.to(dtype)
-    out = torch.empty_like(a)
-    return lambda: torch.mm(a, b, out=out)
-
-
 def _copy_peak(device: str) -> Peak:
-    import torch
-
     copied = min(COPIED_BYTES[device], _free_bytes(device) // 8)
     try:
         generator = torch.Generator(device=device).manual_seed(0)
@@ -114,8 +103,6 @@ def _best_seconds(device: str, run: Callable[[], object], deadline: float) -> tu
 
 
 def _seconds(device: str, run: Callable[[], object]) -> float:
-    import torch
-
     if device == "cpu":
         start = perf_counter()
         run()
@@ -132,8 +119,6 @@ def _seconds(device: str, run: Callable[[], object]) -> float:
 @contextmanager
 def _float32_precision(setting: str | None) -> Iterator[None]:
     """Set how float32 matmuls may round, where it matters, and put it back."""
-    import torch
-
     if setting is None:
         yield
         return
@@ -145,26 +130,10 @@ def _float32_precision(setting: str | None) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _largest_side(device: str) -> int:
-    """Halve the side until seven float32 matrices (drawn, converted, product) fit with room to spare."""
-    side, free_bytes = LARGEST_SIDE[device], _free_bytes(device)
-    while side > 256 and 7 * 4 * side**2 > free_bytes // 4:
-        side //= 2
-    return side
-
-
 def _free_bytes(device: str) -> int:
-    import torch
-
     if device == "cuda":
         return int(torch.cuda.mem_get_info()[0])
     return host.ram_bytes() or 1 << 30
-
-
-def _has_tf32() -> bool:
-    import torch
-
-    return torch.version.hip is None and torch.cuda.get_device_capability() >= (8, 0)
 
 
 def _not_measured(name: str, error: RuntimeError) -> Peak:

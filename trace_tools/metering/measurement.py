@@ -64,8 +64,8 @@ class Measurement:
 class Count:
     """What the operators of one call did.
 
-    FLOPs follow the convention in `flop_weights`, and are a lower bound when `uncounted` names operators.
-    Bytes are the least an operator must move (`traffic`); None when compiled code ran, which fuses operators.
+    FLOPs follow the convention in `flops`, and are a lower bound when `uncounted` names operators.
+    Bytes are the least an operator must move (`operators`); None when compiled code ran, which fuses operators.
     Both are None when no operator of torch ran: what NumPy or plain Python did is not known. `why` says so.
     """
 

@@ -8,7 +8,7 @@ Other threads are not metered. An operator costs about 10 µs.
         y = x @ w
     meter.flops  # 2·m·k·n; bytes_read, bytes_written, live_bytes, operators likewise
 
-What each figure means is said where it is computed: `flop_weights` (the convention), `traffic`, `storages`.
+What each figure means is said where it is computed: `flops` (the convention), `operators` (bytes), `storages`.
 
 - An operator without a formula is in `uncounted`, and adds nothing to `flops`: they are a lower bound then.
 - Tensor subclasses and sparse tensors are followed to the plain tensors they are made of. Meta and fake
@@ -34,11 +34,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from trace_tools.metering.flop_formulas import Formula, formula
-from trace_tools.metering.flop_weights import Arguments, Keywords
-from trace_tools.metering.operators import floating, memory_of, tensors_in
+from trace_tools.metering.flops import Formula, formula
+from trace_tools.metering.operators import Arguments, Keywords, Traffic, floating, memory_of, tensors_in
 from trace_tools.metering.storages import Storages
-from trace_tools.metering.traffic import Traffic
 
 NEARLY_ALL = 0.99  # of a step's FLOPs, in one dtype: that one's peak is its roof
 

@@ -1,9 +1,9 @@
-"""The convention: what one element of each operator costs, in floating-point operations.
+"""Operator → the formula that counts the floating-point operations of one call.
 
 torch's own counter knows matrix products, convolutions and attention; everything else counts 0 there.
-These tables cover what a training step runs besides, so that a sum over operators leaves nothing out
-silently: an operator has a formula, or a weight here, or does no arithmetic (`FREE`, views); the meter
-lists any other as uncounted.
+The tables below cover what a training step runs besides, so that a sum over operators leaves nothing out
+silently: an operator has a formula over shapes, or a weight per element, or does no arithmetic (`FREE`,
+views); the meter lists any other as uncounted. The convention:
 
 - A multiply-add is 2 FLOPs: (m, k) @ (k, n) is 2mkn (exactly mn(2k − 1)). A bias that a matrix product
   or convolution adds on the way is not counted, nor is the softmax inside fused attention; a causal mask
@@ -16,18 +16,65 @@ lists any other as uncounted.
 - Drawing random numbers, casting, copying, gathering and choosing (`where`) are 0. Integers and booleans
   are not floating point: elementwise operators and reductions on them are 0. A complex number counts as one.
 
+    formula(torch.ops.aten.mm.default)((a, b), {}, a @ b)  # 2·m·k·n
     ELEMENTWISE["gelu"]((x,), {"approximate": "tanh"})  # 20 per element
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
-Arguments = tuple[Any, ...]
-Keywords = Mapping[str, Any]
+import torch
+from torch.utils.flop_counter import flop_registry
+
+from trace_tools.metering.operators import (
+    Arguments,
+    Keywords,
+    base_name,
+    elements,
+    floating,
+    is_view,
+    tensors_in,
+)
+
 Weight = int | Callable[[Arguments, Keywords], int]  # FLOPs per element
+Formula = Callable[[Arguments, Keywords, Any], int]  # arguments, keyword arguments, result → FLOPs
+
+
+def formula(operator: Any) -> Formula | None:
+    """Return what counts one call of `operator` (an OpOverload or a higher-order operator), or None.
+
+    Formulas that others registered with `torch.utils.flop_counter.register_flop_formula` are used too.
+    """
+    packet = getattr(operator, "_overloadpacket", operator)
+    name = base_name(operator)
+    if name in _FORMULAS:
+        return _FORMULAS[name]
+    if name in ELEMENTWISE:
+        return partial(_weighted, ELEMENTWISE[name], False)
+    if name in REDUCTIONS:
+        return partial(_weighted, REDUCTIONS[name], True)
+    if packet in flop_registry:
+        registered = flop_registry[packet]
+        return lambda args, kwargs, out: int(registered(*args, **kwargs, out_val=out))
+    return (lambda args, kwargs, out: 0) if name in FREE or is_view(operator) else None
+
+
+def _weighted(weight: Weight, reduction: bool, args: Arguments, kwargs: Keywords, out: Any) -> int:
+    """Count a weight for each element: of the result, or of what a reduction was given."""
+    counted = out[0] if isinstance(out, tuple) and out and isinstance(out[0], torch.Tensor) else out
+    if reduction or not isinstance(counted, (torch.Tensor, list)):  # in-place operators on lists return nothing
+        counted = args[0]
+    if not any(map(floating, tensors_in([counted, args[0]]))):
+        return 0
+    each = weight if isinstance(weight, int) else weight(args, kwargs)
+    return each * sum(map(elements, tensors_in(counted)))
+
+
+# ------------------------------------------------------------ FLOPs per element
 
 TRANSCENDENTAL = 8
 TANH = 12  # (e²ˣ − 1) / (e²ˣ + 1): 2x, exp, −, +, ÷
@@ -91,20 +138,15 @@ def _sgd(args: Arguments, kwargs: Keywords) -> int:
 
 
 def _pool(args: Arguments, kwargs: Keywords) -> int:
-    size = args[1] if isinstance(args[1], int) else prod(args[1])
-    return int(size)
+    return int(args[1] if isinstance(args[1], int) else prod(args[1]))
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 def _each(weight: int, names: str) -> dict[str, Weight]:
-    return dict.fromkeys(sorted(_names(names)), weight)
+    return dict.fromkeys(names.split(), weight)
 
 
 # FLOPs per element of the result. Names without namespace, trailing "_" and leading "_foreach_".
@@ -192,7 +234,8 @@ REDUCTIONS: dict[str, Weight] = {
 }
 
 # No arithmetic: allocation, filling, random numbers, casts, copies, movement, choice, bookkeeping.
-FREE = _names(
+FREE = _each(
+    0,
     """
     empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones
     ones_like new_ones full full_like new_full zero fill fill_diagonal scalar_tensor eye arange linspace logspace
@@ -210,5 +253,88 @@ FREE = _names(
     _local_scalar_dense is_same_size _has_same_storage_numel _assert_async _fused_sdp_choice _amp_update_scale
     complex view_as_real view_as_complex conj_physical _nested_tensor_from_mask
     _coalesced sparse_resize _indices _values _nnz _dimI _dimV
-    """
+    """,
 )
+
+
+# ------------------------------------------------------------ FLOPs by shapes
+
+
+def _product(at: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
+    """Count (…, m, k) @ (…, k, n) or (m, k) @ (k,): 2 per element of the first and column of the second."""
+    a, b = args[at], args[at + 1]
+    columns = b.shape[-1] if b.dim() > 1 else 1
+    if a.layout is not torch.strided:
+        return int(2 * a._nnz() * columns)
+    return int(2 * a.numel() * columns)
+
+
+def _convolution(args: Arguments, kwargs: Keywords, out: Any) -> int:
+    """Each position (of the result, or of the input when transposed) meets every weight once: 2·B·positions·|w|."""
+    x, weight, transposed = args[0], args[1], args[6]
+    return int(2 * x.shape[0] * prod((x if transposed else out).shape[2:]) * weight.numel())
+
+
+def _convolution_backward(args: Arguments, kwargs: Keywords, out: Any) -> int:
+    """As much as the forward pass for each of the two gradients asked for."""
+    grad, x, weight, transposed, wanted = *args[:3], args[7], args[10]
+    forward = 2 * x.shape[0] * prod((x if transposed else grad).shape[2:]) * weight.numel()
+    return int(forward * sum(wanted[:2]))
+
+
+def _attention(at: int, in_query: int, in_value: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
+    """Count products over (…, S, D) queries and (…, T, D or Dv): 2·S·T·D or 2·S·T·Dv each, a batch and head."""
+    query, key, value = args[at : at + 3]
+    scores = prod(query.shape[:-1]) * key.shape[-2]
+    return int(2 * scores * (in_query * query.shape[-1] + in_value * value.shape[-1]))
+
+
+_CELLS = (2, 1 + TANH, LSTM_CELL, GRU_CELL)  # by torch's numbers for RNN-ReLU, RNN-tanh, LSTM, GRU
+
+
+def _recurrent(products: int, at: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
+    """Count products with each weight at every position (forward 2; backward 4, twice as many), and the cell's own.
+
+    A cell's backward takes about as many operations as its forward. The mode is argument `at`, the hidden size the
+    next; mkldnn runs one layer with two matrices a call, cuDNN all layers and directions, with a list of weights.
+    """
+    positions, mode, hidden = args[0].numel() // args[0].shape[-1], args[at], args[at + 1]
+    weights, layers = [*args[1:3]], 1
+    if isinstance(args[1], (list, tuple)):
+        weights, layers = [w for w in args[1] if w.dim() == 2], args[at + 3] * (2 if args[at + 7] else 1)
+    return int(positions * (products * sum(w.numel() for w in weights) + _CELLS[mode] * hidden * layers))
+
+
+def _accumulate(source: int, flag: int | None, args: Arguments, kwargs: Keywords, out: Any) -> int:
+    """Count one addition per element of the source, where the operator adds rather than overwrites."""
+    adds = flag is None or (len(args) > flag and args[flag])
+    return int(args[source].numel()) if adds and floating(args[0]) else 0
+
+
+_ATTENTION = [
+    f"_scaled_dot_product_{kind}"
+    for kind in (
+        *("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention"),
+        "fused_attention_overrideable",
+    )
+]
+_FORMULAS: dict[str, Formula] = {
+    **dict.fromkeys(("mm", "bmm", "mv", "_sparse_mm", "_int_mm"), partial(_product, 0)),
+    **dict.fromkeys(("addmm", "addmv", "baddbmm", "addbmm", "_addmm_activation"), partial(_product, 1)),
+    "addr": lambda args, kwargs, out: 2 * out.numel(),  # self + a·b
+    **dict.fromkeys(("convolution", "_convolution"), _convolution),
+    "convolution_backward": _convolution_backward,
+    **dict.fromkeys(_ATTENTION, partial(_attention, 0, 1, 1)),
+    **{f"{name}_backward": partial(_attention, 1, 3, 2) for name in _ATTENTION},  # scores again, dV, dP, dQ, dK
+    "mkldnn_rnn_layer": partial(_recurrent, 2, 9),
+    "mkldnn_rnn_layer_backward": partial(_recurrent, 4, 14),
+    "_cudnn_rnn": partial(_recurrent, 2, 6),
+    "_cudnn_rnn_backward": partial(_recurrent, 4, 10),
+    "_thnn_fused_lstm_cell": lambda args, kwargs, out: LSTM_CELL * args[2].numel(),
+    "_thnn_fused_lstm_cell_backward_impl": lambda args, kwargs, out: LSTM_CELL * args[2].numel(),
+    "_thnn_fused_gru_cell": lambda args, kwargs, out: GRU_CELL * args[2].numel(),
+    "_thnn_fused_gru_cell_backward": lambda args, kwargs, out: GRU_CELL * args[0].numel(),
+    **dict.fromkeys(("index_add", "scatter_add", "scatter_reduce"), partial(_accumulate, 3, None)),
+    **dict.fromkeys(("index_put", "_index_put_impl"), partial(_accumulate, 2, 3)),
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), lambda args, kwargs, out: args[1].numel()),  # targets
+}
