@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.describing.value_form import describe, tensor
-from trace_tools.describing.limits import Limits
+from trace_tools.describing.elements import Limits
 from trace_tools.describing.values import Describer
 
 Value = dict[str, Any]

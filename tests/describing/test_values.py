@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.describing.value_form import assert_form
-from trace_tools.describing.values import Describer, Limits
+from trace_tools.describing.elements import Limits
+from trace_tools.describing.values import Describer
 
 
 def describe(obj: object, redact: Callable[[str], str] | None = None, **limits: Any) -> dict[str, Any]:

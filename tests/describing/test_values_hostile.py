@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.describing.value_form import assert_form
-from trace_tools.describing.values import Describer, Limits
+from trace_tools.describing.elements import Limits
+from trace_tools.describing.values import Describer
 
 
 def describe(obj: object, redact: Callable[[str], str] | None = None, **limits: Any) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from trace_tools.describing.element_statistics import Reading, corner_shape, summarize
-from trace_tools.describing.limits import Budget, Limits
+from trace_tools.describing.elements import Budget, Conversion, Limits, sample
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.storage_labels import StorageLabels
 
@@ -29,16 +28,25 @@ def describe_array(a: Array, labels: StorageLabels, limits: Limits, budget: Budg
     name = "ndarray" if kind is np.ndarray else class_name(kind)
     notes = ["without its mask"] if issubclass(kind, np.ma.MaskedArray) else []
     a = np.ndarray.view(a, np.ndarray)  # leaves the subclass behind
-    tensor = _metadata(a, labels)
+    tensor: dict[str, Any] = {
+        "dtype": a.dtype.name if a.dtype.isnative and a.dtype.kind != "V" else str(a.dtype),
+        "shape": list(a.shape),
+        "device": "cpu",
+        "bytes": a.nbytes,
+        "contiguous": bool(a.flags.c_contiguous),
+    }
+    if a.itemsize and not any(stride % a.itemsize for stride in a.strides):  # else a field of a record
+        tensor["strides"] = [stride // a.itemsize for stride in a.strides]
+    _locate(a, tensor, labels)
     members: list[Any] = []
     with np.errstate(all="ignore"):
         if a.dtype.kind in "OV":
             members = [a.flat[i] for i in range(min(a.size, limits.items))]
         elif a.size <= limits.elements:
             tensor["elements"] = _elements(a)
+            budget.size -= a.size
         else:
-            _sample(a, tensor, budget, notes)
-    budget.size -= len(tensor.get("elements", tensor.get("corner", ())))
+            sample(a, a.strides, tensor, _elements, _conversion(a.dtype), budget, notes, chunk=BLOCK)
     value: dict[str, Any] = {"type": name, "tensor": tensor}
     if notes:
         value["note"] = "; ".join(notes)
@@ -56,20 +64,6 @@ def describe_scalar(scalar: np.generic) -> dict[str, Any]:
     return value
 
 
-def _metadata(a: Array, labels: StorageLabels) -> dict[str, Any]:
-    tensor: dict[str, Any] = {
-        "dtype": a.dtype.name if a.dtype.isnative and a.dtype.kind != "V" else str(a.dtype),
-        "shape": list(a.shape),
-        "device": "cpu",
-        "bytes": a.nbytes,
-        "contiguous": bool(a.flags.c_contiguous),
-    }
-    if a.itemsize and not any(stride % a.itemsize for stride in a.strides):  # else a field of a record
-        tensor["strides"] = [stride // a.itemsize for stride in a.strides]
-    _locate(a, tensor, labels)
-    return tensor
-
-
 def _locate(a: Array, tensor: dict[str, Any], labels: StorageLabels) -> None:
     """Add the storage label of the memory under `a`, and where in it `a` begins."""
     owner: Array = a
@@ -83,21 +77,18 @@ def _locate(a: Array, tensor: dict[str, Any], labels: StorageLabels) -> None:
 
         tensor["storage"], start, tensor["storage_bytes"] = storage_place(base, labels)
     elif owner.size:
-        tensor["storage"], tensor["storage_bytes"] = _label(owner, start, labels), owner.nbytes
+        label = labels.find(id(owner))
+        if label is None:
+            watch = weakref.ref(owner)
+            reach = [(size - 1) * stride for size, stride in zip(owner.shape, owner.strides, strict=True)]
+            low, high = sum(min(0, step) for step in reach), sum(max(0, step) for step in reach)
+            span = (start + low, start + high + owner.itemsize)
+            label = labels.add(id(owner), dead=lambda: watch() is None, span=span)
+        tensor["storage"], tensor["storage_bytes"] = label, owner.nbytes
     else:
         return
     if a.itemsize and (_address(a) - start) % a.itemsize == 0:
         tensor["offset"] = (_address(a) - start) // a.itemsize
-
-
-def _label(owner: Array, start: int, labels: StorageLabels) -> str:
-    label = labels.find(id(owner))
-    if label is None:
-        watch = weakref.ref(owner)
-        low = start + sum(min(0, (size - 1) * stride) for size, stride in zip(owner.shape, owner.strides, strict=True))
-        high = start + sum(max(0, (size - 1) * stride) for size, stride in zip(owner.shape, owner.strides, strict=True))
-        label = labels.add(id(owner), dead=lambda: watch() is None, span=(low, high + owner.itemsize))
-    return label
 
 
 def _address(a: Array) -> int:
@@ -115,33 +106,15 @@ def _elements(a: Array) -> list[Any]:
     return [str(element) for element in a.flat]
 
 
-def _sample(a: Array, tensor: dict[str, Any], budget: Budget, notes: list[str]) -> None:
-    """Add a corner and, where the elements are numbers, statistics."""
-    shape = corner_shape(a.shape)
-    tensor["corner"] = _elements(a[tuple(slice(size) for size in shape)])
-    tensor["corner_shape"] = shape
-    reading = _reading(a.dtype)
-    if reading is None:
-        notes.append("no statistics of such elements")
-        return
-    if budget.statistics <= 0:
-        notes.append("no statistics: the value is too large")
-        return
-    if a.dtype.kind == "c":
-        notes.append("statistics of the magnitudes")
-    found = summarize(a, a.strides, reading, chunk=BLOCK, limit=budget.statistics)
-    tensor["statistics"] = found.fields
-    budget.statistics -= found.read
-    notes += found.notes
-
-
-def _reading(dtype: np.dtype[Any]) -> Reading | None:
+def _conversion(dtype: np.dtype[Any]) -> Conversion | None:
     if dtype.kind == "c":
-        return Reading(lambda block: np.abs(block.astype(np.complex128)))
+        return Conversion(lambda block: np.abs(block.astype(np.complex128)), note="statistics of the magnitudes")
     if dtype.kind == "f":
-        return Reading(lambda block: block.astype(np.float64))
+        return Conversion(_float64)
     if dtype.kind in "iu":
-        return Reading(lambda block: block.astype(np.float64), lambda block: block)
-    if dtype.kind == "b":
-        return Reading(lambda block: block.astype(np.float64), lambda block: block.astype(np.uint8))
-    return None
+        return Conversion(_float64, lambda block: block)
+    return Conversion(_float64, lambda block: block.astype(np.uint8)) if dtype.kind == "b" else None
+
+
+def _float64(block: Array) -> Array:
+    return block.astype(np.float64)

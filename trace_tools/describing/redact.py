@@ -42,11 +42,11 @@ class Redactor:
     """Replaces one machine's names and secrets; quick on text that has none."""
 
     def __init__(self, home: str, user: str, host: str, environment: Mapping[str, str]) -> None:
-        found = [*_secrets(environment), *_homes(home), *_hosts(host), *_users(user)]
-        self._written = [written for _, _, written in found]
+        sought = [*_secrets(environment), *_names(home, user, host)]
+        self._written = [written for _, _, written in sought]
         # Looking for plain strings first is several times quicker than looking for them in their surroundings.
-        self._quick = re.compile("|".join(re.escape(text) for text, _, _ in found) or r"(?!)").search
-        self._exact = re.compile("|".join(f"({pattern})" for _, pattern, _ in found))
+        self._quick = re.compile("|".join(re.escape(text) for text, _, _ in sought) or r"(?!)").search
+        self._exact = re.compile("|".join(f"({pattern})" for _, pattern, _ in sought))
 
     @classmethod
     def of_this_machine(cls) -> Redactor:
@@ -64,10 +64,10 @@ class Redactor:
 
 
 # Each of these yields (string to look for, pattern that accepts it by its surroundings, what to write instead).
-_Found = tuple[str, str, str]
+_Sought = tuple[str, str, str]
 
 
-def _secrets(environment: Mapping[str, str]) -> Iterator[_Found]:
+def _secrets(environment: Mapping[str, str]) -> Iterator[_Sought]:
     values: dict[str, str] = {}
     for name, value in sorted(environment.items()):
         if len(value) >= SHORTEST_SECRET and _SECRET_NAME.search(name) and name not in _NOT_SECRET:
@@ -79,24 +79,13 @@ def _secrets(environment: Mapping[str, str]) -> Iterator[_Found]:
         yield value, rf"\b{pattern}\b" if value.isalpha() else pattern, values[value]  # a word may be part of another
 
 
-def _homes(home: str) -> Iterator[_Found]:
+def _names(home: str, user: str, host: str) -> Iterator[_Sought]:
     for folder in sorted({home, os.path.realpath(home)}, key=len, reverse=True):
         folder = folder.rstrip("/\\")
         if os.path.isabs(folder) and len(folder) > SHORTEST_NAME:
             yield folder, rf"(?<![\w.~-]){re.escape(folder)}(?![\w-])", "~"
-
-
-def _hosts(host: str) -> Iterator[_Found]:
-    for name in dict.fromkeys((host, host.partition(".")[0])):
-        if _identifies(name):
-            yield name, rf"(?<![\w-]){re.escape(name)}(?!\w)", "<host>"
-
-
-def _users(user: str) -> Iterator[_Found]:
-    if _identifies(user):
-        yield user, rf"(?<![\w-]){re.escape(user)}(?![\w-])", "<user>"
-
-
-def _identifies(name: str) -> bool:
-    """Tell whether a name is rare enough in ordinary text to be replaced there."""
-    return len(name) >= SHORTEST_NAME and name.lower() not in _COMMON and not name.isdigit()
+    hosts = dict.fromkeys((host, host.partition(".")[0]))
+    for name, after, written in [*((name, r"\w", "<host>") for name in hosts), (user, r"[\w-]", "<user>")]:
+        # Only a name that is rare enough in ordinary text is replaced there.
+        if len(name) >= SHORTEST_NAME and name.lower() not in _COMMON and not name.isdigit():
+            yield name, rf"(?<![\w-]){re.escape(name)}(?!{after})", written

@@ -43,7 +43,7 @@ def class_name(kind: type) -> str:
 
 def plain_repr(obj: object) -> str:
     """Return the repr of `obj` without memory addresses."""
-    return without_addresses(_exact(repr(obj)))
+    return without_addresses(repr(obj))
 
 
 def attempt(call: Callable[[], Any], name: str, seconds: float) -> tuple[Any, str | None]:
@@ -67,7 +67,7 @@ def describe_exception(error: BaseException, seconds: float = 0.2) -> str:
     name = class_name(type(error))
     try:
         with _quietly():
-            message = without_addresses(_exact(_limited(lambda: str(error), seconds)))
+            message = without_addresses(_limited(lambda: str(error), seconds))
     except KeyboardInterrupt:
         raise
     except BaseException:  # not described in turn: its message may be no better
@@ -77,12 +77,8 @@ def describe_exception(error: BaseException, seconds: float = 0.2) -> str:
 
 def without_addresses(text: str) -> str:
     """Remove what differs from run to run: `<f at 0x7f3a…>` becomes `<f>`."""
+    text = str.__str__(text)  # a subclass could still run code of its own
     return _ADDRESS.sub(lambda found: "" if found[0].startswith(" ") else "0x…", text) if "0x" in text else text
-
-
-def _exact(text: str) -> str:
-    """Return a plain string: a subclass could still run code of its own."""
-    return str.__str__(text)
 
 
 def _on_main_thread() -> bool:
@@ -105,7 +101,13 @@ def _quietly() -> Iterator[None]:
 
 def _limited(call: Callable[[], Any], seconds: float) -> Any:
     """Call it; raise `_TooSlow` inside it after `seconds`, where that can be done without the lecture noticing."""
-    if not _alarm_is_free():
+    alarm_is_free = (
+        hasattr(signal, "SIGALRM")
+        and _on_main_thread()
+        and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+        and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    )
+    if not alarm_is_free:
         return call()
     armed = True
 
@@ -121,12 +123,3 @@ def _limited(call: Callable[[], Any], seconds: float) -> Any:
         armed = False  # first: Python runs signal handlers at calls, so none can come before this
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-
-def _alarm_is_free() -> bool:
-    return (
-        hasattr(signal, "SIGALRM")
-        and _on_main_thread()
-        and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
-        and signal.getitimer(signal.ITIMER_REAL)[0] == 0
-    )

@@ -1,7 +1,8 @@
 """torch tensor → the file form of its `Value`, without the lecture noticing.
 
 Nothing here goes through the lecture's function and dispatch modes, its subclasses' overrides,
-autograd, autocast or its default dtype and device, and no reference is kept.
+autograd, autocast or its default dtype and device, and no reference is kept. Few elements of a CPU tensor
+are read in place, with no operator; others through temporaries of a block at a time, on the tensor's own device.
 
     describe_tensor(torch.eye(2), StorageLabels(), Limits(), Budget(Limits()))
     # ({"type": "tensor", "tensor": {"dtype": "float32", "shape": [2, 2], "device": "cpu", "bytes": 16,
@@ -12,19 +13,33 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
 from torch._C import _functorch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from trace_tools.describing.limits import Budget, Limits
+from trace_tools.describing.elements import Budget, Conversion, Limits, sample
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.storage_labels import StorageLabels
-from trace_tools.describing.tensor_elements import being_captured, few_elements, read_elements, untracked
 
 Parts = list[tuple[str | None, Any]]  # the tensors that one is made of: (name, tensor), or members without names
+
+BLOCK = 2**18  # elements: temporaries of 6 MiB, which fit a CPU's cache
+GPU_BLOCK = 2**20  # temporaries of 24 MiB
+GPU_STATISTICS = 16  # a GPU reads so many times more elements in the time a CPU takes
+
+_LISTED = {
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
+    *(torch.uint16, torch.uint32, torch.uint64, torch.complex64, torch.complex128),
+}
+_FLOAT4 = getattr(torch, "float4_e2m1fn_x2", None)
+_FLOAT4_VALUES = [sign * x for sign in (1, -1) for x in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)]  # E2M1 of OCP's MX
 
 _Tensor: Any = torch._C.TensorBase  # unbound, so that no subclass answers instead
 _NoFunctions = torch._C.DisableTorchFunction  # neither modes nor subclasses see a call
@@ -151,10 +166,7 @@ class _Description:
 
     def ordinary(self, x: torch.Tensor) -> dict[str, Any]:
         tensor = self._metadata(x)
-        if few_elements(x, tensor, self.limits):  # most tensors a lecture inspects: no operator runs
-            self.budget.size -= len(tensor["elements"])
-        else:
-            read_elements(x, tensor, self.limits, self.budget, self.notes)
+        self._read(x, tensor)
         return tensor
 
     def unusual(self, x: torch.Tensor, kind: type) -> dict[str, Any]:
@@ -162,7 +174,7 @@ class _Description:
             return self._transformed(x)
         if is_wrapper(x):
             return self._wrapper(x)
-        with untracked(x):
+        with _untracked(x):
             requires_grad: bool = _Tensor.requires_grad.__get__(x)
             x = _Tensor.detach(x)  # leaves the subclass behind too
             if x.is_nested:
@@ -212,12 +224,41 @@ class _Description:
             self.notes.append(f"stored entries: {x._nnz()}")
         if x.layout is torch.sparse_coo and not x.is_coalesced():
             self.notes.append("not coalesced: an element may be stored in several terms")
-        if x.numel() <= self.limits.elements and not being_captured(x):
+        if x.numel() <= self.limits.elements and not _being_captured(x):
             try:
-                read_elements(x.to_dense(), tensor, self.limits, self.budget, self.notes)
+                self._read(x.to_dense(), tensor)
             except RuntimeError as error:
                 self.notes.append(f"its elements could not be read: {str(error).partition(chr(10))[0]}")
         return tensor
+
+    def _read(self, x: torch.Tensor, tensor: dict[str, Any]) -> None:
+        """Add the elements, or a corner and statistics; or note why they can't be read.
+
+        `tensor` already has the fields of a strided tensor, unless `x` is a temporary.
+        """
+        few, readable = x.numel() <= self.limits.elements, not _beyond_storage(x, tensor)
+        if few and readable and x.dtype in _LISTED and x.device.type == "cpu" and not (x.is_conj() or x.is_neg()):
+            tensor["elements"] = _listed(x)  # most tensors a lecture inspects: no operator runs
+            self.budget.size -= x.numel()
+        elif x.device.type == "meta":
+            self.notes.append("a meta tensor has no elements")
+        elif not readable:
+            self.notes.append("its storage was freed or shrunk")
+        elif _being_captured(x):
+            self.notes.append("a CUDA graph is being captured: its elements are not computed yet")
+        else:
+            try:
+                with _untracked(x):
+                    x, elements = x.detach(), partial(_elements, notes=self.notes)
+                    if few:
+                        tensor["elements"] = elements(x)
+                        self.budget.size -= x.numel()
+                    else:
+                        chunk, times = (GPU_BLOCK, GPU_STATISTICS) if x.device.type == "cuda" else (BLOCK, 1)
+                        kind = _conversion(x.dtype)
+                        sample(x, x.stride(), tensor, elements, kind, self.budget, self.notes, chunk=chunk, times=times)
+            except (RuntimeError, TypeError, ValueError) as error:  # out of memory is a RuntimeError
+                self.notes.append(f"its elements could not be read: {str(error).partition(chr(10))[0]}")
 
     def _sizes(self, x: torch.Tensor) -> dict[str, Any]:
         """Return what is known of every tensor whose sizes are numbers."""
@@ -264,3 +305,90 @@ def _label(storage: torch.UntypedStorage, device: torch.device, labels: StorageL
         reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         label = labels.add(key, dead=reference.expired, span=span)
     return label
+
+
+@contextlib.contextmanager
+def _untracked(x: torch.Tensor) -> Iterator[None]:
+    """Run the block without autograd, autocast and `torch.func`, and let it wait for the GPU even where that raises."""
+    sync_mode = torch.cuda.get_sync_debug_mode() if x.device.type == "cuda" else 0
+    # Inside vmap, grad and their kin, results even of ordinary tensors are wrapped.
+    transforms = _functorch.peek_interpreter_stack() is not None
+    suspended = temporarily_clear_interpreter_stack() if transforms else contextlib.nullcontext()
+    with torch.no_grad(), torch._C._DisableAutocast(), suspended:
+        try:
+            if sync_mode:
+                torch.cuda.set_sync_debug_mode(0)
+            yield
+        finally:
+            if sync_mode:
+                torch.cuda.set_sync_debug_mode(sync_mode)
+
+
+def _being_captured(x: torch.Tensor) -> bool:
+    """Tell whether an operator on `x` would become part of a CUDA graph instead of running."""
+    return x.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def _beyond_storage(x: torch.Tensor, tensor: dict[str, Any]) -> bool:
+    """Tell whether the storage ends before the last element: reading it would read other memory."""
+    storage_bytes = tensor.get("storage_bytes")
+    if "strides" not in tensor or storage_bytes is None or not tensor["bytes"]:
+        return False
+    last: int = tensor["offset"]
+    for size, stride in zip(tensor["shape"], tensor["strides"], strict=True):
+        last += (size - 1) * stride
+    return bool((last + 1) * x.element_size() > storage_bytes)
+
+
+def _listed(x: torch.Tensor) -> list[Any]:
+    """Return the elements in row-major order, complex ones as [real, imaginary]."""
+    nested: Any = x.tolist()
+    if not x.dim():
+        nested = [nested]
+    for _ in range(x.dim() - 1):
+        nested = chain.from_iterable(nested)
+    if x.dtype.is_complex:
+        return [[element.real, element.imag] for element in nested]
+    return nested if type(nested) is list else list(nested)
+
+
+def _elements(x: torch.Tensor, notes: list[str]) -> list[Any]:
+    """Return the elements of a few, whatever their type."""
+    if x.is_quantized:
+        if x.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            notes.append(f"dequantised, scale {x.q_scale():.9g}, zero point {x.q_zero_point()}")
+        else:
+            notes.append(f"dequantised, a scale for each index of dimension {x.q_per_channel_axis()}")
+        return _listed(x.dequantize())
+    if x.dtype in _LISTED:
+        return _listed(x)
+    if x.dtype.is_complex:
+        return _listed(x.to(torch.complex64))
+    if x.dtype is _FLOAT4:
+        notes.append("an element is a pair of 4-bit floats, [low, high]")
+        return [[_FLOAT4_VALUES[byte & 15], _FLOAT4_VALUES[byte >> 4]] for byte in _listed(x.view(torch.uint8))]
+    if x.dtype.is_floating_point:
+        return _listed(x.to(torch.float64))
+    notes.append("elements are the raw bytes")
+    return _listed(x.view(torch.uint8))
+
+
+def _conversion(dtype: torch.dtype) -> Conversion | None:
+    """Return how blocks of this type become numbers; None for bits that torch gives no meaning."""
+    if dtype is torch.bool:
+        return Conversion(_float64, lambda block: block.to(torch.uint8))
+    if dtype is torch.uint64:  # has no comparison: as signed numbers in the same order
+        return Conversion(_float64, lambda block: block.view(torch.int64) ^ -(2**63), 2**63)
+    if dtype in (torch.uint16, torch.uint32):
+        return Conversion(_float64, lambda block: block.to(torch.int64))
+    if dtype in (torch.quint8, torch.qint8, torch.qint32):
+        return Conversion(lambda block: block.dequantize().to(torch.float64))
+    if dtype.is_complex:
+        return Conversion(lambda block: block.to(torch.complex128).abs(), note="statistics of the magnitudes")
+    if dtype.is_floating_point and dtype is not _FLOAT4:
+        return Conversion(_float64)
+    return Conversion(_float64, lambda block: block) if dtype in _LISTED else None
+
+
+def _float64(block: torch.Tensor) -> torch.Tensor:
+    return block.to(torch.float64)

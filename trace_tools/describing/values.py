@@ -19,15 +19,14 @@ import sys
 import time
 import types
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from trace_tools.describing.limits import Budget, Limits
+from trace_tools.describing.elements import Budget, Limits
 from trace_tools.describing.safe_repr import attempt, class_name, describe_exception, plain_repr
 from trace_tools.describing.storage_labels import StorageLabels
-
-__all__ = ["Describer", "Limits"]
 
 Plain = dict[str, Any]
 
@@ -39,14 +38,10 @@ _CHARACTERS = 16  # of text that cost as much as one node
 _NOTE = 300  # characters of a note
 
 
-def _unchanged(text: str) -> str:
-    return text
-
-
 class Describer:
     """Describes the values of one run; storage labels are common to all of them."""
 
-    def __init__(self, *, limits: Limits | None = None, redact: Callable[[str], str] = _unchanged) -> None:
+    def __init__(self, *, limits: Limits | None = None, redact: Callable[[str], str] = str) -> None:
         self.limits = limits or Limits()
         self.redact = redact
         self.labels = StorageLabels()
@@ -95,18 +90,20 @@ class _Walk:
         try:
             return self._known(kind)(self, obj)
         except Exception as error:  # nothing that is inspected may stop the trace
-            return {
-                "type": class_name(kind),
-                "note": self._note(f"could not be described: {describe_exception(error)}"),
-            }
+            why = self._note(f"could not be described: {describe_exception(error)}")
+            return {"type": class_name(kind), "note": why}
 
     def _known(self, kind: type) -> Callable[[_Walk, Any], Plain]:
         """Return the function that describes objects of this class."""
-        try:
-            exact = _EXACT.get(kind)
-        except Exception:  # a metaclass can make classes unhashable
-            exact = None
-        return exact or next((describe for base, describe in _bases() if issubclass(kind, base)), _Walk._unknown)
+        with contextlib.suppress(Exception):  # a metaclass can make classes unhashable
+            if exact := _EXACT.get(kind):
+                return exact
+        for base, describe in _BASES:
+            # torch and NumPy are looked at only where the lecture has imported them.
+            found: Any = base if isinstance(base, type) else getattr(sys.modules.get(base[0]), base[1], ())
+            if issubclass(kind, found):
+                return describe
+        return _Walk._unknown
 
     # ------------------------------------------------------------ scalars and text
 
@@ -142,8 +139,9 @@ class _Walk:
 
     # ------------------------------------------------------------ containers
 
-    def _list(self, obj: list[Any]) -> Plain:
-        return self._members(obj, list.__len__(obj), list.__iter__(obj))
+    def _sequence(self, obj: Any) -> Plain:
+        base: Any = list if issubclass(type(obj), list) else deque
+        return self._members(obj, base.__len__(obj), base.__iter__(obj))
 
     def _tuple(self, obj: tuple[Any, ...]) -> Plain:
         kind = type(obj)
@@ -151,9 +149,6 @@ class _Walk:
         if names and len(names) == tuple.__len__(obj):
             return self._entries(obj, zip(names, tuple.__iter__(obj), strict=True))
         return self._members(obj, tuple.__len__(obj), tuple.__iter__(obj))
-
-    def _deque(self, obj: deque[Any]) -> Plain:
-        return self._members(obj, deque.__len__(obj), deque.__iter__(obj))
 
     def _set(self, obj: set[Any] | frozenset[Any]) -> Plain:
         base: Any = set if issubclass(type(obj), set) else frozenset
@@ -179,35 +174,33 @@ class _Walk:
 
     def _members(self, obj: object, length: int, members: Iterable[Any]) -> Plain:
         value: Plain = {"type": class_name(type(obj)), "length": length}
-        return self._nested(obj, value, lambda: {"items": self._first(members, self.value)})
+        return self._nested(obj, value, "items", members, self.value)
 
     def _entries(self, obj: object, pairs: Iterable[tuple[Any, Any]], length: int | None = None) -> Plain:
         value: Plain = {"type": class_name(type(obj))}
         if length is not None:
             value["length"] = length
-        return self._nested(obj, value, lambda: {"entries": self._first(pairs, self._entry)})
+        return self._nested(obj, value, "entries", pairs, self._entry)
 
     def _entry(self, pair: tuple[Any, Any]) -> list[Plain]:
         return [self.value(pair[0]), self.value(pair[1])]
 
-    def _first(self, members: Iterable[Any], describe: Callable[[Any], Any]) -> list[Any]:
-        """Describe the first members, as many as the limits leave room for."""
-        described = []
-        for member in list(islice(members, self.limits.items)):  # a list: describing may run code that changes it
-            if self.budget.size <= 0:
-                break
-            described.append(describe(member))
-        return described
-
-    def _nested(self, obj: object, value: Plain, inner: Callable[[], Plain]) -> Plain:
-        """Add what is inside `obj`, unless that is too deep or has no end."""
+    def _nested(
+        self, obj: object, value: Plain, field: str, members: Iterable[Any], describe: Callable[[Any], Any]
+    ) -> Plain:
+        """Add the first of the members of `obj`, as many as the limits leave room for, unless it has no end."""
         if id(obj) in self.inside:
             return {"type": "cycle"}
         if len(self.inside) >= self.limits.depth:
             return value | {"note": "nested too deep"}
         self.inside.append(id(obj))
+        described: list[Any] = []
         try:
-            return value | inner()
+            for member in list(islice(members, self.limits.items)):  # a list: describing may run code that changes it
+                if self.budget.size <= 0:
+                    break
+                described.append(describe(member))
+            return value | {field: described}
         finally:
             self.inside.pop()
 
@@ -224,10 +217,8 @@ class _Walk:
         if "note" in value:
             value["note"] = self._note(value["note"])
         if parts and parts[0][0] is None:
-            return self._nested(obj, value, lambda: {"items": self._first((part for _, part in parts), self.value)})
-        if parts:
-            return self._nested(obj, value, lambda: {"entries": self._first(parts, self._entry)})
-        return value
+            return self._nested(obj, value, "items", (part for _, part in parts), self.value)
+        return self._nested(obj, value, "entries", parts, self._entry) if parts else value
 
     def _array(self, obj: Any) -> Plain:
         from trace_tools.describing.arrays import describe_array
@@ -236,7 +227,7 @@ class _Walk:
         tensor = value["tensor"]
         for field in {"elements", "corner"} & tensor.keys():
             tensor[field] = [self._text(e) if type(e) is str else e for e in tensor[field]]
-        return self._nested(obj, value, lambda: {"items": self._first(members, self.value)}) if members else value
+        return self._nested(obj, value, "items", members, self.value) if members else value
 
     def _numpy_scalar(self, obj: Any) -> Plain:
         from trace_tools.describing.arrays import describe_scalar
@@ -275,14 +266,13 @@ class _Walk:
     def _unknown(self, obj: Any) -> Plain:
         """Describe a dataclass by its fields, anything else by its repr."""
         if hasattr(type(obj), "__dataclass_fields__"):
-            places = [(obj, field.name) for field in dataclasses.fields(type(obj)) if field.repr]
+            names = [field.name for field in dataclasses.fields(type(obj)) if field.repr]
             value: Plain = {"type": class_name(type(obj))}
-            return self._nested(obj, value, lambda: {"entries": self._first(places, self._field)})
+            return self._nested(obj, value, "entries", names, partial(self._field, obj))
         return self._repr(obj)
 
-    def _field(self, place: tuple[object, str]) -> list[Plain]:
+    def _field(self, obj: object, name: str) -> list[Plain]:
         """Describe one field: from the instance itself, unless its class makes it up."""
-        obj, name = place
         found, why = self._attempt(lambda: (object.__getattribute__(obj, name),), name)
         return [self.value(name), self.value(found[0]) if found else {"type": "error", "text": self._note(why)}]
 
@@ -297,21 +287,18 @@ class _Walk:
         """Call code of the lecture within the time that is left for this value."""
         if self.budget.repr_seconds <= 0:
             return None, f"{name} not called: this value already took too long"
+        suspended: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if "torch" in sys.modules:
+            from trace_tools.describing.tensors import modes_suspended
+
+            suspended = modes_suspended()
         started = time.perf_counter()
         try:
-            with _modes_suspended():
+            with suspended:
                 result, why = attempt(call, name, self.budget.repr_seconds)
             return result, why or ""
         finally:
             self.budget.repr_seconds -= time.perf_counter() - started
-
-
-def _modes_suspended() -> contextlib.AbstractContextManager[None]:
-    if "torch" not in sys.modules:
-        return contextlib.nullcontext()
-    from trace_tools.describing.tensors import modes_suspended
-
-    return modes_suspended()
 
 
 _EXACT: dict[type, Callable[[_Walk, Any], Plain]] = {
@@ -325,40 +312,30 @@ _EXACT: dict[type, Callable[[_Walk, Any], Plain]] = {
     complex: _Walk._plainly,
     types.FunctionType: _Walk._plainly,
     types.BuiltinFunctionType: _Walk._plainly,
-    list: _Walk._list,
+    list: _Walk._sequence,
     tuple: _Walk._tuple,
     dict: _Walk._dict,
     set: _Walk._set,
     frozenset: _Walk._set,
 }
-_SUBCLASSES: tuple[tuple[type, Callable[[_Walk, Any], Plain]], ...] = (
+# Base classes, the most special first, with what describes their instances.
+_BASES: tuple[tuple[type | tuple[str, str], Callable[[_Walk, Any], Plain]], ...] = (
+    (("torch", "Tensor"), _Walk._tensor),
+    (("torch", "Size"), _Walk._plainly),
+    (("torch", "dtype"), _Walk._plainly),
+    (("torch", "device"), _Walk._plainly),
+    (("torch.nn", "Module"), _Walk._neural),
+    (("numpy", "ndarray"), _Walk._array),
+    (("numpy", "generic"), _Walk._numpy_scalar),
     (enum.Enum, _Walk._repr),
     (tuple, _Walk._tuple),
     (OrderedDict, _Walk._ordered_dict),
     (dict, _Walk._dict),
-    (list, _Walk._list),
+    (list, _Walk._sequence),
     (set, _Walk._set),
     (frozenset, _Walk._set),
-    (deque, _Walk._deque),
+    (deque, _Walk._sequence),
     (type, _Walk._class),
     (types.ModuleType, _Walk._module),
     (types.MethodType, _Walk._method),
 )
-
-
-def _bases() -> Iterator[tuple[Any, Callable[[_Walk, Any], Plain]]]:
-    """Yield base classes, the most special first, with what describes their instances.
-
-    torch and NumPy are looked at only where the lecture has imported them.
-    """
-    for module, name, describe in (
-        ("torch", "Tensor", _Walk._tensor),
-        ("torch", "Size", _Walk._plainly),
-        ("torch", "dtype", _Walk._plainly),
-        ("torch", "device", _Walk._plainly),
-        ("torch.nn", "Module", _Walk._neural),
-        ("numpy", "ndarray", _Walk._array),
-        ("numpy", "generic", _Walk._numpy_scalar),
-    ):
-        yield getattr(sys.modules.get(module), name, ()), describe
-    yield from _SUBCLASSES

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from trace_tools.describing.element_statistics import Reading, blocks, corner_shape, summarize
+from trace_tools.describing.elements import Conversion, blocks, corner_shape, summarize
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FLOATS = Reading(lambda block: block.astype(np.float64))
-INTEGERS = Reading(lambda block: block.astype(np.float64), lambda block: block)
+FLOATS = Conversion(lambda block: block.astype(np.float64))
+INTEGERS = Conversion(lambda block: block.astype(np.float64), lambda block: block)
 
 
-def fields(x: Array, reading: Reading = FLOATS, *, chunk: int = 50, limit: int = 10**6) -> dict[str, Any]:
+def fields(x: Array, reading: Conversion = FLOATS, *, chunk: int = 50, limit: int = 10**6) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         return summarize(x, x.strides, reading, chunk=chunk, limit=limit).fields
 

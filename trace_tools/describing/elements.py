@@ -1,10 +1,10 @@
-"""Statistics of a large array, block by block, so that temporaries stay small.
+"""How much of a value is written down, and what stands for the elements of a large array: a corner and statistics.
 
-The same code serves NumPy arrays and torch tensors: it uses only slicing, comparison, arithmetic and
-the methods `sum`, `min` and `max`. Counts are exact, sums are in float64, and elements that a
-dimension of stride 0 repeats are read once.
+Statistics go block by block, so that temporaries stay small. The same code serves NumPy arrays and torch
+tensors: it uses only slicing, comparison, arithmetic and the methods `sum`, `min` and `max`. Counts are exact,
+sums are in float64, and elements that a dimension of stride 0 repeats are read once.
 
-    summarize(x, x.strides, Reading(floats=lambda block: block.astype("float64")), chunk=2**18, limit=2**26)
+    summarize(x, x.strides, Conversion(lambda block: block.astype("float64")), chunk=2**18, limit=2**26)
     # Summary({"min": -1.0, "max": 1.0, "mean": 0.1, "std": 0.5, "zero": 3, "histogram": […]}, 300, [])
 """
 
@@ -21,12 +21,38 @@ CORNER = (4, 8)  # rows and columns shown of a large array
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Limits:
+    """Bounds on the description of one value; what exceeds them is cut, and says so."""
+
+    elements: int = 256  # of a tensor: all when there are so many at most, else a corner and statistics
+    items: int = 100  # of a container, from its start
+    depth: int = 6  # containers inside containers
+    text: int = 2_000  # characters of one string or repr
+    size: int = 5_000  # of the whole value: 1 for each node and element, 1 for every 16 characters
+    sorted_members: int = 10_000  # of a set of numbers or strings; a larger one is not sorted
+    repr_seconds: float = 0.2  # for all calls of `repr` together, on the main thread
+    statistics: int = 2**26  # elements in memory that are all counted; above it, every k-th index; 16 × on a GPU
+
+
+class Budget:
+    """What is left of the limits for one value; only ever lowered."""
+
+    __slots__ = ("repr_seconds", "size", "statistics")
+
+    def __init__(self, limits: Limits) -> None:
+        self.size = limits.size
+        self.repr_seconds = limits.repr_seconds
+        self.statistics = limits.statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
     """How a block of one element type becomes numbers."""
 
     floats: Callable[[Any], Any]  # block → float64 of the same shape
     integers: Callable[[Any], Any] | None = None  # block → integers, whose min and max are taken exactly
     origin: int = 0  # to add to those, where `integers` had to shift them
+    note: str | None = None  # what is to be said of the numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +64,60 @@ class Summary:
     notes: list[str]
 
 
-def summarize(x: Any, strides: Sequence[int], reading: Reading, *, chunk: int, limit: int) -> Summary:
+def sample(
+    x: Any,
+    strides: Sequence[int],
+    tensor: dict[str, Any],
+    elements: Callable[[Any], list[Any]],
+    conversion: Conversion | None,
+    budget: Budget,
+    notes: list[str],
+    *,
+    chunk: int,
+    times: int = 1,
+) -> None:
+    """Add a corner of a large array to the fields of a `tensor` and, where its elements are numbers, statistics.
+
+    `elements` lists those of a small array; a device that reads `times` as many in the same time may read so many.
+    """
+    tensor["corner_shape"] = corner_shape(x.shape)
+    tensor["corner"] = elements(x[tuple(map(slice, tensor["corner_shape"]))])
+    budget.size -= len(tensor["corner"])
+    if conversion is None:
+        notes.append("no statistics of such elements")
+    elif budget.statistics <= 0:
+        notes.append("no statistics: the value is too large")
+    else:
+        summary = summarize(x, strides, conversion, chunk=chunk, limit=budget.statistics * times)
+        tensor["statistics"] = summary.fields
+        budget.statistics -= summary.read // times
+        notes += [*([conversion.note] if conversion.note else []), *summary.notes]
+
+
+def summarize(x: Any, strides: Sequence[int], conversion: Conversion, *, chunk: int, limit: int) -> Summary:
     """Return the statistics of all elements of an array.
 
     `chunk` is the number of elements read at once; of more than `limit` elements in memory, every
     k-th index along the longest dimension is read (`limit` ≥ 1). `std` divides by n - 1, as `torch.std` does.
     """
-    x, repeats = _without_repeats(x, strides)
-    x, notes = _sample(x, limit)
+    repeats = 1
+    for dim, stride in enumerate(strides):
+        if stride == 0 and x.shape[dim] > 1:
+            repeats *= x.shape[dim]
+            x = _sliced(x, dim, slice(0, 1))
+    steps = []
+    while (count := math.prod(x.shape)) > limit:
+        dim = max(range(len(x.shape)), key=lambda d: x.shape[d])
+        step = min(-(-count // limit), x.shape[dim])
+        x = _sliced(x, dim, slice(None, None, step))
+        steps.append(f"{step} of dimension {dim}")
+    notes = [f"statistics of a sample: one index in {', one in '.join(steps)}"] if steps else []
     order = sorted(range(len(strides)), key=lambda dim: -abs(strides[dim]))
     moments = _Moments()
     for block in blocks(x, order, chunk):
-        moments.add(block, reading)
+        moments.add(block, conversion)
     fields = moments.fields(repeats)
-    bins = _histogram(blocks(x, order, chunk), reading, moments)
+    bins = _histogram(blocks(x, order, chunk), conversion, moments)
     if bins is not None:
         fields["histogram"] = [count * repeats for count in bins]
     if moments.count and "mean" not in fields:
@@ -82,25 +148,6 @@ def _sliced(x: Any, dim: int, part: slice) -> Any:
     return x[(slice(None),) * dim + (part,)]
 
 
-def _without_repeats(x: Any, strides: Sequence[int]) -> tuple[Any, int]:
-    repeats = 1
-    for dim, stride in enumerate(strides):
-        if stride == 0 and x.shape[dim] > 1:
-            repeats *= x.shape[dim]
-            x = _sliced(x, dim, slice(0, 1))
-    return x, repeats
-
-
-def _sample(x: Any, limit: int) -> tuple[Any, list[str]]:
-    steps = []
-    while (count := math.prod(x.shape)) > limit:
-        dim = max(range(len(x.shape)), key=lambda d: x.shape[d])
-        step = min(-(-count // limit), x.shape[dim])
-        x = _sliced(x, dim, slice(None, None, step))
-        steps.append(f"{step} of dimension {dim}")
-    return x, [f"statistics of a sample: one index in {', one in '.join(steps)}"] if steps else []
-
-
 class _Moments:
     """Counts and moments of the blocks seen so far, merged as in Chan, Golub & LeVeque (1979)."""
 
@@ -111,11 +158,11 @@ class _Moments:
         self.min: int | float | None = None
         self.max: int | float | None = None
 
-    def add(self, block: Any, reading: Reading) -> None:
+    def add(self, block: Any, conversion: Conversion) -> None:
         count = math.prod(block.shape)
         if not count:
             return
-        floats = reading.floats(block)
+        floats = conversion.floats(block)
         total = float(floats.sum())
         if not math.isfinite(total):
             nan = int((floats != floats).sum())
@@ -126,22 +173,17 @@ class _Moments:
                 return
             total = float(floats.sum())
         self.zero += count - int((floats != 0).sum())
-        self._merge(floats, count, total / count)
-        self._widen(floats if reading.integers is None else reading.integers(block), reading)
-
-    def _merge(self, floats: Any, count: int, mean: float) -> None:
-        floats = floats - mean
-        floats *= floats
-        squares = float(floats.sum())
-        all_count, distance = self.count + count, mean - self.mean
-        self.mean += distance * count / all_count
-        self.squares += squares + distance * distance * self.count * count / all_count
+        mean = total / count
+        distances = floats - mean
+        distances *= distances
+        all_count, apart = self.count + count, mean - self.mean
+        self.mean += apart * count / all_count
+        self.squares += float(distances.sum()) + apart * apart * self.count * count / all_count
         self.count = all_count
-
-    def _widen(self, numbers: Any, reading: Reading) -> None:
+        numbers = floats if conversion.integers is None else conversion.integers(block)
         low, high = numbers.min().item(), numbers.max().item()
-        if reading.integers is not None:
-            low, high = low + reading.origin, high + reading.origin
+        if conversion.origin:
+            low, high = low + conversion.origin, high + conversion.origin
         self.min = low if self.min is None else min(self.min, low)
         self.max = high if self.max is None else max(self.max, high)
 
@@ -163,7 +205,7 @@ def _finite(floats: Any) -> Any:
     return floats[abs(floats) < math.inf]
 
 
-def _histogram(parts: Iterator[Any], reading: Reading, moments: _Moments) -> list[int] | None:
+def _histogram(parts: Iterator[Any], conversion: Conversion, moments: _Moments) -> list[int] | None:
     """Count the finite elements in equal bins from min to max; None when these are equal or too far apart."""
     if moments.min is None or moments.max is None:
         return None
@@ -173,7 +215,7 @@ def _histogram(parts: Iterator[Any], reading: Reading, moments: _Moments) -> lis
     edges = [low + width * (i / BINS) for i in range(1, BINS)]
     below: list[Any] = [0] * len(edges)  # stays on the device until the end: one copy, not one a block
     for block in parts:
-        floats = reading.floats(block)
+        floats = conversion.floats(block)
         if moments.nan or moments.inf:
             floats = _finite(floats)
         for i, edge in enumerate(edges):
