@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trace_tools.rendering.charts.roofline import roof_points
-from trace_tools.rendering.document import Execution, Row, execution
+from trace_tools.rendering.document import CodeRow, Execution, execution
 from trace_tools.rendering.remarks import measured, remarks
 from trace_tools.schema import Machine, Measured, Meters, Peak, Step, Value
 
@@ -31,7 +31,7 @@ def test_a_step_that_measures_has_the_rate_of_one_call_and_not_of_its_own_time()
     assert [(r.name, r.peak) for r in one.rates] == [("FLOP/s", "float32"), ("B/s", "memory")]
     assert [x for r in one.rates for x in (r.per_second, r.share)] == pytest.approx([1e11, 0.5, 5e8, 0.0125])
     assert one.timing is not None and one.timing.clock == "call" and one.timing.samples_ns == (11_000, 10_000, 9_000)
-    [remark] = remarks(Row((), "L1", executions=(one,)))
+    [remark] = remarks(CodeRow((), "L1", executions=(one,)))
     assert remark.text == "10 µs ± 10% a call · 1 MFLOP"
     told = said(one)
     assert told["FLOPs"] == "1 MFLOP (1,000,000)" and told["intensity"] == "200.0 FLOP/byte"
@@ -53,7 +53,7 @@ def test_several_measurements_have_a_rate_each_in_their_order() -> None:
     assert [point.name for point in roof_points(one, "both", None)] == ["both (1)", "both (2)"]
     told = said(one)
     assert told["1: time a call"].startswith("1 µs") and told["2: time a call"].startswith("2 µs")
-    [remark] = remarks(Row((), "L1", executions=(one,)))
+    [remark] = remarks(CodeRow((), "L1", executions=(one,)))
     assert remark.text == "1 ms ± 0% · with measuring"
 
 
@@ -106,9 +106,9 @@ def test_the_roof_is_that_of_the_dtype_the_work_was_done_in() -> None:
 
 def test_a_row_that_did_not_run_every_time_says_so() -> None:
     step = Step(0, 0, 0, 1, runs=4)
-    [remark] = remarks(Row((), "L1", executions=(execution(step, CPU, timed_runs=6),)))
+    [remark] = remarks(CodeRow((), "L1", executions=(execution(step, CPU, timed_runs=6),)))
     assert (remark.kind, remark.text) == ("runs", "ran in 4 of 6 runs")
-    [remark] = remarks(Row((), "L1", executions=(execution(Step(0, 0, 0, 1, runs=1, clock=True), CPU),)))
+    [remark] = remarks(CodeRow((), "L1", executions=(execution(Step(0, 0, 0, 1, runs=1, clock=True), CPU),)))
     assert remark.text == "ran in 1 of the timed runs, as a clock had it"
 
 
@@ -116,5 +116,5 @@ def test_expressions_that_begin_alike_stay_apart() -> None:
     long = "the_same_name_of_more_than_sixty_characters_before_anything_differs"
     values = [(f"{long}.first", Value("int", 1)), (f"{long}.second", Value("int", 1))]
     twice = tuple(execution(Step(n, 0, 0, 1, n + 1, values=values), CPU) for n in range(2))
-    found = remarks(Row((), "L1", executions=twice))
+    found = remarks(CodeRow((), "L1", executions=twice))
     assert [(remark.index, remark.text, remark.label) for remark in found] == [(0, "1", ""), (1, "1", "")]

@@ -22,7 +22,7 @@ from tests.rendering.recording import Recording
 from trace_tools.file_format.trace_file import dump, load
 from trace_tools.rendering.charts.of_pages import section_points
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.document import Document, Listing, Row, visible
+from trace_tools.rendering.document import CodeRow, Document, Listing, visible
 from trace_tools.rendering.remarks import remarks, timed
 from trace_tools.schema import Machine, Measured, Meters, Peak, Step, Trace
 
@@ -75,14 +75,14 @@ def close(one: float, other: float, within: float = 2e-3) -> bool:
     return abs(one - other) <= within * max(abs(one), abs(other))
 
 
-def rows(document: Document) -> Iterator[Row]:
+def rows(document: Document) -> Iterator[CodeRow]:
     """Every row of every page."""
     for section in document.sections:
         for block in visible(section.blocks):
             yield from block.rows if isinstance(block, Listing) else ()
 
 
-def shown(row: Row) -> Iterator[tuple[int, float, str]]:
+def shown(row: CodeRow) -> Iterator[tuple[int, float, str]]:
     """Every rate that a row's popup shows: of which of its measurements (0: none is named), how much, of what."""
     for remark in remarks(row):
         for name, text in remark.facts:

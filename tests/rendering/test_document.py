@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.rendering.recording import Recording, matrix
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.document import Block, Call, Document, Listing, Narration, Row, Section, salient
+from trace_tools.rendering.document import Block, Call, CodeRow, Document, Listing, Narration, Section, salient
 from trace_tools.schema import Claim, Frame, Machine, Meters, Narrative, Peak, Raised, Run, Step, Value
 from trace_tools.statements import parse_source, sections
 
@@ -129,11 +129,11 @@ def blocks_of(blocks: Sequence[Block]) -> Iterator[Block]:
             yield from blocks_of([call for row in block.rows for e in row.executions for call in e.calls])
 
 
-def rows(blocks: Sequence[Block]) -> list[Row]:
+def rows(blocks: Sequence[Block]) -> list[CodeRow]:
     return [row for block in blocks_of(blocks) if isinstance(block, Listing) for row in block.rows]
 
 
-def row(section: Section, code: str) -> Row:
+def row(section: Section, code: str) -> CodeRow:
     return next(r for r in rows(section.blocks) if r.lines and r.lines[0].text.strip().startswith(code))
 
 

@@ -22,7 +22,7 @@ from trace_tools.comparing.judging.between import difference_between
 from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
 from trace_tools.rendering.columns import Column, ColumnCell, ColumnEntry, Kind
-from trace_tools.rendering.document import Call, Execution, Listing, Row, Section, execution, visible
+from trace_tools.rendering.document import Call, CodeRow, Execution, Listing, Section, execution, visible
 from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
 from trace_tools.schema import Frame, Machine, Step, Trace, Value
 
@@ -93,7 +93,7 @@ def column(section: Section, other: Counterparts) -> Column:
     return Column(other.name, cells, other.notes)
 
 
-def _rows(section: Section) -> Iterator[tuple[Row, Call | None]]:
+def _rows(section: Section) -> Iterator[tuple[CodeRow, Call | None]]:
     """Yield every row of a page; a `def` line with the call whose arguments stand on it."""
     for block in visible(section.blocks):
         if isinstance(block, Listing):
@@ -102,7 +102,7 @@ def _rows(section: Section) -> Iterator[tuple[Row, Call | None]]:
             yield block.header, block
 
 
-def _entries(row: Row, call: Call | None, other: Counterparts) -> Iterator[ColumnEntry]:
+def _entries(row: CodeRow, call: Call | None, other: Counterparts) -> Iterator[ColumnEntry]:
     """Yield what one row was there: values and claims, time, memory, and whatever else differs."""
     known = {e.step.id: other.steps[e.step.id] for e in row.executions if e.step.id in other.steps}
     met = {step: c.step for step, c in known.items() if c.step is not None}
@@ -134,8 +134,8 @@ def _absent(findings: Sequence[Finding]) -> ColumnEntry:
 
 
 def _said(
-    row: Row,
-    there: Row,
+    row: CodeRow,
+    there: CodeRow,
     of_steps: Sequence[tuple[int, Sequence[Finding]]],
     of_caller: Sequence[Finding],
     other: Counterparts,
@@ -157,7 +157,7 @@ def _said(
         yield ColumnEntry(SAID[remark.kind], remark.name, remark.label, text, _note(about, text), differs)
 
 
-def _values_of(remark: Remark, there: Row) -> list[Value]:
+def _values_of(remark: Remark, there: CodeRow) -> list[Value]:
     """Return the values that a remark speaks of: of one execution, or of all that it was said once for."""
     if remark.index is None:
         return []
@@ -175,7 +175,7 @@ def _note(about: Sequence[Finding], text: str | None) -> str:
     return "" if text is None or noise in text else noise
 
 
-def _spoken(row: Row, known: Mapping[int, Counterpart]) -> Execution | None:
+def _spoken(row: CodeRow, known: Mapping[int, Counterpart]) -> Execution | None:
     """Return the execution whose time speaks for a row: where some are called faster or slower, the farthest off."""
     effects = [
         (abs(math.log(time.ratio)), e.step.execution, e)

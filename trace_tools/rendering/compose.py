@@ -33,12 +33,12 @@ from trace_tools.rendering.document import (
     Call,
     ClaimLine,
     CodeLine,
+    CodeRow,
     Document,
     Heading,
     Listing,
     Narration,
     Notice,
-    Row,
     Section,
     SourceText,
     calls_shown,
@@ -185,7 +185,9 @@ class _Composer:
             inline = any(segment.first <= definition.line for segment in body)
             numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
             lines = self._lines(frame.source, numbers, definition.node.col_offset)
-            header = Row(lines, f"{anchor}-L{definition.line}", definition.line, arguments=tuple(frame.arguments or ()))
+            header = CodeRow(
+                lines, f"{anchor}-L{definition.line}", definition.line, arguments=tuple(frame.arguments or ())
+            )
         executions = [e for block in blocks if isinstance(block, Listing) for row in block.rows for e in row.executions]
         return Call(
             function=frame.function,
@@ -229,7 +231,7 @@ class _Composer:
         if depth and definition is not None:
             indent = definition.node.col_offset  # its `def` line stands above it
         blocks: list[Block] = []
-        rows: list[Row] = []
+        rows: list[CodeRow] = []
         executable = False  # something in these rows is more than a comment
 
         def close() -> None:
@@ -261,7 +263,7 @@ class _Composer:
         close()
         return blocks
 
-    def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> Row:
+    def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> CodeRow:
         edition, tree = self._ran.editions[frame.source], self._ran.tree
         recorded = [edition.recorded[number] for number in segment.statements if number in edition.recorded]
         steps = sorted((s for n in recorded for s in tree.steps(frame.frame, n)), key=lambda step: step.id)
@@ -272,7 +274,7 @@ class _Composer:
             frames = [called for called in tree.calls(step.id) if called.function != MAIN] if depth < DEEPEST else []
             calls = tuple(self.call(called, depth) for called in frames)
             executions.append(replace(made, calls=calls) if calls else made)
-        return Row(
+        return CodeRow(
             lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
             anchor=f"{prefix}L{segment.first}",
             line=segment.first,
@@ -331,7 +333,7 @@ def _titled(definition: Statement | None, function: str) -> tuple[str, str | Non
     return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip() or None
 
 
-def _without_parts(row: Row) -> tuple[Row, list[Call]]:
+def _without_parts(row: CodeRow) -> tuple[CodeRow, list[Call]]:
     """Take the calls that speak to the reader out of a row: they stand in the text after it."""
     parts = [call for e in row.executions for call in e.calls if call.speaks]
     if not parts:
@@ -341,14 +343,14 @@ def _without_parts(row: Row) -> tuple[Row, list[Call]]:
     return replace(row, executions=tuple(executions)), parts
 
 
-def _is_only_a_call(nodes: Sequence[ast.stmt], row: Row) -> bool:
+def _is_only_a_call(nodes: Sequence[ast.stmt], row: CodeRow) -> bool:
     """Whether a row says nothing that the part it calls does not say: `part()`, once, with nothing observed."""
     bare = len(nodes) == 1 and isinstance(nodes[0], ast.Expr) and isinstance(nodes[0].value, ast.Call)
     quiet = (not (e.values or e.step.stdout or e.step.warnings or e.failure or e.calls) for e in row.executions)
     return bare and len(row.executions) == 1 and all(quiet)
 
 
-def _blank(row: Row) -> bool:
+def _blank(row: CodeRow) -> bool:
     return all(not line.text.strip() for line in row.lines)
 
 
@@ -385,7 +387,7 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
         found = prose.headings(block.narrative.text or "")
         return replace(block, headings=tuple(Heading(level, text, anchor(text)) for level, text in found))
 
-    def folded_row(row: Row) -> Row:
+    def folded_row(row: CodeRow) -> CodeRow:
         shown = {call.frame: folded_call(call) for call in calls_shown(row)}
         if not shown:
             return row
@@ -413,7 +415,7 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
     return tuple(map(folded, blocks))
 
 
-def _rows(blocks: Iterable[Block]) -> list[Row]:
+def _rows(blocks: Iterable[Block]) -> list[CodeRow]:
     return [row for block in blocks if isinstance(block, Listing) for row in block.rows]
 
 

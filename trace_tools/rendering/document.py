@@ -4,7 +4,7 @@
       opening    what `main` itself says and does        setup    the module's own code
       sections   one per function that `main` calls
         blocks   Narration (prose, figure, table, link, image)
-                 Listing → Row (one statement) → Execution → Call → blocks …
+                 Listing → CodeRow (one statement) → Execution → Call → blocks …
 
 Every execution that the trace holds is in the tree; `salient` is the one rule for which are shown where
 all would be too many. Leaf facts (Value, Claim, Meters, Narrative) are the trace's own.
@@ -83,7 +83,7 @@ class CodeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CodeRow:
     """The lines of one statement (a compound one's header), with what each execution did."""
 
     lines: tuple[CodeLine, ...]
@@ -100,7 +100,7 @@ class Row:
 class Listing:
     """Consecutive rows of code."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[CodeRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Call:
     total: int
     anchor: str  # of the first call of the function that is shown, when this one is only named
     title: str  # first line of its docstring, else its name
-    header: Row | None  # its `def` line
+    header: CodeRow | None  # its `def` line
     blocks: tuple[Block, ...]
     level: int  # of its heading when it is a part
     shown: Literal["part", "open", "folded", "named"] = "folded"
@@ -349,12 +349,12 @@ def visible(blocks: Sequence[Block]) -> Iterator[Block]:
                 yield from visible(calls_shown(row))
 
 
-def rows_shown(blocks: Sequence[Block]) -> Iterator[Row]:
+def rows_shown(blocks: Sequence[Block]) -> Iterator[CodeRow]:
     """Yield every row of code that a page shows, in order."""
     return (row for block in visible(blocks) if isinstance(block, Listing) for row in block.rows)
 
 
-def calls_shown(row: Row) -> tuple[Call, ...]:
+def calls_shown(row: CodeRow) -> tuple[Call, ...]:
     """Return the calls that are shown under a row."""
     return tuple(call for execution in salient(row.executions) for call in salient(execution.calls))
 

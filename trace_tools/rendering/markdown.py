@@ -21,11 +21,11 @@ from trace_tools.rendering.columns import Column, differing_lines
 from trace_tools.rendering.document import (
     Block,
     Call,
+    CodeRow,
     Document,
     Listing,
     Narration,
     Notice,
-    Row,
     Section,
     shared_storages,
 )
@@ -143,9 +143,9 @@ class MarkdownWriter:
             title = f"`{formats.one_line(call.function, 60)}`{which}"
             yield from _folded(title, self._blocks(call.with_header()))
 
-    def _listing(self, rows: Sequence[Row]) -> Iterator[str]:
+    def _listing(self, rows: Sequence[CodeRow]) -> Iterator[str]:
         """Write rows as fences, broken where something stands under a row."""
-        gathered: list[Row] = []
+        gathered: list[CodeRow] = []
         for place, row in enumerate(rows):
             gathered.append(row)
             under = below(row)
@@ -285,7 +285,7 @@ def _reference(link: Narrative) -> str:
     return text + (f"  \n> {inline_markdown(link.text)}" if link.text else "")
 
 
-def _commented(rows: Sequence[Row], shared: Sequence[str]) -> Iterator[str]:
+def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:
     """Write code with its remarks as comments: behind the line where they fit, else on lines of their own."""
     written = [
         ([formats.visible(x.text) for x in row.lines], [_comment(r, shared) for r in remarks(row)]) for row in rows
@@ -322,7 +322,7 @@ def _comment(remark: Remark, shared: Sequence[str]) -> str:
     return f"{label}{remark.name} = {remark.text}" if remark.name else f"{label}{remark.text}"
 
 
-def _details(rows: Sequence[Row]) -> Iterator[str]:
+def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
     """Fold away what a closer look at the rows shows: elements, statistics, meters, what was cut beside its line."""
     parts: list[str] = []
     for row in rows:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from trace_tools import formats
 from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, Timing, intensity_of
-from trace_tools.rendering.document import Call, Execution, Row, salient
+from trace_tools.rendering.document import Call, CodeRow, Execution, salient
 from trace_tools.schema import Measured, Meters, Value
 from trace_tools.summaries import claim_summary, facts, side_text, summary
 
@@ -50,7 +50,7 @@ class Remark:
 # --- beside a row ---
 
 
-def remarks(row: Row) -> list[Remark]:
+def remarks(row: CodeRow) -> list[Remark]:
     """Return what stands beside a row: values and claims, its time, how often it ran, calls shown elsewhere."""
     shown = salient(row.executions)
     several = len(row.executions) > 1
@@ -126,7 +126,7 @@ def _sometimes(shown: Sequence[Execution]) -> list[Remark]:
 # --- time and counts ---
 
 
-def _time(row: Row) -> list[Remark]:
+def _time(row: CodeRow) -> list[Remark]:
     """Say how long a statement took where that is worth a line; the execution nearest to the median speaks."""
     spoken = timed(row)
     if spoken is None or spoken.timing is None or not worth_saying(spoken):
@@ -157,7 +157,7 @@ def _flops(execution: Execution) -> int | None:
     return step.meters.flops if step.meters is not None else None
 
 
-def timed(row: Row) -> Execution | None:
+def timed(row: CodeRow) -> Execution | None:
     """Return the execution whose time speaks for all of a row: the middle one."""
     known = [e for e in row.executions if _has_time(e)]
     return sorted(known, key=_median_ns)[len(known) // 2] if known else None
@@ -262,7 +262,7 @@ def _metered(meters: Meters) -> list[tuple[str, str]]:
 # --- under a row ---
 
 
-def below(row: Row) -> list[Remark]:
+def below(row: CodeRow) -> list[Remark]:
     """Return what stands under a row, across the page, in the order in which it happened."""
     found: list[Remark] = []
     shown = salient(row.executions)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from trace_tools import formats
 from trace_tools.rendering import overview, prose
-from trace_tools.rendering.document import Block, Call, Document, Listing, Narration, Row, visible
+from trace_tools.rendering.document import Block, Call, CodeRow, Document, Listing, Narration, visible
 from trace_tools.rendering.packing import deltas, packed, table
 
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
@@ -133,7 +133,7 @@ def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
                 yield _code(row, page)
 
 
-def _rows(block: Block) -> Sequence[Row]:
+def _rows(block: Block) -> Sequence[CodeRow]:
     rows = block.rows if isinstance(block, Listing) else ()
     if isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
         rows = (block.header,)
@@ -157,7 +157,7 @@ def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
         yield SearchEntry(kinds.get(it.kind, "text"), page, anchor, told)
 
 
-def _code(row: Row, page: int) -> SearchEntry:
+def _code(row: CodeRow, page: int) -> SearchEntry:
     text = formats.visible("\n".join(line.text.rstrip() for line in row.lines))
     claims = [e.step.claim for e in row.executions if e.step.claim is not None]
     kind: Kind = "code" if not claims else "claim" if all(claim.held for claim in claims) else "failed"
