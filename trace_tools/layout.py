@@ -99,15 +99,8 @@ def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
 
     Only what the lecture imported from trace_tools counts: its own function named `text` is code.
     """
-    names, modules = _imported(parsed)
-    called = {s.number: _called(s.node, names, modules) for s in parsed.statements}
-    return {number: word for number, word in called.items() if word in VOCABULARY}
-
-
-def _imported(parsed: ParsedSource) -> tuple[dict[str, str], set[str]]:
-    """Return the vocabulary's names in the lecture (local → original), and the names of the module itself."""
-    names: dict[str, str] = {}
-    modules: set[str] = set()
+    names: dict[str, str] = {}  # of the vocabulary in the lecture: local → original
+    modules: set[str] = set()  # names of the module itself
     for statement in parsed.statements:
         node = statement.node
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "trace_tools":
@@ -116,18 +109,14 @@ def _imported(parsed: ParsedSource) -> tuple[dict[str, str], set[str]]:
                 names |= {name if alias.name == "*" else alias.asname or name: name for name in stars}
         elif isinstance(node, ast.Import):
             modules |= {alias.asname or alias.name for alias in node.names if alias.name == "trace_tools"}
-    return names, modules
-
-
-def _called(node: ast.stmt, names: dict[str, str], modules: set[str]) -> str | None:
-    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
-        return None
-    function = node.value.func
-    if isinstance(function, ast.Name):
-        return names.get(function.id)
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id in modules:
-        return function.attr
-    return None
+    found: dict[int, str] = {}
+    for statement in parsed.statements:
+        match statement.node:
+            case ast.Expr(ast.Call(ast.Name(name))) if name in names:
+                found[statement.number] = names[name]
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name(module), word))) if module in modules and word in VOCABULARY:
+                found[statement.number] = word
+    return found
 
 
 def _only(statement: Statement, parsed: ParsedSource, narrative: set[int]) -> bool:
@@ -153,22 +142,30 @@ def _without_directives(text: str, directives: Iterable[Directive]) -> tuple[str
 
 
 def _segments(source: CutSource, definition: Statement | None) -> list[Segment]:
-    """Walk the region's statements in order; lines that none of them owns become segments of their own."""
+    """Walk the region's statements in order; lines that none of them owns become segments of their own.
+
+    Lines inside a narrative or hidden compound statement become none: its `else:` and comments go with it.
+    """
     inner = _executed_in(source, definition)
     if not inner:
         return []
-    first = inner[0].first_line if definition is not None else 1
+    at = inner[0].first_line if definition is not None else 1
     end = definition.end_line if definition is not None else len(source.lines)
-    dropped = _lines_inside(source, inner)
+    gone = source.narrative | source.hidden
+    dropped = {line for s in inner if s.number in gone for line in range(s.first_line, s.end_line + 1)}
     segments: list[Segment] = []
-    at = first
     for statement in inner:
+        docstring = statement is inner[0] and _is_string(statement.node)
+        hidden, narrative = docstring or statement.number in source.hidden, statement.number in source.narrative
         last = statement.end_line if _is_definition(statement) else statement.header_end
-        if segments and statement.first_line <= segments[-1].last and segments[-1].statements:
-            segments[-1] = _joined(segments[-1], _segment(source, definition, statement, last))
+        before = segments[-1] if segments else None
+        if before is not None and before.statements and statement.first_line <= before.last:  # they share a line
+            numbers = (*before.statements, statement.number)
+            narrative, hidden = narrative and before.narrative, hidden and before.hidden
+            segments[-1] = Segment(before.first, max(before.last, last), numbers, narrative, hidden)
         else:
             segments += [Segment(line, line) for line in range(at, statement.first_line) if line not in dropped]
-            segments.append(_segment(source, definition, statement, last))
+            segments.append(Segment(statement.first_line, last, (statement.number,), narrative, hidden))
         at = max(at, last + 1)
     return segments + [Segment(line, line) for line in range(at, end + 1) if line not in dropped]
 
@@ -192,33 +189,5 @@ def _is_definition(statement: Statement) -> bool:
     return isinstance(statement.node, (*FUNCTIONS, ast.ClassDef))
 
 
-def _lines_inside(source: CutSource, statements: list[Statement]) -> set[int]:
-    """Return the lines of narrative and hidden compound statements: their `else:` and comments go with them."""
-    gone = source.narrative | source.hidden
-    return {line for s in statements if s.number in gone for line in range(s.first_line, s.end_line + 1)}
-
-
-def _segment(source: CutSource, definition: Statement | None, statement: Statement, last: int) -> Segment:
-    hidden = statement.number in source.hidden or _is_docstring(statement, definition)
-    return Segment(statement.first_line, last, (statement.number,), statement.number in source.narrative, hidden)
-
-
-def _is_docstring(statement: Statement, definition: Statement | None) -> bool:
-    node = statement.node
-    first = statement.number == 0 if definition is None else statement.number == definition.number + 1
-    return (
-        first
-        and isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
-
-
-def _joined(one: Segment, other: Segment) -> Segment:
-    return Segment(
-        one.first,
-        max(one.last, other.last),
-        one.statements + other.statements,
-        narrative=one.narrative and other.narrative,
-        hidden=one.hidden and other.hidden,
-    )
+def _is_string(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from trace_tools import formats
 from trace_tools.rendering import overview, prose
-from trace_tools.rendering.document import Block, Call, CodeRow, Document, Listing, Narration, visible
+from trace_tools.rendering.document import Block, CodeRow, Document, Listing, Narration, visible
 from trace_tools.rendering.packing import deltas, packed, table
 
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
@@ -43,14 +43,20 @@ class SearchIndex:
     """The entries of a document whose pages lie in `folder`, packed to what a page has room for."""
 
     def __init__(self, document: Document, folder: str = "") -> None:
-        self._pages = _pages(document, folder)
+        sections = [(s.slug, f"{s.number} {prose.plain_text(s.title)}") for s in document.sections]
+        pages = [*sections, ("index", "Index"), (overview.SETUP, "Around the sections")]
+        self._pages = [(folder + address, formats.one_line(title, 120)) for address, title in pages]
         self._entries = sorted(entries(document), key=lambda entry: (entry.page, ORDER.index(entry.kind)))
         self._packed: dict[int, str] = {}  # by the limit of an entry's length
 
     def within(self, budget: int) -> str:
         """Return the index in at most `budget` characters; what it had to leave out, it says to the reader."""
         for limit in LIMITS:
-            text = self._limited(limit)
+            if limit not in self._packed:
+                shown = [_cut(entry, limit) for entry in self._entries]
+                reach = f"Of long passages, the first {limit:,} characters are searched."
+                self._packed[limit] = self._pack(shown, reach if shown != self._entries else "")
+            text = self._packed[limit]
             if len(text) <= budget:
                 return text
         kept = sorted(self._entries, key=lambda entry: ORDER.index(entry.kind))
@@ -59,13 +65,6 @@ class SearchIndex:
             reach = f"Of {len(self._entries):,} places, only {len(kept):,} are searched: titles first."
             text = self._pack([_cut(entry, LIMITS[-1]) for entry in kept], reach)
         return text
-
-    def _limited(self, limit: int) -> str:
-        if limit not in self._packed:
-            shown = [_cut(entry, limit) for entry in self._entries]
-            reach = f"Of long passages, the first {limit:,} characters are searched." if shown != self._entries else ""
-            self._packed[limit] = self._pack(shown, reach)
-        return self._packed[limit]
 
     def _pack(self, shown: Sequence[SearchEntry], reach: str) -> str:
         anchors, first, last = zip(*map(_split, shown), strict=True) if shown else ((), (), ())
@@ -96,15 +95,6 @@ def _split(entry: SearchEntry) -> tuple[str, int, int]:
     return re.sub(r"\d+", "#", entry.anchor, flags=re.ASCII), int(numbers[0]), int(numbers[-1])
 
 
-def _pages(document: Document, folder: str) -> list[tuple[str, str]]:
-    """Return the address and the title of each page: the sections, and the machine's index after them."""
-    named = [(s.slug, f"{s.number} {prose.plain_text(s.title)}") for s in document.sections]
-    return [
-        (folder + address, formats.one_line(title, 120))
-        for address, title in [*named, ("index", "Index"), (overview.SETUP, "Around the sections")]
-    ]
-
-
 def entries(document: Document) -> Iterator[SearchEntry]:
     """Yield every place of a document that can be found, page by page."""
     lines: set[tuple[int, int]] = set()
@@ -122,22 +112,20 @@ def entries(document: Document) -> Iterator[SearchEntry]:
 def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
     """Yield the places of a page; code that stands on several pages is found once, where it stands first."""
     for block in visible(blocks):
+        rows: Sequence[CodeRow] = ()
         if isinstance(block, Narration):
             yield from _said(block, page)
-        elif isinstance(block, Call) and block.shown == "part":
+        elif isinstance(block, Listing):
+            rows = block.rows
+        elif block.shown == "part":
             yield SearchEntry("heading", page, block.anchor, _line(prose.plain_text(block.title)))
-        for row in _rows(block):
-            place = (row.lines[0].source, row.lines[0].number)
-            if place not in lines:
+        elif block.header is not None and block.shown != "named":
+            rows = (block.header,)
+        for row in rows:
+            place = (row.lines[0].source, row.lines[0].number) if row.lines else None
+            if place is not None and place not in lines and any(line.text.strip() for line in row.lines):
                 lines.add(place)
                 yield _code(row, page)
-
-
-def _rows(block: Block) -> Sequence[CodeRow]:
-    rows = block.rows if isinstance(block, Listing) else ()
-    if isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
-        rows = (block.header,)
-    return [row for row in rows if any(line.text.strip() for line in row.lines)]
 
 
 def _said(said: Narration, page: int) -> Iterator[SearchEntry]:

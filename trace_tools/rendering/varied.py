@@ -27,30 +27,29 @@ Parse = Callable[[str], list[Token]]
 
 
 def marked(parse: Parse, markdown: str, varied: Sequence[Varied]) -> list[Token]:
-    """Return the tokens of a text with those numbers marked, or told of where they stand in something else."""
+    """Return the tokens of a text with those numbers marked, or told of where they stand in something else.
+
+    A mark must not make other Markdown of the text, as one does of "1." at the beginning of a line: where the tokens
+    are not those of the plain text, only numbers are marked whose own mark changes nothing, and none where even these
+    do together.
+    """
     plain = parse(markdown)
     if not varied or _MARKS.search(markdown):
         return plain
-    known = _placed(markdown, varied)
-    tokens = parse(_with_marks(markdown, known))
-    if _shape(tokens) != _shape(plain):  # a mark made other Markdown of it: "1." at the beginning of a line
-        known = [one for one in known if _shape(parse(_with_marks(markdown, [one]))) == _shape(plain)]
-        tokens = parse(_with_marks(markdown, known))
-    if _shape(tokens) != _shape(plain):
-        known, tokens = [], plain
-    rest = [one for one in _placed(markdown, varied) if one not in known]
-    told = list(_resolved(tokens, known))
-    return [*told, *_paragraph([(markdown[v.start : v.end], v) for v in rest])]
-
-
-def _placed(markdown: str, varied: Sequence[Varied]) -> list[Varied]:
-    """Return the numbers that lie in the text, in order, none of them over another."""
-    found: list[Varied] = []
+    inside: list[Varied] = []  # the text, in order, none of them over another
     for one in sorted(varied, key=lambda v: v.start or 0)[:MOST]:
-        after = found[-1].end or 0 if found else 0
+        after = inside[-1].end or 0 if inside else 0
         if one.start is not None and one.end is not None and after <= one.start < one.end <= len(markdown):
-            found.append(one)
-    return found
+            inside.append(one)
+    shape, known = _shape(plain), inside
+    tokens = parse(_with_marks(markdown, known))
+    if _shape(tokens) != shape:
+        known = [one for one in inside if _shape(parse(_with_marks(markdown, [one]))) == shape]
+        tokens = parse(_with_marks(markdown, known))
+    if _shape(tokens) != shape:
+        known, tokens = [], plain
+    rest = [(markdown[one.start : one.end], one) for one in inside if one not in known]
+    return [*_resolved(tokens, known), *_paragraph(rest)]
 
 
 def _with_marks(markdown: str, varied: Sequence[Varied]) -> str:
@@ -64,15 +63,7 @@ def _with_marks(markdown: str, varied: Sequence[Varied]) -> str:
 def _shape(tokens: Sequence[Token]) -> list[object]:
     """Return what must be the same with and without marks."""
     return [
-        (
-            t.type,
-            t.tag,
-            t.nesting,
-            _unmarked(t.content),
-            _unmarked(t.info),
-            _unmarked(str(t.attrs)),
-            _shape(t.children or []),
-        )
+        (t.type, t.tag, t.nesting, *map(_unmarked, (t.content, t.info, str(t.attrs))), _shape(t.children or []))
         for t in tokens
     ]
 
@@ -88,30 +79,26 @@ def _resolved(tokens: Sequence[Token], varied: Sequence[Varied]) -> Iterator[Tok
             yield token
             yield from _paragraph(_taken_out(token, varied))
             continue
-        children, elsewhere, links = [], [], 0
+        children: list[Token] = []
+        elsewhere: list[tuple[str, Varied]] = []
+        links = 0
         for child in token.children or []:
             links += child.nesting if child.type in ("link_open", "link_close") else 0
-            if child.type == "text" and not links:
-                parts, strays = _split(child, varied)
-                children += parts
-                elsewhere += strays
-            else:
-                elsewhere += _taken_out(child, varied)
-                children.append(child)
+            in_text = child.type == "text" and not links
+            at = 0
+            for found in _MARKED.finditer(child.content) if in_text else ():
+                number = ord(found[1]) - FIRST
+                children.append(Token("text", "", 0, content=child.content[at : found.start()]))
+                children.append(Token("varied", "", 0, content=found[2], meta={"number": number, "of": varied[number]}))
+                at = found.end()
+            child.content = child.content[at:]
+            elsewhere += _taken_out(child, varied)
+            children.append(child)
         token.content = _unmarked(token.content)
-        token.children = [*children, *_ranges(elsewhere)]
+        token.children = children
+        if elsewhere:
+            token.children.append(Token("ranges", "", 0, meta={"of": elsewhere}))
         yield token
-
-
-def _split(text: Token, varied: Sequence[Varied]) -> tuple[list[Token], list[tuple[str, Varied]]]:
-    parts, at = [], 0
-    for found in _MARKED.finditer(text.content):
-        number = ord(found[1]) - FIRST
-        parts.append(Token("text", "", 0, content=text.content[at : found.start()]))
-        parts.append(Token("varied", "", 0, content=found[2], meta={"number": number, "of": varied[number]}))
-        at = found.end()
-    last = Token("text", "", 0, content=text.content[at:])
-    return [part for part in [*parts, last] if part.content], _taken_out(last, varied)
 
 
 def _taken_out(token: Token, varied: Sequence[Varied]) -> list[tuple[str, Varied]]:
@@ -124,10 +111,6 @@ def _taken_out(token: Token, varied: Sequence[Varied]) -> list[tuple[str, Varied
     inner = [one for child in token.children or [] for one in _taken_out(child, varied)]
     own = [(said, varied[number]) for number, said in found.items()]
     return own + [one for one in inner if one not in own]
-
-
-def _ranges(numbers: Sequence[tuple[str, Varied]]) -> list[Token]:
-    return [Token("ranges", "", 0, meta={"of": list(numbers)})] if numbers else []
 
 
 def _paragraph(numbers: Sequence[tuple[str, Varied]]) -> list[Token]:
