@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from trace_tools.rates import Rate, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.rendering.time_tree import StatementTime
@@ -189,6 +189,23 @@ class ClaimLine:
     judged: int
 
 
+class WithClaims:
+    """What has `claims`, and can say how many of them held in every timed run, and how many did not."""
+
+    __slots__ = ()
+    claims: tuple[ClaimLine, ...]
+
+    @property
+    def held(self) -> int:
+        """How many claims held in every timed run."""
+        return sum(line.claim.held for line in self.claims)
+
+    @property
+    def failed(self) -> int:
+        """How many claims did not."""
+        return len(self.claims) - self.held
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """What the player knows of one expression after a stop; `value` is None where `@clear` took it away.
@@ -238,7 +255,7 @@ class Stepping:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class Section(WithClaims):
     """One function that `main` calls, as a page."""
 
     number: int
@@ -260,16 +277,6 @@ class Section:
         """How many steps a reader can walk through: as many as its player counts."""
         return len(self.stepping.stops)
 
-    @property
-    def held(self) -> int:
-        """How many claims held in every timed run."""
-        return sum(line.claim.held for line in self.claims)
-
-    @property
-    def failed(self) -> int:
-        """How many claims did not."""
-        return len(self.claims) - self.held
-
 
 @dataclass(frozen=True, slots=True)
 class Notice:
@@ -289,7 +296,7 @@ class SourceText:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Document(WithClaims):
     """One lecture on one machine."""
 
     title: str
@@ -309,22 +316,12 @@ class Document:
         return sum(section.steps for section in self.sections)
 
     @property
-    def held(self) -> int:
-        """How many claims of the whole lecture held."""
-        return sum(s.held for s in self.sections) + sum(line.claim.held for line in self.claims_outside)
-
-    @property
-    def failed(self) -> int:
-        """How many did not."""
-        return sum(s.failed for s in self.sections) + sum(not line.claim.held for line in self.claims_outside)
+    def claims(self) -> tuple[ClaimLine, ...]:  # type: ignore[override]
+        """All claims of the lecture."""
+        return (*(line for section in self.sections for line in section.claims), *self.claims_outside)
 
 
-class _MayTrouble(Protocol):
-    @property
-    def troubled(self) -> bool: ...
-
-
-_T = TypeVar("_T", bound=_MayTrouble)
+_T = TypeVar("_T", bound=Execution | Call)
 
 TROUBLED_SHOWN = 4
 

@@ -20,6 +20,7 @@ from trace_tools.rendering.document import (
     Narration,
     Notice,
     Section,
+    WithClaims,
     first_trouble,
 )
 from trace_tools.schema import Machine, Peak, Process, Run
@@ -41,22 +42,12 @@ class KeyFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimList:
+class ClaimList(WithClaims):
     """The claims of one page in the list of all claims."""
 
     slug: str
     title: str
     claims: tuple[ClaimLine, ...]
-
-    @property
-    def held(self) -> int:
-        """How many of them held in every timed run."""
-        return sum(line.claim.held for line in self.claims)
-
-    @property
-    def failed(self) -> int:
-        """How many did not."""
-        return len(self.claims) - self.held
 
 
 @dataclass(frozen=True, slots=True)
