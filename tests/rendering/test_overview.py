@@ -14,7 +14,7 @@ from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.charts.roofline import roof_of
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import HtmlWriter
-from trace_tools.rendering.overview import claim_texts, machine_overview, machine_row
+from trace_tools.rendering.overview import claim_lists, claim_texts, key_figures, machine_row
 from trace_tools.schema import Claim, Machine, Narrative, Peak, Process, Raised, Run, Trace, Value
 
 PEAKS = [
@@ -45,7 +45,7 @@ def index(trace: Trace) -> str:
 
 
 def test_the_index_says_first_what_a_reader_asks_first() -> None:
-    figures = machine_overview(make_document(traced())).figures
+    figures = list(key_figures(make_document(traced())))
     assert [(figure.value, figure.label, figure.note) for figure in figures] == [
         ("3", "claims, all of them hold", ""),
         ("7 s", "for the whole lecture", "9 s the first time"),
@@ -54,7 +54,7 @@ def test_the_index_says_first_what_a_reader_asks_first() -> None:
         ("40 GB/s", "memory, at most", "measured: copies"),
         ("5.47 FLOP/B", "where the roofs meet", "float32 over memory"),  # 219 / 40
     ]
-    failed = machine_overview(make_document(traced(held=False))).figures[0]
+    failed = next(key_figures(make_document(traced(held=False))))
     assert (failed.value, failed.label, failed.bad) == ("1", "of 3 claims failed", True)
 
 
@@ -62,7 +62,7 @@ def test_a_device_leads_with_bfloat16_and_every_figure_with_the_same_peak() -> N
     trace = traced()
     for device, leading in (("cpu", "float32"), ("cuda", "bfloat16")):
         machine = Machine("A machine", "machine", device, peaks=PEAKS)
-        *_, compute, _, meet = machine_overview(make_document(replace(trace, machine=machine))).figures
+        *_, compute, _, meet = list(key_figures(make_document(replace(trace, machine=machine))))
         [(drawn, at_most)] = roof_of("here", machine, ()).peaks
         assert drawn == leading and compute.label == f"{leading}, at most" and meet.note == f"{leading} over memory"
         assert meet.value == f"{at_most / 40e9:.3g} FLOP/B"
@@ -70,7 +70,7 @@ def test_a_device_leads_with_bfloat16_and_every_figure_with_the_same_peak() -> N
 
 def test_what_nobody_knows_is_no_figure() -> None:
     bare = replace(traced(0), machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS[-1:]))
-    assert [figure.label for figure in machine_overview(make_document(bare)).figures] == [
+    assert [figure.label for figure in list(key_figures(make_document(bare)))] == [
         "for the whole lecture",
         "steps in 1 section",
     ]
@@ -86,7 +86,7 @@ def test_claims_are_folded_by_section_and_link_to_their_lines() -> None:
 
 
 def test_an_equation_that_held_is_not_said_twice() -> None:
-    [section] = machine_overview(make_document(lecture().trace())).claims
+    [section] = claim_lists(make_document(lecture().trace()))
     assert [claim_texts(line)[::2] for line in section.claims] == [("x.sum() == 6", False)]
 
 

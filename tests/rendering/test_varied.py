@@ -12,7 +12,7 @@ from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import HtmlWriter
 from trace_tools.rendering.markdown import MarkdownWriter
 from trace_tools.rendering.markdown_text import to_markdown
-from trace_tools.rendering.overview import machine_overview
+from trace_tools.rendering.overview import run_facts
 from trace_tools.rendering.prose import to_html
 from trace_tools.schema import Narrative, Run, Scalar, Trace, Value, Varied
 
@@ -157,5 +157,5 @@ def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:
 
 
 def test_the_machines_page_says_which_run_is_told() -> None:
-    facts = dict(machine_overview(make_document(told())).run)
+    facts = dict(run_facts(make_document(told())))
     assert facts["story"] == "values and prose are of pass 2, warm, the most typical of 6 runs"

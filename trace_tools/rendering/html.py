@@ -80,15 +80,12 @@ class Surroundings:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
+    def shown(text: str) -> Markup:
+        return Markup(prose.to_html(text))
+
     found = environment(HERE / "templates")
-    found.filters |= {
-        "prose": lambda text: Markup(prose.to_html(text)),
-        "drawing": Markup,  # of `charts`
-        "remarks": remarks,
-        "below": below,
-        "time": overview.section_time,
-        "claim": overview.claim_texts,
-    }
+    found.globals["overview"] = overview
+    found.filters |= {"prose": shown, "drawing": Markup, "remarks": remarks, "below": below}
     found.tests |= {
         "listing": lambda block: isinstance(block, Listing),
         "call": lambda block: isinstance(block, Call),
@@ -148,7 +145,6 @@ class HtmlWriter:
             _HtmlPage(document, self._place, None, around, shared_storages(document.opening)),
             assets("page", "search", "figures"),
             overview.document_notices(document),
-            overview=overview.machine_overview(document),
             drawn=index_figures(document, self._place.roofs(None)),
         )
 
@@ -169,8 +165,6 @@ class HtmlWriter:
             page=page,
             assets=assets,
             notices_shown=(*document.notices, *self._place.notices, *notices),
-            speaks=overview.speaks(document),
-            has_setup=bool(overview.around(document)),
             **more,
         )
         return _with_index(text, self._search)

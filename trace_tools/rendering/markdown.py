@@ -83,7 +83,6 @@ class MarkdownWriter:
         """Return the machine's own index."""
         document = self._document
         self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
-        found = overview.machine_overview(document)
         setup = self._blocks(document.setup) if document.setup else ()
         processes = ["process", "ended", "first run", "second", "remarks"]
         return _joined(
@@ -96,12 +95,12 @@ class MarkdownWriter:
                 table(["", "section", "claims", "time"], list(map(_entry, document.sections))),
                 *self._drawn("The run in figures", index_figures(document, self._place.roofs(None))),
                 "## The machine",
-                table(["", ""], _escaped([*found.headline, *found.machine])),
-                table(["peak", "at most", "source"], _escaped(found.peaks)),
+                table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
+                table(["peak", "at most", "source"], _escaped(map(overview.peak_texts, document.machine.peaks))),
                 "## The run",
-                table(["", ""], _escaped(found.run)),
-                table(processes, _escaped(found.processes)),
-                *_claims(found.claims),
+                table(["", ""], _escaped(overview.run_facts(document))),
+                table(processes, _escaped(map(overview.process_texts, document.run.processes))),
+                *_claims(overview.claim_lists(document)),
                 *(["## Setup", *_folded("What the module does before `main`", setup)] if document.setup else []),
             ]
         )

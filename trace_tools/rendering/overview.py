@@ -1,7 +1,7 @@
 """A document → its facts at a glance: the line under a title, what a machine's index shows, its row in the site's.
 
 meta(document, section)                    ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
-machine_overview(document)                 what the machine's index shows beside the sections
+list(key_figures(document))                [KeyFigure("567", "claims, all of them hold"), …]
 machine_row(document, "cpu", "AMD EPYC")   one machine of the site's index
 """
 
@@ -48,19 +48,6 @@ class ClaimList(WithClaims):
     slug: str
     title: str
     claims: tuple[ClaimLine, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """What a machine's index shows beside the sections."""
-
-    headline: Facts
-    figures: list[KeyFigure]
-    machine: Facts
-    peaks: list[tuple[str, str, str]]  # what, how much, from where
-    run: Facts
-    processes: list[tuple[str, str, str, str, str]]  # name, how it ended, first run, second, remarks
-    claims: list[ClaimList]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,22 +152,15 @@ def claim_texts(line: ClaimLine) -> tuple[str, str, bool]:
 # --- a machine's index ---
 
 
-def machine_overview(document: Document) -> Overview:
-    """Return what a machine's index shows."""
+def claim_lists(document: Document) -> list[ClaimList]:
+    """Return the claims of the lecture, page by page; of pages without any, nothing."""
     lists = [ClaimList(s.slug, f"{s.number} {s.title}", s.claims) for s in document.sections]
     lists.append(ClaimList(SETUP, "Outside the sections", document.claims_outside))
-    return Overview(
-        headline=list(_headline(document)),
-        figures=list(key_figures(document)),
-        machine=_machine(document.machine),
-        peaks=list(map(_peak_texts, document.machine.peaks)),
-        run=_run(document),
-        processes=[_process(process) for process in document.run.processes],
-        claims=[listed for listed in lists if listed.claims],
-    )
+    return [listed for listed in lists if listed.claims]
 
 
-def _headline(document: Document) -> Iterator[tuple[str, str]]:
+def headline(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield in words how the claims stand, how long `main` took, and what was recorded."""
     yield "claims", claims_text(document.held, document.failed)
     for name, times in (("first run", _cold_runs(document.run)), ("second run", _warm_runs(document.run))):
         if times:
@@ -203,7 +183,7 @@ def key_figures(document: Document) -> Iterator[KeyFigure]:
     leading, memory = leading_peak(document.machine), _bandwidth(document.machine)
     for peak in (leading, memory):
         if peak is not None:
-            name, rate, source = _peak_texts(peak)
+            name, rate, source = peak_texts(peak)
             yield KeyFigure(rate, f"{name}, at most", source)
     meet = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
     if leading is not None and meet is not None:
@@ -225,14 +205,16 @@ def _warm_runs(run: Run) -> Sequence[int]:
     return [p.warm_ns for p in run.processes if p.warm_ns is not None and p.name.startswith("pass")]
 
 
-def _peak_texts(peak: Peak) -> tuple[str, str, str]:
+def peak_texts(peak: Peak) -> tuple[str, str, str]:
     """Return a peak as texts: what, how much, from where."""
     unit = "B/s" if peak.name == "memory" else "OP/s" if peak.name.startswith("int") else "FLOP/s"
     rate = "not known" if peak.per_second is None else formats.quantity(peak.per_second, unit)
     return formats.one_line(peak.name, 40), rate, formats.one_line(peak.source, 200)
 
 
-def _machine(machine: Machine) -> Facts:
+def machine_facts(machine: Machine) -> Facts:
+    """Return what is known of a machine besides its peaks."""
+
     def size(of: int | None) -> str | None:
         return formats.byte_size(of) if of is not None else None
 
@@ -254,7 +236,8 @@ def _machine(machine: Machine) -> Facts:
     return [(name, formats.one_line(str(fact), 200)) for name, fact in rows if fact not in (None, "")]
 
 
-def _run(document: Document) -> Facts:
+def run_facts(document: Document) -> Facts:
+    """Return how the trace was made, and by which versions."""
     run = document.run
     story = ""
     if run.story is not None:
@@ -273,7 +256,8 @@ def _run(document: Document) -> Facts:
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
 
 
-def _process(process: Process) -> tuple[str, str, str, str, str]:
+def process_texts(process: Process) -> tuple[str, str, str, str, str]:
+    """Return a process as texts: its name, how it ended, its first run and its second, remarks."""
     notes = [*(process.notes or []), *([process.why_no_warm] if process.why_no_warm else [])]
     if process.restored:
         notes.append("restored between its runs: " + ", ".join(process.restored))
@@ -298,6 +282,6 @@ def machine_row(document: Document, folder: str, name: str) -> MachineRow:
         held=document.held,
         failed=document.failed,
         duration=formats.duration(statistics.median(times)) if times else "not measured",
-        peaks=tuple(_peak_texts(peak)[:2] for peak in peaks),
+        peaks=tuple(peak_texts(peak)[:2] for peak in peaks),
         notes=tuple(notice.kind for notice in document.notices if notice.kind in ("partial", "stale")),
     )
