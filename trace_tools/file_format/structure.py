@@ -100,18 +100,17 @@ def _record_reader(cls: Any) -> Convert:
         if not converters:
             hints = get_type_hints(cls)
             converters.update((f.name, (_atoms(hints[f.name]), _reader(hints[f.name]))) for f in fields(cls))
-        made = {}
+        made = plain.copy()
         for key, value in plain.items():
             known = converters.get(key)
             if known is None:
                 raise Mismatch(f"unknown key {_short(key)}; expected {_listed(converters)}")
             if type(value) not in known[0]:
                 try:
-                    value = known[1](value)
+                    made[key] = known[1](value)
                 except Mismatch as mismatch:
                     mismatch.parts.append(f".{key}")
                     raise
-            made[key] = value
         try:
             return cls(**made)
         except TypeError:
@@ -168,7 +167,9 @@ def _choice_reader(hint: Any) -> Convert:
     members, atoms = _members(hint), _atoms(hint)
     lists = [_reader(member) for member in members if get_origin(member) in (list, tuple)]
     records = [member for member in members if is_dataclass(member)]
-    record = _record_choice(records) if len(records) > 1 else _reader(records[0]) if records else None
+    if len(records) > 1 and len(records) == len(members):
+        return _record_choice(records)
+    record = _reader(records[0]) if records else None
     expected = " or ".join([_name(m) for m in members if m is not type(None)])
 
     def build(plain: Any) -> Any:
@@ -191,6 +192,8 @@ def _record_choice(classes: list[Any]) -> Convert:
         marks[next(name for name in _required(cls) if name not in others)] = _reader(cls)
 
     def build(plain: Any) -> Any:
+        if type(plain) is not dict:
+            raise Mismatch(unlike(" or ".join(map(_name, classes)), plain))
         for mark, read in marks.items():
             if mark in plain:
                 return read(plain)
