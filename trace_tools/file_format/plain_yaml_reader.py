@@ -150,7 +150,7 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _FINITE = json.JSONDecoder(object_pairs_hook=_mapping, parse_float=_float, parse_constant=_no_constant)
-_scan = _FINITE.scan_once
+_scan: Any = getattr(_FINITE, "scan_once")  # noqa: B009  (unknown to type checkers): `raw_decode`, sooner
 _ALL = json.JSONDecoder(object_pairs_hook=_mapping, parse_float=_float)
 
 

@@ -1,9 +1,12 @@
-"""Runs → the events of a trace: the most typical warm run is the story, the others are its samples.
+"""The journals of one run → its Trace, whether the run is complete or not.
 
-A step of one run is the same as a step of another when it is the n-th execution of the same statement in the same
-call, and a call when it is the n-th of the same function in the same step: `Places` gives both one number in all
-runs. What a run did that the story did not is left out; of what the story did, the trace says in how many runs it
-happened.
+The run's folder holds lecture.py (the text that ran), run.json (what was asked), machine.json and versions.json, and
+for each process its journal, its output and, once it ended, its status.
+
+The trace tells one run, the most typical warm one; the others are its samples. A step of one run is the same as a
+step of another when it is the n-th execution of the same statement in the same call, and a call when it is the n-th
+of the same function in the same step: `Runs` gives both one number in all runs, its place. What a run did that the
+story did not is left out; of what the story did, the trace says in how many runs it happened.
 
 The story is a medoid: of all warm runs the one that is nearest to the others in what varied (values, both sides of
 claims, the numbers in prose, which steps ran at all). A page is then one consistent run, and no extreme one.
@@ -11,17 +14,23 @@ claims, the numbers in prose, which steps ran at all). A page is then one consis
 
 from __future__ import annotations
 
+import ast
 import json
 import math
+import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from trace_tools.directives import parse_directives
+from trace_tools.errors import NothingRecordedError
 from trace_tools.file_format.structure import from_plain
+from trace_tools.machines.machine import from_json, slug
 from trace_tools.narrative import ANSWERS, decided
 from trace_tools.schema import (
     Choice,
@@ -32,15 +41,33 @@ from trace_tools.schema import (
     Meters,
     Narrative,
     Omitted,
+    Process,
     Raised,
+    Run,
     Scalar,
+    SourceFile,
     Step,
+    Trace,
     Value,
     Varied,
 )
 from trace_tools.statements import ParsedSource
-from trace_tools.tracing.instrument import Instrumented
-from trace_tools.tracing.runs import COLD, COMPLETE, WARM, Draft, FrameDraft, RunRecord
+from trace_tools.tracing.instrument import Instrumented, instrument
+from trace_tools.tracing.recorder import Settings
+from trace_tools.tracing.runs import (
+    COLD,
+    COMPLETE,
+    METERING,
+    OTHER_SEEDS,
+    SHAKEN,
+    WARM,
+    Draft,
+    FrameDraft,
+    ProcessRecord,
+    RunRecord,
+    read_process,
+)
+from trace_tools.tracing.size_cap import capped
 
 NO_COUNTERPART = "no counterpart in the metering process"
 JOURNAL = Path("journal")  # where an error says that the data is from
@@ -49,69 +76,115 @@ MEASUREMENTS = 100  # kept of one step
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in prose: 1,024 and 0.5 and 6.3e24
 
-
-class Places:
-    """One number for each call and each step that any run made, the same in all of them."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[tuple[Any, ...], int] = {}
-        self.keys: list[tuple[Any, ...]] = []  # by number: (caller's place, function, n), or (call's, statement, n)
-
-    def _number(self, *key: Any) -> int:
-        number = self.numbers.setdefault(key, len(self.keys))
-        if number == len(self.keys):
-            self.keys.append(key)
-        return number
-
-    def of(self, run: RunRecord) -> Placed:
-        """Number what a run did."""
-        placed = Placed(run)
-        steps_of: dict[int, list[Draft]] = {}
-        for step in run.steps.values():
-            steps_of.setdefault(step.frame, []).append(step)
-        calls: Counter[tuple[int, int]] = Counter()
-        for frame in sorted(run.frames.values(), key=lambda f: f.id):  # callers before the called
-            caller = -1 if frame.of is None else placed.place_of.get(frame.of, -2)
-            calls[caller, frame.function] += 1
-            place = self._number("call", caller, frame.function, calls[caller, frame.function])
-            placed.frames[place] = frame
-            placed.frame_of[frame.id] = place
-            for step in steps_of.get(frame.id, ()):
-                at = self._number("step", place, step.statement, step.execution)
-                placed.steps[at] = step
-                placed.place_of[step.seq] = at
-        for frame_id, statement in run.omitted:
-            if frame_id in placed.frame_of:
-                placed.omitted.add((placed.frame_of[frame_id], statement))
-        return placed
-
-    def ran(self, place: int, placed: Placed) -> bool:
-        """Whether a step happened in a run, as far as can be told: it may be one of those that the limit left out."""
-        while place not in placed.steps:
-            _, frame, statement, _ = self.keys[place]
-            if (frame, statement) in placed.omitted:
-                return True
-            _, caller, function, _ = self.keys[frame]
-            if frame in placed.frames or caller in placed.steps or caller < 0:
-                return frame not in placed.frames and function in placed.run.refused
-            place = caller
-        return True
+Read = Callable[[RunRecord], Any]  # the same value, or what was said at the same place, as another run had it
 
 
-@dataclass
-class Placed:
-    """A run whose calls and steps have places."""
+def merge(folder: Path, source: ParsedSource) -> Trace:
+    """Return the trace of the run in `folder`, of the lecture `source`. Raises NothingRecordedError without a step."""
+    asked = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    name, beside = asked.pop("name"), asked.pop("beside")
+    run = from_plain(Run, asked, folder / "run.json")
+    if not (folder / "machine.json").exists() or not list(folder.glob("*.journal")):
+        raise NothingRecordedError(f"{run.lecture}: the run ended before anything was recorded")
+    passes = sorted(folder.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
+    journals = [*passes, *(path for process in (METERING, SHAKEN) for path in folder.glob(f"{process}.journal"))]
+    processes = [read_process(path.stem.replace("-", " "), path, source) for path in journals]
+    of = {process.name: process.runs for process in processes}
+    ran = [run for process in processes if process.name not in (METERING, SHAKEN) for run in process.runs]
+    # The samples of a warm run that failed after a complete cold one don't count.
+    timed = [run for run in ran if run.status == COMPLETE or run.name.endswith(COLD)]
+    if not timed or not timed[0].steps:
+        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {_last_words(folder)}")
+    runs = Runs(
+        timed=timed,
+        metered=next(iter(of.get(METERING, [])), None),
+        shaken=[run for run in of.get(SHAKEN, []) if not run.name.endswith(OTHER_SEEDS)],
+        seeded=next((run for run in of.get(SHAKEN, []) if run.name.endswith(OTHER_SEEDS)), None),
+        abandoned=[run for run in ran if run not in timed],
+    )
+    directives = parse_directives(source)
+    program = instrument(source, directives)
+    annotated = frozenset(d.statement for d in directives if d.name == "inspect")
+    steps, dropped = capped(events(runs, program, source, annotated))
+    for function, calls in runs.story.refused.items():
+        kept = f"{Settings().frames:,} that were kept"
+        dropped.append(f"{calls:,} further calls of {program.functions[function]}, beyond the first {kept}")
+    made = [_process(process, folder, source) for process in processes]
+    ended = {process.name: process.ended for process in made}
+    # Wrong clocks may well end the shaken process: without it a trace is complete, and says what could not be told.
+    judging = [*(f"pass {n}" for n in range(1, run.passes + 1)), *(other for other in beside if other != SHAKEN)]
+    failed = [f"{ended[process]} ({process})" for process in judging if ended.get(process, COMPLETE) != COMPLETE]
+    finished = all(ended.get(process) == COMPLETE for process in judging)
+    stopped = f"stopped after {len(ended)} of {run.passes + len(beside)} processes"
+    if SHAKEN in beside and ended.get(SHAKEN, COMPLETE) != COMPLETE:
+        dropped.append(f"what follows from clocks, from where the run with wrong clocks ended: {ended[SHAKEN]}")
+    machine = from_json((folder / "machine.json").read_text(encoding="utf-8"))
+    return Trace(
+        title=_title(source, run.lecture),
+        run=replace(
+            run,
+            complete=finished,
+            ended=COMPLETE if finished else [*failed, stopped][0],
+            timed_runs=runs.complete or None,
+            story=runs.story.name,
+            processes=made,
+            dropped=dropped,
+        ),
+        machine=replace(machine, slug=slug(name)) if name else machine,
+        versions=[(name, version) for name, version in json.loads((folder / "versions.json").read_text("utf-8"))],
+        sources=[SourceFile(run.lecture, source.text)],
+        steps=steps,
+    )
 
-    run: RunRecord
-    steps: dict[int, Draft] = field(default_factory=dict)  # by place
-    frames: dict[int, FrameDraft] = field(default_factory=dict)
-    place_of: dict[int, int] = field(default_factory=dict)  # a step's sequence number → its place
-    frame_of: dict[int, int] = field(default_factory=dict)  # a frame's number in the run → its place
-    omitted: set[tuple[int, int]] = field(default_factory=set)  # (call's place, statement): some were left out
 
-    @property
-    def name(self) -> str:
-        return self.run.name
+def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:
+    times = {run.name.rpartition(", ")[2]: run.ns for run in process.runs if run.status == COMPLETE}
+    ended, again = process.done or _how_it_ended(process, folder, source), process.why_no_warm
+    if process.name == SHAKEN:  # its runs are not a cold and a warm one
+        ended, again = again or ended, None
+    return Process(
+        name=process.name,
+        ended=ended,
+        cold_ns=times.get(COLD),
+        warm_ns=times.get(WARM),
+        why_no_warm=again,
+        restored=process.restored or None,
+        notes=list(dict.fromkeys(process.notes)) or None,
+    )
+
+
+def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) -> str:
+    """Say how a process ended that could not say so itself."""
+    status = folder / f"{process.name.replace(' ', '-')}.status"
+    code = int(status.read_text(encoding="utf-8")) if status.exists() else None
+    if code is None:
+        how = "stopped when the tracer was killed"
+    elif code == os.EX_IOERR:
+        how = "its journal could not be written: a full disk?"
+    elif code < 0:
+        how = f"killed by {signal.Signals(-code).name}"
+    else:
+        how = f"exited with status {code}"
+    last = process.runs[-1].open_statement if process.runs else None
+    return how if last is None else f"{how} at line {source.statements[last].line}"
+
+
+def _last_words(folder: Path) -> str:
+    """Return the last line that any process printed to its own output."""
+    for path in sorted(folder.glob("*.out")):
+        lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        if lines:
+            return lines[-1]
+    return "no process said why"
+
+
+def _title(source: ParsedSource, lecture: str) -> str:
+    doc = ast.get_docstring(source.tree) or ""
+    first = doc.strip().split("\n\n")[0].replace("\n", " ")
+    return re.sub(r"\.$", "", first) or Path(lecture).stem
+
+
+# --- the same step in all runs --------------------------------------------------------------------------------------
 
 
 class Runs:
@@ -129,41 +202,72 @@ class Runs:
 
         `abandoned` are warm runs that failed: they timed nothing, but judged claims.
         """
-        self.places = Places()
-        placed = [self.places.of(run) for run in timed]
-        self.timed = placed  # pass 1 cold, pass 1 warm, pass 2 cold …
-        self.cold = [run for run in placed if run.name.endswith(COLD)]
-        self.warm = [run for run in placed if run.name.endswith(WARM)]
-        self.metered = self.places.of(metered) if metered else None
+        self.timed = timed  # pass 1 cold, pass 1 warm, pass 2 cold …
+        self.cold = [run for run in timed if run.name.endswith(COLD)]
+        self.warm = [run for run in timed if run.name.endswith(WARM)]
+        self.metered = metered
         again = bool(self.warm) or len(shaken) < 2  # else a second run is another for what the first left behind
-        self.shaken = [self.places.of(run) for run in (shaken if again else shaken[:1])]
-        self.seeded = self.places.of(seeded) if seeded else None
-        self.abandoned = [self.places.of(run) for run in abandoned]
-        whole = [run for run in self.timed if run.run.status == COMPLETE]
-        self.complete = len(whole)
-        candidates = [run for run in self.warm if run in whole] or [run for run in self.cold if run in whole]
-        self.told = most_typical(candidates) if candidates else placed[0]
+        self.shaken = shaken if again else shaken[:1]
+        self.seeded = seeded
+        self.abandoned = abandoned
+        # By place: (caller's place, function, n) of a call, or (call's place, statement, n) of a step.
+        self.keys: list[tuple[Any, ...]] = []
+        numbers: dict[tuple[Any, ...], int] = {}
+        for run in (*timed, *self.shaken, *abandoned, *(run for run in (metered, seeded) if run)):
+            self._number(run, numbers)
+        self.whole = [run for run in timed if run.status == COMPLETE]
+        self.complete = len(self.whole)
+        candidates = [run for run in self.warm if run in self.whole] or [run for run in self.cold if run in self.whole]
+        self.story = most_typical(candidates) if candidates else timed[0]  # values, prose and order are from it
 
-    @property
-    def story(self) -> RunRecord:
-        """The run that values, prose and the order of steps are from."""
-        return self.told.run
+    def _number(self, run: RunRecord, numbers: dict[tuple[Any, ...], int]) -> None:
+        """Give each call and each step of a run its place."""
+
+        def place(*key: Any) -> int:
+            if key not in numbers:
+                numbers[key] = len(self.keys)
+                self.keys.append(key)
+            return numbers[key]
+
+        steps_of: dict[int, list[Draft]] = {}
+        for step in run.steps.values():
+            steps_of.setdefault(step.frame, []).append(step)
+        calls: Counter[tuple[int, int]] = Counter()
+        for frame in sorted(run.frames.values(), key=lambda f: f.id):  # callers before the called
+            caller = -1 if frame.of is None else run.steps[frame.of].place if frame.of in run.steps else -2
+            calls[caller, frame.function] += 1
+            frame.place = place("call", caller, frame.function, calls[caller, frame.function])
+            run.calls_at[frame.place] = frame
+            for step in steps_of.get(frame.id, ()):
+                step.place = place("step", frame.place, step.statement, step.execution)
+                run.steps_at[step.place] = step
+
+    def ran(self, place: int, run: RunRecord) -> bool:
+        """Whether a step happened in a run, as far as can be told: it may be one of those that the limit left out."""
+        while place not in run.steps_at:
+            _, call, statement, _ = self.keys[place]
+            if call in run.calls_at:
+                return (run.calls_at[call].id, statement) in run.omitted
+            _, caller, function, _ = self.keys[call]
+            if caller in run.steps_at or caller < 0:
+                return function in run.refused
+            place = caller
+        return True
 
     def often(self, place: int) -> int | None:
         """Return in how many complete timed runs a step of the story ran; None where in all."""
-        whole = [run for run in self.timed if run.run.status == COMPLETE]
-        count = sum(self.places.ran(place, run) for run in whole)
-        return None if count == len(whole) else count
+        count = sum(self.ran(place, run) for run in self.whole)
+        return None if count == self.complete else count
 
     def is_chosen_by_clock(self, place: int) -> bool:
         """Whether a step did not run once clocks were wrong."""
-        return any(not self.places.ran(place, run) for run in self.shaken if run.run.status == COMPLETE)
+        return any(not self.ran(place, run) for run in self.shaken if run.status == COMPLETE)
 
 
 # --- the story ------------------------------------------------------------------------------------
 
 
-def most_typical(runs: Sequence[Placed]) -> Placed:
+def most_typical(runs: Sequence[RunRecord]) -> RunRecord:
     """Return the run with the least distance to all others; the first of those that have it."""
     if len(runs) < 3:
         return runs[0]
@@ -186,9 +290,9 @@ def most_typical(runs: Sequence[Placed]) -> Placed:
     return runs[min(range(len(runs)), key=lambda n: round(distances[n], 9))]
 
 
-def _facts(run: Placed) -> Iterator[tuple[tuple[Any, ...], float | str]]:
+def _facts(run: RunRecord) -> Iterator[tuple[tuple[Any, ...], float | str]]:
     """Yield everything a run observed that could vary, by place; what is no finite number as text."""
-    for place, step in run.steps.items():
+    for place, step in run.steps_at.items():
         yield (place,), "ran"
         for index, (_, _, value) in enumerate(step.values):
             yield (place, "value", index), _fact(value)
@@ -273,13 +377,8 @@ class _Builder:
         return self.source.statements[statement].line
 
     def _frame(self, frame: FrameDraft) -> Frame:
-        at = self.runs.told.frame_of[frame.id]
-
-        def argument(index: int) -> Callable[[Placed], Any]:
-            return lambda run: _nth(run.frames[at].arguments, index, 2) if at in run.frames else ABSENT
-
         arguments = [
-            (source, self._judged(_value(value, unit), argument(index)))
+            (source, self._judged(_value(value, unit), _argument_at(frame.place, index)))
             for index, (source, unit, value) in enumerate(frame.arguments)
         ]
         return Frame(
@@ -291,10 +390,14 @@ class _Builder:
         )
 
     def _step(self, step: Draft) -> Step:
-        at = self.runs.told.place_of[step.seq]
+        at = step.place
         suspended = step.statement in self.program.suspending
         warm, cold = self.runs.warm, self.runs.cold
-        claim, caught = self._claim(step, at)
+        values = [
+            (source, self._judged(_value(value, unit), _value_at(at, i)))
+            for i, (source, unit, value) in enumerate(step.values)
+        ]
+        claim, caught = self._claim(step)
         return Step(
             id=self.step_ids[step.seq],
             frame=self.frame_ids[step.frame],
@@ -305,14 +408,14 @@ class _Builder:
             cold_ns=None if suspended else _samples(cold, at, "ns"),
             device_ns=_samples(warm or cold, at, "device_ns"),
             annotated=step.statement in self.annotated,
-            values=[*self._values(step, at), *caught] or None,
+            values=[*values, *caught] or None,
             claim=claim,
-            narrative=self._narrative(step, at) or None,
+            narrative=[self._said(said, at, index) for index, said in enumerate(step.narrative)] or None,
             stdout="".join(step.stdout) or None,
             warnings=step.warnings or None,
             allocated_bytes=step.allocated_bytes,
-            meters=self._meters(step, at),
-            measured=self._measured(step, at) or None,
+            meters=self._meters(step),
+            measured=self._measured(step) or None,
             harness=step.harness,
             raised=from_plain(Raised, step.raised, JOURNAL) if step.raised else None,
             suspended=suspended,
@@ -321,16 +424,7 @@ class _Builder:
             clock=self.runs.is_chosen_by_clock(at),
         )
 
-    def _values(self, step: Draft, at: int) -> list[tuple[str, Value]]:
-        def read(index: int) -> Callable[[Placed], Any]:
-            return lambda run: _nth(run.steps[at].values, index, 2) if at in run.steps else ABSENT
-
-        return [
-            (source, self._judged(_value(value, unit), read(index)))
-            for index, (source, unit, value) in enumerate(step.values)
-        ]
-
-    def _judged(self, value: Value, read: Callable[[Placed], Any]) -> Value:
+    def _judged(self, value: Value, read: Read) -> Value:
         """Mark a value that differs between timed runs, or that follows from a clock or a device's generator.
 
         `read` returns it as another run had it, ABSENT where that did not come by.
@@ -347,21 +441,18 @@ class _Builder:
             return replace(value, device_random=True)
         return value
 
-    def _claim(self, step: Draft, at: int) -> tuple[Claim | None, list[tuple[str, Value]]]:
+    def _claim(self, step: Draft) -> tuple[Claim | None, list[tuple[str, Value]]]:
         """Return a step's claim; for one that the lecture caught, both its sides as values instead."""
         if step.claim is None:
             return None, []
         statement, _, sides = step.claim
         test, sources = self.program.claims[statement]
         judging = [*self.runs.timed, *self.runs.abandoned]
-        failed = [run.name for run in judging if at in run.steps and _failed(run.steps[at])]
-
-        def read(index: int) -> Callable[[Placed], Any]:
-            return lambda run: _side_of(run.steps[at], index) if at in run.steps else ABSENT
-
+        at = step.place
+        failed = [run.name for run in judging if at in run.steps_at and _failed(run.steps_at[at])]
         values = [
-            (source, self._judged(_value(side, None), read(index)))
-            for index, (source, side) in enumerate(zip(sources, sides, strict=True))
+            (source, self._judged(_value(side, None), _side_at(at, i)))
+            for i, (source, side) in enumerate(zip(sources, sides, strict=True))
             if side is not None
         ]
         if not failed and step.claim[1] == "raised":
@@ -369,10 +460,10 @@ class _Builder:
         message = step.raised["message"] if step.raised and failed else None
         return Claim(source=test, held=not failed, sides=values, message=message, failed_runs=failed or None), []
 
-    def _meters(self, step: Draft, at: int) -> Meters | None:
+    def _meters(self, step: Draft) -> Meters | None:
         if self.runs.metered is None:
             return None
-        counterpart = self.runs.metered.steps.get(at)
+        counterpart = self.runs.metered.steps_at.get(step.place)
         if counterpart is None or counterpart.meters is None:
             return Meters(why=NO_COUNTERPART) if step.statement in self.annotated else None
         meters = counterpart.meters
@@ -380,34 +471,23 @@ class _Builder:
             return None
         return from_plain(Meters, {name: figure for name, figure in meters.items() if figure != []}, JOURNAL)
 
-    def _measured(self, step: Draft, at: int) -> list[Measured]:
+    def _measured(self, step: Draft) -> list[Measured]:
         """Put together how long one call took in each run and what one call did in the metering run."""
-        metered = self.runs.metered.steps.get(at) if self.runs.metered else None
+        metered = self.runs.metered.steps_at.get(step.place) if self.runs.metered else None
         counted = metered.measured if metered is not None else []
-        found = []
+        timed = [run.steps_at.get(step.place) for run in self.runs.warm or self.runs.cold]
+        measured = []
         for index in range(min(len(step.measured), MEASUREMENTS)):
-            seconds = [
-                run.steps[at].measured[index]["seconds"]
-                for run in self.runs.warm or self.runs.cold
-                if at in run.steps and index < len(run.steps[at].measured)
-            ]
+            seconds = [s.measured[index]["seconds"] for s in timed if s is not None and index < len(s.measured)]
             figures = counted[index] if index < len(counted) else {"why": NO_COUNTERPART}
-            found.append(from_plain(Measured, {"seconds": seconds, **figures}, JOURNAL))
-        return found
+            measured.append(from_plain(Measured, {"seconds": seconds, **figures}, JOURNAL))
+        return measured
 
     # --- what was said ---
 
-    def _narrative(self, step: Draft, at: int) -> list[Narrative]:
-        return [self._said(said, at, index) for index, said in enumerate(step.narrative)]
-
     def _said(self, said: dict[str, Any], at: int, index: int) -> Narrative:
         """Add to what the story said how other runs said it: other numbers, or another sentence."""
-
-        def as_said(run: Placed) -> Any:
-            told = run.steps[at].narrative if at in run.steps else []
-            return told[index] if index < len(told) else ABSENT
-
-        read: Callable[[Placed], Any] = as_said
+        read = _step_at(at, lambda other: other.narrative[index] if index < len(other.narrative) else ABSENT)
         choice = None
         choices = [other.get("choice") for other in _present(read, self.runs.timed)]
         if all(choices):
@@ -445,8 +525,8 @@ def _answered(said: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
     return {**said, "text": said["choice"]["sentences"][ANSWERS.index(choice.answer or "undecided")], "choice": None}
 
 
-def _answering(read: Callable[[Placed], Any], choice: Choice) -> Callable[[Placed], Any]:
-    def answered(run: Placed) -> Any:
+def _answering(read: Read, choice: Choice) -> Read:
+    def answered(run: RunRecord) -> Any:
         said = read(run)
         return said if said is ABSENT else _answered(said, choice)
 
@@ -460,7 +540,24 @@ class _Absent:
 ABSENT = _Absent()
 
 
-def _present(read: Callable[[Placed], Any], runs: Iterable[Placed]) -> list[Any]:
+def _step_at(place: int, get: Callable[[Draft], Any]) -> Read:
+    """Return what gets something of the step that another run made at a place."""
+    return lambda run: get(run.steps_at[place]) if place in run.steps_at else ABSENT
+
+
+def _value_at(place: int, index: int) -> Read:
+    return _step_at(place, lambda step: _nth(step.values, index, 2))
+
+
+def _side_at(place: int, index: int) -> Read:
+    return _step_at(place, lambda step: _nth(step.claim[2], index) if step.claim else None)
+
+
+def _argument_at(place: int, index: int) -> Read:
+    return lambda run: _nth(run.calls_at[place].arguments, index, 2) if place in run.calls_at else ABSENT
+
+
+def _present(read: Read, runs: Iterable[RunRecord]) -> list[Any]:
     return [other for run in runs if (other := read(run)) is not ABSENT]
 
 
@@ -502,10 +599,6 @@ def _nth(items: Sequence[Any], index: int, field: int | None = None) -> Any:
     return items[index] if field is None else items[index][field]
 
 
-def _side_of(step: Draft, index: int) -> Any:
-    return _nth(step.claim[2], index) if step.claim else None
-
-
 def _failed(step: Draft) -> bool:
     """Whether a claim has failed: its error left the section, or would have, were it not passed over."""
     return step.claim is not None and (step.claim[1] == "passed over" or (step.claim[1] == "raised" and step.left))
@@ -521,6 +614,6 @@ def _key(plain: Any) -> str:
     return json.dumps(plain, sort_keys=True)  # unlike ==, it takes nan for nan
 
 
-def _samples(runs: Sequence[Placed], at: int, name: str) -> list[int] | None:
-    samples = [getattr(run.steps[at], name) for run in runs if at in run.steps]
+def _samples(runs: Sequence[RunRecord], at: int, name: str) -> list[int] | None:
+    samples = [getattr(run.steps_at[at], name) for run in runs if at in run.steps_at]
     return [sample for sample in samples if sample is not None] or None

@@ -44,6 +44,7 @@ class Draft:
     statement: int
     execution: int
     ns: int | None = None
+    place: int = -2  # the same of the same step in all runs, see `merge.Runs`; -2 where the call is not known
     # From here on, what `Observation`s name: added to a list, or set.
     device_ns: int | None = None
     allocated_bytes: int | None = None
@@ -68,10 +69,11 @@ class FrameDraft:
     function: int
     of: int | None
     thread: str | None
+    place: int = -2  # likewise
     arguments: list[list[Any]] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(eq=False)
 class RunRecord:
     """One run of the lecture, read back from a journal."""
 
@@ -80,9 +82,11 @@ class RunRecord:
     ns: int | None = None
     frames: dict[int, FrameDraft] = field(default_factory=dict)
     steps: dict[int, Draft] = field(default_factory=dict)
-    omitted: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    omitted: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)  # by frame and statement: count, ns
     refused: dict[int, int] = field(default_factory=dict)  # function's number → calls beyond those kept
     open_statement: int | None = None  # the innermost one, when the process was killed
+    calls_at: dict[int, FrameDraft] = field(default_factory=dict)  # by place
+    steps_at: dict[int, Draft] = field(default_factory=dict)  # by place
 
 
 @dataclass

@@ -23,18 +23,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError
+from trace_tools.file_format.structure import to_plain
 from trace_tools.file_format.trace_file import load, write
 from trace_tools.machines import machine as machines
-from trace_tools.schema import Machine, Trace
+from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, parse_source, read_source, sections
-from trace_tools.tracing.assemble import assemble
 from trace_tools.tracing.child import Job
+from trace_tools.tracing.merge import merge
 from trace_tools.tracing.runs import METERING, SHAKEN
 
 Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
@@ -78,23 +79,6 @@ class Traced:
     seconds: list[tuple[str, float]] = field(default_factory=list)  # wall time of each process
 
 
-@dataclass(frozen=True, slots=True)
-class RunNotes:
-    """What the parent knows of a run, kept beside the journals for `recover`."""
-
-    lecture: str
-    started: str
-    seed: int
-    passes: int
-    limit: int
-    only: str | None
-    commit: str | None
-    keep_going: bool
-    inspect_all: bool
-    name: str | None
-    beside: list[str] = field(default_factory=lambda: [METERING, SHAKEN])  # processes besides the passes
-
-
 class Tracer:
     """Runs the processes of one trace. Raises LectureError and UsageError before anything has run."""
 
@@ -136,7 +120,21 @@ class Tracer:
     def prepare(self, folder: Path) -> None:
         """Write what is asked for into a run's folder, and measure the machine."""
         (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
-        (folder / "run.json").write_text(json.dumps(asdict(self._notes())), encoding="utf-8")
+        request = self.request
+        run = Run(
+            lecture=request.lecture.name,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            seed=request.seed,
+            passes=request.passes,
+            limit=request.limit,
+            complete=False,
+            only=request.only,
+            commit=machines.git_commit(request.lecture),
+            keep_going=request.keep_going,
+            inspect_all=request.inspect_all,
+        )
+        asked = {**to_plain(run), "name": request.name, "beside": self._beside()}
+        (folder / "run.json").write_text(json.dumps(asked), encoding="utf-8")
         self._device = self._survey(folder)
 
     def process(self, name: str, folder: Path) -> tuple[int, float]:
@@ -282,22 +280,6 @@ class Tracer:
             parent=os.getpid(),
         )
 
-    def _notes(self) -> RunNotes:
-        request = self.request
-        return RunNotes(
-            lecture=request.lecture.name,
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
-            seed=request.seed,
-            passes=request.passes,
-            limit=request.limit,
-            only=request.only,
-            commit=machines.git_commit(request.lecture),
-            keep_going=request.keep_going,
-            inspect_all=request.inspect_all,
-            name=request.name,
-            beside=self._beside(),
-        )
-
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:
     """Kill a process that leads its session, and those that it started."""
@@ -320,10 +302,7 @@ def merge_folder(folder: Path, out: Path) -> Traced:
     Raises NothingRecordedError when there is nothing to merge, UsageError when `out` can't be written.
     """
     source = parse_source(_text(folder / "lecture.py"), "lecture.py")
-    notes = RunNotes(**json.loads(_text(folder / "run.json")))
-    if not (folder / "machine.json").exists() or not list(folder.glob("*.journal")):
-        raise NothingRecordedError(f"{notes.lecture}: the run ended before anything was recorded")
-    trace = assemble(folder, source, notes)
+    trace = merge(folder, source)
     machine_folder = out / trace.machine.slug
     whole = trace.run.complete and trace.run.only is None
     path = machine_folder / ("trace.yaml" if whole else "partial/trace.yaml")
