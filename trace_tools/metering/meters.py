@@ -42,7 +42,7 @@ NEARLY_ALL = 0.99  # of a step's FLOPs, in one dtype: that one's peak is its roo
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Totals:
     """A meter's running totals at one moment, or the difference of two."""
 
     flops: int
@@ -54,9 +54,9 @@ class Reading:
     uncounted: Counter[str]
     flops_by_dtype: Counter[str]
 
-    def __sub__(self, earlier: Reading) -> Reading:
+    def __sub__(self, earlier: Totals) -> Totals:
         """Return what happened between `earlier` and this reading; live bytes are this one's."""
-        return Reading(
+        return Totals(
             flops=self.flops - earlier.flops,
             bytes_read=self.bytes_read - earlier.bytes_read,
             bytes_written=self.bytes_written - earlier.bytes_written,
@@ -129,9 +129,9 @@ class Meter:
         """Return the most live bytes at once since this was last asked (or the start)."""
         return self._storages.take_peak()
 
-    def reading(self) -> Reading:
+    def reading(self) -> Totals:
         """Return the totals so far; `(later - earlier).plain()` is what happened in between."""
-        return Reading(
+        return Totals(
             self.flops,
             self.bytes_read,
             self.bytes_written,

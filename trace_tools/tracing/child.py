@@ -44,7 +44,7 @@ from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Sett
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
 
 if TYPE_CHECKING:
-    from trace_tools.metering.meters import Meter, Reading
+    from trace_tools.metering.meters import Meter, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class _Process:
             else:
                 if meter is not None:
                     stack.enter_context(meter)
-                stack.enter_context(witnessed(_Measurements(recorder, meter)))
+                stack.enter_context(witnessed(_MeasureWitness(recorder, meter)))
             yield
 
     def _note_conditions(self) -> None:
@@ -245,7 +245,7 @@ class _Process:
         return alive
 
 
-class _Measurements(Witness):
+class _MeasureWitness(Witness):
     """Marks the steps in which `measure` or `count` run, and records each measurement.
 
     In a timed run that is its seconds, in the metering run what one call of its function did, between two readings of
@@ -257,7 +257,7 @@ class _Measurements(Witness):
         self.recorder = recorder
         self.meter = meter
         self.single = meter is not None
-        self.before: list[Reading] = []  # of the measurements under way: a measured function may measure
+        self.before: list[Totals] = []  # of the measurements under way: a measured function may measure
 
     def began(self, word: Literal["measure", "count"]) -> None:
         self.recorder.mark("harness")

@@ -19,7 +19,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ProcessSetting:
     """One piece of process-wide state: how to read it and how to put it back."""
 
     name: str
@@ -31,7 +31,7 @@ class Setting:
 class Leftovers:
     """The state of a process at one moment."""
 
-    values: list[tuple[Setting, Any]]
+    values: list[tuple[ProcessSetting, Any]]
 
     @classmethod
     def read(cls) -> Leftovers:
@@ -64,25 +64,25 @@ def working_directory() -> str:
         return ""
 
 
-def _python_settings() -> list[Setting]:
+def _python_settings() -> list[ProcessSetting]:
     return [
-        Setting("working directory", working_directory, os.chdir),
-        Setting("environment", lambda: dict(os.environ), _set_environment),
-        Setting("warning filters", lambda: list(warnings.filters), _set_warning_filters),
-        Setting("sys.path", lambda: list(sys.path), lambda path: sys.path.__setitem__(slice(None), path)),
-        Setting("sys.argv", lambda: list(sys.argv), lambda argv: sys.argv.__setitem__(slice(None), argv)),
-        Setting("sys.stdout", lambda: sys.stdout, lambda stream: setattr(sys, "stdout", stream)),
-        Setting("sys.stderr", lambda: sys.stderr, lambda stream: setattr(sys, "stderr", stream)),
-        Setting("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-        Setting("garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
-        Setting("trace function", sys.gettrace, sys.settrace),
-        Setting("profile function", sys.getprofile, sys.setprofile),
+        ProcessSetting("working directory", working_directory, os.chdir),
+        ProcessSetting("environment", lambda: dict(os.environ), _set_environment),
+        ProcessSetting("warning filters", lambda: list(warnings.filters), _set_warning_filters),
+        ProcessSetting("sys.path", lambda: list(sys.path), lambda path: sys.path.__setitem__(slice(None), path)),
+        ProcessSetting("sys.argv", lambda: list(sys.argv), lambda argv: sys.argv.__setitem__(slice(None), argv)),
+        ProcessSetting("sys.stdout", lambda: sys.stdout, lambda stream: setattr(sys, "stdout", stream)),
+        ProcessSetting("sys.stderr", lambda: sys.stderr, lambda stream: setattr(sys, "stderr", stream)),
+        ProcessSetting("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+        ProcessSetting("garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+        ProcessSetting("trace function", sys.gettrace, sys.settrace),
+        ProcessSetting("profile function", sys.getprofile, sys.setprofile),
         *(_signal_setting(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)),
     ]
 
 
-def _signal_setting(number: signal.Signals) -> Setting:
-    return Setting(
+def _signal_setting(number: signal.Signals) -> ProcessSetting:
+    return ProcessSetting(
         f"{number.name} handler", lambda: signal.getsignal(number), lambda handler: _set_signal(number, handler)
     )
 
@@ -91,20 +91,22 @@ def _set_signal(number: signal.Signals, handler: Any) -> None:
     signal.signal(number, handler)
 
 
-def _torch_settings() -> list[Setting]:
+def _torch_settings() -> list[ProcessSetting]:
     if "torch" not in sys.modules:
         return []
     import torch
 
     return [
-        Setting("default dtype", torch.get_default_dtype, torch.set_default_dtype),
-        Setting("default device", torch.get_default_device, _set_default_device),
-        Setting("grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
-        Setting("threads", torch.get_num_threads, torch.set_num_threads),
-        Setting("float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
-        Setting("deterministic algorithms", _deterministic, _set_deterministic),
-        Setting("print options", _print_options, _set_print_options),
-        Setting("anomaly detection", torch.is_anomaly_enabled, _set_anomaly_detection),
+        ProcessSetting("default dtype", torch.get_default_dtype, torch.set_default_dtype),
+        ProcessSetting("default device", torch.get_default_device, _set_default_device),
+        ProcessSetting("grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
+        ProcessSetting("threads", torch.get_num_threads, torch.set_num_threads),
+        ProcessSetting(
+            "float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
+        ),
+        ProcessSetting("deterministic algorithms", _deterministic, _set_deterministic),
+        ProcessSetting("print options", _print_options, _set_print_options),
+        ProcessSetting("anomaly detection", torch.is_anomaly_enabled, _set_anomaly_detection),
         *(_flag_setting(backend, flag) for backend, flag in _backend_flags()),
         *(_hooks_setting(name) for name in sorted(vars(torch.nn.modules.module)) if name.startswith("_global_")),
     ]
@@ -118,11 +120,11 @@ def _backend_flags() -> list[tuple[Any, str]]:
     return [(backend, flag) for backend, flag in flags if hasattr(backend, flag)]
 
 
-def _flag_setting(backend: Any, flag: str) -> Setting:
-    return Setting(f"backend flag {flag}", lambda: getattr(backend, flag), lambda on: setattr(backend, flag, on))
+def _flag_setting(backend: Any, flag: str) -> ProcessSetting:
+    return ProcessSetting(f"backend flag {flag}", lambda: getattr(backend, flag), lambda on: setattr(backend, flag, on))
 
 
-def _hooks_setting(name: str) -> Setting:
+def _hooks_setting(name: str) -> ProcessSetting:
     """A table of hooks that run on every module; other globals of that name are compared, too."""
     import torch
 
@@ -138,7 +140,7 @@ def _hooks_setting(name: str) -> Setting:
         else:
             module[name] = value
 
-    return Setting(f"module hooks ({name.removeprefix('_global_')})", read, write)
+    return ProcessSetting(f"module hooks ({name.removeprefix('_global_')})", read, write)
 
 
 def _deterministic() -> tuple[bool, bool]:

@@ -1,6 +1,6 @@
 """What the probes call: frames and steps, their clocks and their values, on their way to the journal.
 
-The generated code holds a `Frame`, one call of a lecture function, in a local variable and calls, before each
+The generated code holds an `OpenFrame`, one call of a lecture function, in a local variable and calls, before each
 statement, `step`; around annotated ones `begin` and `end`, then `value`; `held` or `broken` for an assert; `close` at
 the end. A frame's parent is found by walking the Python stack, so generators, coroutines, threads, exceptions and
 calls back from C++ need no stack of ours.
@@ -122,7 +122,7 @@ class Executions:
         self.seconds = 0.0  # of the others, and of those that were left out
 
 
-class Frame:
+class OpenFrame:
     """One call of a lecture function, while it runs."""
 
     recorded = True
@@ -133,7 +133,7 @@ class Frame:
     failing: int | None = None  # the step whose claim is being raised
     marked: dict[str, int] | None = None  # mark → the last step that has it
 
-    def __init__(self, recorder: Recorder, key: int, number: int, parent: Frame | None) -> None:
+    def __init__(self, recorder: Recorder, key: int, number: int, parent: OpenFrame | None) -> None:
         self.recorder = recorder
         self.key = key
         self.parent = parent
@@ -363,7 +363,7 @@ class Frame:
         """Record a claim that did not hold; return whether the assertion is to fail."""
         return self.break_claim(statement, sides, self)
 
-    def break_claim(self, statement: int, sides: tuple[object, ...], where: Frame | DroppedFrame) -> bool:
+    def break_claim(self, statement: int, sides: tuple[object, ...], where: OpenFrame | DroppedFrame) -> bool:
         """Record a claim that did not hold in this call or in one, `where`, that is not recorded.
 
         It is raised where the lecture itself is about to catch it, too: what it does then is part of the lecture.
@@ -435,12 +435,12 @@ class Frame:
         self.recorder.lost += clock() - now
 
 
-class MeteredFrame(Frame):
+class MeteredFrame(OpenFrame):
     """A frame in the metering process: at each boundary it reads the meter instead of caring for time."""
 
     __slots__ = ("meter", "most", "pause", "peak", "reading")
 
-    def __init__(self, recorder: Recorder, key: int, number: int, parent: Frame | None) -> None:
+    def __init__(self, recorder: Recorder, key: int, number: int, parent: OpenFrame | None) -> None:
         assert recorder.instruments.meter is not None
         self.meter = recorder.instruments.meter
         self.reading: Any = None
@@ -498,7 +498,7 @@ class DroppedFrame:
 
     recorded = False
 
-    def __init__(self, recorder: Recorder, key: int, parent: Frame | DroppedFrame | None) -> None:
+    def __init__(self, recorder: Recorder, key: int, parent: OpenFrame | DroppedFrame | None) -> None:
         self.recorder = recorder
         self.key = key
         self.parent = parent
@@ -539,7 +539,7 @@ class DroppedFrame:
             return frame.break_claim(statement, sides, self)
         return self.recorder.settings.failing_claims_raise or self.recorder.is_caught(statement, self)
 
-    def _around(self) -> Frame | None:
+    def _around(self) -> OpenFrame | None:
         frame = self.parent
         while isinstance(frame, DroppedFrame):
             frame = frame.parent
@@ -562,25 +562,27 @@ class Recorder:
         self.failing: dict[int, int] = {}  # id of an AssertionError under way → the step whose claim it is
         self.due = 0.0
         self.pending: list[Row] = []
-        self.frames: dict[int, Frame | DroppedFrame] = {}  # by id of the Python frame
+        self.frames: dict[int, OpenFrame | DroppedFrame] = {}  # by id of the Python frame
         self.opened: dict[int, int] = {}  # calls kept, by function
         self.refused: Counter[int] = Counter()  # calls of a function beyond those kept
         self.sequence = itertools.count().__next__
         self.frame_ids = itertools.count().__next__
-        self.started_by: weakref.WeakKeyDictionary[threading.Thread, Frame | DroppedFrame] = weakref.WeakKeyDictionary()
-        self.frame_type: type[Frame] = MeteredFrame if instruments.meter else Frame
+        self.started_by: weakref.WeakKeyDictionary[threading.Thread, OpenFrame | DroppedFrame] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.frame_type: type[OpenFrame] = MeteredFrame if instruments.meter else OpenFrame
         self.written: dict[int, int] = {}  # by id: records of a list in the tail, of `Executions` the last one
         self.flushing = threading.Lock()  # held by the thread that writes
 
     # ------------------------------------------------------------------ frames
 
-    def open(self, number: int) -> Frame | DroppedFrame:
+    def open(self, number: int) -> OpenFrame | DroppedFrame:
         """Open the frame of the function call that calls this."""
         now = clock()
         python_frame = sys._getframe(1)
         key, caller = id(python_frame), python_frame.f_back
         parent = self.frames.get(id(caller)) or self.owner(caller)
-        frame: Frame | DroppedFrame
+        frame: OpenFrame | DroppedFrame
         if (
             isinstance(parent, DroppedFrame)
             or number in self.program.covered
@@ -597,7 +599,7 @@ class Recorder:
         self.lost += clock() - now
         return frame
 
-    def owner(self, python_frame: FrameType | None) -> Frame | DroppedFrame | None:
+    def owner(self, python_frame: FrameType | None) -> OpenFrame | DroppedFrame | None:
         """Return the nearest traced frame on the stack, or the one that started this thread."""
         frames, opaque = self.frames, self.settings.opaque
         dropped = False
@@ -634,7 +636,7 @@ class Recorder:
         """Mark every step open on this stack, once."""
         frame = self.owner(sys._getframe(1))
         while frame is not None:
-            if isinstance(frame, Frame):
+            if isinstance(frame, OpenFrame):
                 frame.marked = frame.marked or {}
                 if frame.marked.get(field) != frame.seq:
                     frame.marked[field] = frame.seq
@@ -657,14 +659,14 @@ class Recorder:
                 self.idle += clock() - started
             self.lost = lost + clock() - started
 
-    def is_caught(self, statement: int, frame: Frame | DroppedFrame | None) -> bool:
+    def is_caught(self, statement: int, frame: OpenFrame | DroppedFrame | None) -> bool:
         """Whether the lecture will catch an AssertionError that a statement raises: it, or what called it, is tried."""
         at: int | None = statement
         while frame is not None:
             if at in self.program.catching:
                 return True
             caller = frame.parent
-            if isinstance(frame, Frame) and isinstance(caller, Frame) and caller.thread != frame.thread:
+            if isinstance(frame, OpenFrame) and isinstance(caller, OpenFrame) and caller.thread != frame.thread:
                 return False
             frame, at = caller, caller.current if caller is not None else None
         return False
