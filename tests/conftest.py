@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,12 @@ from trace_tools.machines.machine import STORED, to_json
 from trace_tools.schema import Machine, Peak
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_collection_finish() -> None:
+    """Leave torch and all else that was imported out of garbage collection: tests that parse would go through it often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

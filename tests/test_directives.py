@@ -231,7 +231,7 @@ class Writer:
         self.in_class = was
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_programs_lose_no_directive(data: st.DataObject) -> None:
     writer = Writer(data.draw)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -119,6 +120,7 @@ def prose(narratives: list[Narrative]) -> str:
     return "\n".join(n.text for n in narratives if n.kind == "text" and n.text)
 
 
+@cache
 def named(function: ast.FunctionDef) -> list[str]:
     """Return the lecture's own functions that `function` calls or passes on, in order of appearance.
 
