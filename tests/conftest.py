@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_collection_finish() -> None:
-    """Leave torch and all else that was imported out of garbage collection: tests that parse would go through it often."""
+    """Leave what was imported, torch above all, out of garbage collection: tests that parse set it off often."""
     gc.collect()
     gc.freeze()
 
