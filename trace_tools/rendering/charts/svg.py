@@ -10,7 +10,7 @@ dark mode.
     embedded(figure)        as a page carries it, whose stylesheet has the colours
 
 What a drawing library writes for every case is left out where that saves the 38 pages of two machines (13 MB) more
-than its lines cost: names that nothing refers to (123 kB), what neighbours have in common (210 kB), groups that say
+than its lines cost: names that nothing refers to (123 kB), what neighbours have in common (268 kB), groups that say
 nothing (95 kB), colours that the page has (70 kB), text turned by 0° (47 kB), digits behind a hundredth of a pixel
 (23 kB). A page's search index has the room that its figures leave.
 """
