@@ -3,6 +3,7 @@
     other = Counterparts.of(difference, "NVIDIA H200", here_is_a=True)
     column(section, other).cells["L216"].entries[0]
     # ColumnEntry("time", "", "", "0.4 ms ± 1%", "28× faster")
+    other_roofs([section], [other])      [Roof("NVIDIA H200", (("bfloat16", 9.9e14),), 4.8e12, (…))]: over its lines
 
 The diff (`comparing`) says which step is which and what differs; this module only puts its verdicts beside the
 lines of a page, in the words of the page. So what varies, was rounded or drawn from a device's generator is no
@@ -13,14 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from trace_tools import formats
-from trace_tools.comparing.difference import Difference, Finding, Side, TimeFinding
+from trace_tools.comparing.difference import Difference, Finding, Side, StepPair, TimeFinding
 from trace_tools.comparing.judging.between import difference_between
 from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
+from trace_tools.rendering.charts.of_pages import section_points
+from trace_tools.rendering.charts.roofline import Roof, roof_of
 from trace_tools.rendering.columns import Column, ColumnCell, ColumnEntry, Kind
 from trace_tools.rendering.document import Call, CodeRow, Execution, Listing, Section, execution, visible
 from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
@@ -33,57 +36,74 @@ NOISE = {"varies": "varies", "random": "device-random", "rounding": "rounding"}
 
 
 @dataclass(frozen=True, slots=True)
-class Counterpart:
-    """What became of one step there; `step` is None where it did not run."""
-
-    step: Step | None
-    findings: tuple[Finding, ...] = ()
-    times: tuple[TimeFinding, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Counterparts:
     """All steps of one trace with their counterparts in another; `here_is_a` says which side of the diff this is."""
 
     name: str
     machine: Machine
-    here_is_a: bool
-    steps: Mapping[int, Counterpart]
-    frames: Mapping[int, Frame]
-    notes: tuple[str, ...] = ()
+    here_is_a: bool = True
+    rows: Mapping[int, StepPair] = field(default_factory=dict)  # by the step here
+    frames: Mapping[int, Frame] = field(default_factory=dict)  # there, by the frame here
+    notes: tuple[str, ...] = ("No line here has a counterpart there: it ran another lecture.",)
 
     @classmethod
     def of(cls, difference: Difference, name: str, *, here_is_a: bool) -> Counterparts:
         """Read a diff from one of its sides."""
-        rows = [(r.a, r.b, r) if here_is_a else (r.b, r.a, r) for r in difference.rows]
-        steps = {here.id: Counterpart(there, row.findings, row.times) for here, there, row in rows if here is not None}
-        pairs = [(p.a, p.b) if here_is_a else (p.b, p.a) for p in difference.frames]
-        frames = {here.frame: there for here, there in pairs if here is not None and there is not None}
-        other = difference.b if here_is_a else difference.a
-        notes = tuple(_notes(difference, other, sum(c.step is None for c in steps.values())))
-        return cls(name, other.trace.machine, here_is_a, steps, frames, notes)
+        here, there = ("a", "b") if here_is_a else ("b", "a")
+        rows = {step.id: row for row in difference.rows if (step := getattr(row, here)) is not None}
+        pairs = [(getattr(pair, here), getattr(pair, there)) for pair in difference.frames]
+        frames = {one.frame: other for one, other in pairs if one is not None and other is not None}
+        side: Side = getattr(difference, there)
+        missing = sum(getattr(row, there) is None for row in rows.values())
+        notes = []
+        if not difference.same_source:
+            gone = f"; {formats.plural(missing, 'step')} of this lecture did not run there" if missing else ""
+            notes.append(f"The lecture's source was not the same{gone}.")
+        if not side.trace.run.complete:
+            notes.append(f"That trace is partial: {side.trace.run.ended}.")
+        if not difference.same_machine:
+            notes.append("Times on two machines are ratios, and no difference by themselves.")
+        return cls(name, side.trace.machine, here_is_a, rows, frames, tuple(notes))
 
-    @classmethod
-    def none(cls, name: str, machine: Machine) -> Counterparts:
-        """Say that no step of one is in the other."""
-        return cls(name, machine, True, {}, {}, ("No line here has a counterpart there: it ran another lecture.",))
+    def there(self, here: Execution) -> Execution | None:
+        """Return what an execution was there."""
+        row = self.rows.get(here.step.id)
+        step = None if row is None else row.b if self.here_is_a else row.a
+        return execution(step, self.machine) if step is not None else None
 
 
-def _notes(difference: Difference, other: Side, missing: int) -> Iterator[str]:
-    if not difference.same_source:
-        gone = f"; {formats.plural(missing, 'step')} of this lecture did not run there" if missing else ""
-        yield f"The lecture's source was not the same{gone}."
-    if not other.trace.run.complete:
-        yield f"That trace is partial: {other.trace.run.ended}."
-    if not difference.same_machine:
-        yield "Times on two machines are ratios, and no difference by themselves."
+def counterparts(traces: Sequence[tuple[str, Trace]]) -> list[list[Counterparts]]:
+    """Return, for each of the named traces, its counterparts in all others; each pair is compared once."""
+    found: list[list[Counterparts]] = [[] for _ in traces]
+    sides = [Side(name, trace) for name, trace in traces]
+    for (here, a), (there, b) in combinations(enumerate(sides), 2):
+        try:
+            difference = difference_between(a, b)
+        except UsageError:
+            found[here].append(Counterparts(b.name, b.trace.machine))
+            found[there].append(Counterparts(a.name, a.trace.machine))
+            continue
+        found[here].append(Counterparts.of(difference, b.name, here_is_a=True))
+        found[there].append(Counterparts.of(difference, a.name, here_is_a=False))
+    return found
+
+
+def other_roofs(sections: Sequence[Section], others: Sequence[Counterparts], *, index: bool = False) -> list[Roof]:
+    """Return the roof of each other machine over the statements of some sections; on an index they link to pages."""
+    found = []
+    for other in others:
+        pages = ((section, f"{section.slug}.html" if index else "") for section in sections)
+        points = [point for section, page in pages for point in section_points(section, page, other.there)]
+        if points:
+            found.append(roof_of(other.name, other.machine, points))
+    return found
 
 
 def column(section: Section, other: Counterparts) -> Column:
     """Return one machine's column beside a section; empty, with the reason, where nothing matches."""
     rows = list(_rows(section))
-    met = [other.steps[e.step.id] for row, _ in rows for e in row.executions if e.step.id in other.steps]
-    if met and all(counterpart.step is None for counterpart in met):
+    known = [e for row, _ in rows for e in row.executions if e.step.id in other.rows]
+    if known and not any(map(other.there, known)):
         return Column(other.name, {}, (*other.notes, "Nothing on this page has a counterpart there."))
     cells = {
         row.anchor: ColumnCell(entries, row.line)
@@ -104,27 +124,26 @@ def _rows(section: Section) -> Iterator[tuple[CodeRow, Call | None]]:
 
 def _entries(row: CodeRow, call: Call | None, other: Counterparts) -> Iterator[ColumnEntry]:
     """Yield what one row was there: values and claims, time, memory, and whatever else differs."""
-    known = {e.step.id: other.steps[e.step.id] for e in row.executions if e.step.id in other.steps}
-    met = {step: c.step for step, c in known.items() if c.step is not None}
-    findings = [finding for c in known.values() for finding in c.findings]
+    known = {e.step.id: other.rows[e.step.id] for e in row.executions if e.step.id in other.rows}
+    met = {e.step.id: there for e in row.executions if (there := other.there(e)) is not None}
+    findings = [finding for pair in known.values() for finding in pair.findings]
     if known and not met:
         yield _absent(findings)
         return
     frame = other.frames.get(call.frame) if call is not None else None
     arguments = tuple(frame.arguments or ()) if frame is not None else ()
-    if arguments or any(step.values or step.claim for step in met.values()):
-        executions = tuple(execution(step, other.machine) for step in met.values())
-        there = replace(row, executions=executions, arguments=arguments, omitted=0)
-        caller = other.steps.get(call.step) if call is not None and call.step is not None else None
-        of_steps = [(there_step.execution, known[step].findings) for step, there_step in met.items()]
-        yield from _said(row, there, of_steps, caller.findings if caller is not None else (), other)
+    if arguments or any(e.step.values or e.step.claim for e in met.values()):
+        shown = replace(row, executions=tuple(met.values()), arguments=arguments, omitted=0)
+        caller = other.rows.get(call.step) if call is not None and call.step is not None else None
+        of_steps = [(e.step.execution, known[step].findings) for step, e in met.items()]
+        yield from _said(row, shown, of_steps, caller.findings if caller is not None else (), other)
     spoken = _spoken(row, known)
     if spoken is not None and spoken.step.id in met:
-        counterpart = known[spoken.step.id]
-        time = list(_time(spoken, execution(met[spoken.step.id], other.machine), counterpart.times, other))
+        pair, executed = known[spoken.step.id], met[spoken.step.id]
+        time = list(_time(spoken, executed, pair.times, other))
         label = f"{spoken.step.execution}" if len(row.executions) > 1 else ""
         yield from (replace(entry, label=label) for entry in time)
-        yield from _memory(spoken, met[spoken.step.id], counterpart.findings, asked=bool(time))
+        yield from _memory(spoken, executed.step, pair.findings, asked=bool(time))
     yield from _others(findings, other)
 
 
@@ -175,7 +194,7 @@ def _note(about: Sequence[Finding], text: str | None) -> str:
     return "" if text is None or noise in text else noise
 
 
-def _spoken(row: CodeRow, known: Mapping[int, Counterpart]) -> Execution | None:
+def _spoken(row: CodeRow, known: Mapping[int, StepPair]) -> Execution | None:
     """Return the execution whose time speaks for a row: where some are called faster or slower, the farthest off."""
     effects = [
         (abs(math.log(time.ratio)), e.step.execution, e)
@@ -243,18 +262,3 @@ def _others(findings: Sequence[Finding], other: Counterparts) -> Iterator[Column
     for finding in reversed(told.values()):
         was = sides_text(finding)[1 if other.here_is_a else 0]
         yield ColumnEntry("other", subject_text(finding.subject, 60), "", was or finding.detail or "none", "", True)
-
-
-def counterparts(traces: Sequence[tuple[str, Trace]]) -> list[list[Counterparts]]:
-    """Return, for each of the named traces, its counterparts in all others; each pair is compared once."""
-    found: list[list[Counterparts]] = [[] for _ in traces]
-    for (here, (name, trace)), (there, (other_name, other)) in combinations(enumerate(traces), 2):
-        try:
-            difference = difference_between(Side(name, trace), Side(other_name, other))
-        except UsageError:
-            found[here].append(Counterparts.none(other_name, other.machine))
-            found[there].append(Counterparts.none(name, trace.machine))
-            continue
-        found[here].append(Counterparts.of(difference, other_name, here_is_a=True))
-        found[there].append(Counterparts.of(difference, name, here_is_a=False))
-    return found

@@ -19,9 +19,8 @@ from pathlib import Path
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import collector_paused, load
 from trace_tools.files import update_folder
-from trace_tools.publishing.columns import Counterparts, column, counterparts
+from trace_tools.publishing.columns import Counterparts, column, counterparts, other_roofs
 from trace_tools.publishing.processes import in_processes
-from trace_tools.publishing.roofs import other_roofs
 from trace_tools.rendering import html, markdown, overview
 from trace_tools.rendering.columns import columns_block
 from trace_tools.rendering.compose import make_document

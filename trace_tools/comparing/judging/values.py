@@ -13,16 +13,14 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from trace_tools import formats
 from trace_tools.comparing.difference import Verdict
-from trace_tools.comparing.judging.elements import Numbers, compare_numbers, percent_text, relative_difference
 from trace_tools.comparing.judging.tolerance import Tolerances
 from trace_tools.comparing.wording import numbers_apart, values_apart
 from trace_tools.file_format.structure import to_plain
-from trace_tools.schema import Tensor, Value
-from trace_tools.summaries import summary
+from trace_tools.schema import Element, Statistics, Tensor, Value
+from trace_tools.summaries import element, summary
 
 SHOWN = 80  # characters of a side in a detail
 CLOCK = "it follows from a clock: it was another once clocks were scaled"
@@ -30,11 +28,15 @@ CLOCK = "it follows from a clock: it was another once clocks were scaled"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of a value, where exactly, and how large the difference is relative to it."""
+    """What became of a value, or of many numbers; where exactly, and how large the largest relative difference is."""
 
     verdict: Verdict
     detail: str | None = None
     size: float = 0.0
+
+    def is_graver(self, other: Judgement) -> bool:
+        """Whether it is the one to tell of two parts of a value."""
+        return ORDER.index(self.verdict) > ORDER.index(other.verdict)
 
 
 SAME = Judgement("same")
@@ -60,29 +62,24 @@ def judge(a: Value, b: Value, context: Context) -> Judgement:
     if a == b:
         return Judgement("varies") if a.varies else SAME
     if a.varies or b.varies:
-        return Judgement("varies", _varied(a, b))
+        sides = [name for name, value in (("A", a), ("B", b)) if value.varies]
+        return Judgement("varies", f"between the runs of {' and of '.join(sides)}")
     found = _judge(a, b, context)
     if (a.clock or b.clock) and found.verdict != "same":
         return Judgement("varies", CLOCK)
     if (a.device_random or b.device_random) and found.verdict in ("changed", "rounding"):
-        structure = _structure_of_random(a, b, context)
-        return structure or Judgement("random", "it follows from the device's generator")
+        return _judge_random(a, b, context)
     return found
 
 
-def _varied(a: Value, b: Value) -> str:
-    sides = [name for name, value in (("A", a), ("B", b)) if value.varies]
-    return f"between the runs of {' and of '.join(sides)}"
-
-
-def _structure_of_random(a: Value, b: Value, context: Context) -> Judgement | None:
+def _judge_random(a: Value, b: Value, context: Context) -> Judgement:
     """Random are a tensor's elements, and perhaps its sizes; not its dtype or how it lies in memory."""
-    if a.tensor is None or b.tensor is None:
-        return None
-    if a.tensor.shape != b.tensor.shape and len(a.tensor.shape) == len(b.tensor.shape):
-        return None
-    metadata = list(_metadata(a.tensor, b.tensor, context))
-    return Judgement("changed", "; ".join(metadata), math.inf) if metadata else None
+    x, y = a.tensor, b.tensor
+    if x is not None and y is not None and (x.shape == y.shape or len(x.shape) != len(y.shape)):
+        metadata = list(_metadata(x, y, context))
+        if metadata:
+            return Judgement("changed", "; ".join(metadata), math.inf)
+    return Judgement("random", "it follows from the device's generator")
 
 
 def _judge(a: Value, b: Value, context: Context) -> Judgement:
@@ -111,17 +108,17 @@ def _judge_numbers(a: Value, b: Value, context: Context) -> Judgement:
     if x is None or y is None or isinstance(x, str) or isinstance(y, str):
         return SAME if x == y else Judgement("changed", "too long to be recorded", math.inf)
     if a.type != b.type:
-        return Judgement("changed", f"type {a.type} → {b.type}", relative_difference(x, y))
+        return Judgement("changed", f"type {a.type} → {b.type}", _relative(x, y))
     if x == y or (x != x and y != y):
         return SAME
-    size = relative_difference(x, y)
-    detail = f"{' → '.join(numbers_apart(x, y, a.unit))}{percent_text(size)}"
-    if a.type == "float" and context.is_close(x, y, python_float_dtype(x, y)):
-        return Judgement("rounding", f"{detail}, within {python_float_dtype(x, y)}'s tolerance", size)
+    size = _relative(x, y)
+    detail = f"{' → '.join(numbers_apart(x, y, a.unit))}{_percent(size)}"
+    if a.type == "float" and context.is_close(x, y, _float_dtype(x, y)):
+        return Judgement("rounding", f"{detail}, within {_float_dtype(x, y)}'s tolerance", size)
     return Judgement("changed", detail, size)
 
 
-def python_float_dtype(x: float, y: float) -> str:
+def _float_dtype(x: float, y: float) -> str:
     """Return float32 for two floats that are exactly that, as `.item()` gives them, else float64."""
     return "float32" if all(_is_float32(v) for v in (x, y)) else "float64"
 
@@ -135,6 +132,20 @@ def _is_float32(x: float) -> bool:
     except OverflowError:  # an integer beyond the range of floats
         return False
     return -125 <= exponent <= 128 and (mantissa * 2**24).is_integer()
+
+
+def _relative(x: float, y: float) -> float:
+    """Return |y − x| / |x|; infinite when that is no number."""
+    try:
+        size = abs(y - x) / abs(x)
+    except (ZeroDivisionError, OverflowError):
+        return math.inf
+    return size if math.isfinite(size) else math.inf
+
+
+def _percent(size: float) -> str:
+    """Write a relative difference in brackets; nothing where it says nothing."""
+    return f" ({formats.percent(size)})" if math.isfinite(size) and size < 1e6 else ""
 
 
 # --- tensors --------------------------------------------------------------------------------------
@@ -172,20 +183,92 @@ def _tuple(numbers: Sequence[int]) -> str:
 
 def _judge_elements(a: Tensor, b: Tensor, context: Context) -> Judgement:
     """Compare what was recorded of the elements: all of them, or a corner and statistics."""
-    pairs = Numbers(a.dtype if a.dtype == b.dtype else max(a.dtype, b.dtype), context.is_close)
+    dtype = a.dtype if a.dtype == b.dtype else max(a.dtype, b.dtype)
+    found = SAME
     if a.elements is not None and b.elements is not None:
-        found = compare_numbers(a.elements, b.elements, a.shape, pairs)
+        found = _judge_many(a.elements, b.elements, a.shape, dtype, context)
     elif a.corner is not None and b.corner is not None and a.corner_shape == b.corner_shape:
-        found = compare_numbers(a.corner, b.corner, a.corner_shape or [], pairs)
-    else:
-        found = None
-    verdict: Verdict = "same" if found is None else found.verdict
-    detail, size = (None, 0.0) if found is None else (found.detail, found.size)
-    if verdict != "changed" and a.statistics is not None and b.statistics is not None:
-        counted = pairs.compare_statistics(a.statistics, b.statistics)
-        if ORDER.index(counted.verdict) > ORDER.index(verdict):
-            return Judgement(counted.verdict, counted.detail, counted.size)
-    return Judgement(verdict, detail, size)
+        found = _judge_many(a.corner, b.corner, a.corner_shape or [], dtype, context)
+    if found.verdict != "changed" and a.statistics is not None and b.statistics is not None:
+        counted = _judge_statistics(a.statistics, b.statistics, dtype, context)
+        return counted if counted.is_graver(found) else found
+    return found
+
+
+def _judge_many(
+    a: Sequence[Element], b: Sequence[Element], shape: Sequence[int], dtype: str, context: Context
+) -> Judgement:
+    """Compare elements one by one, in row-major order of `shape`."""
+    if len(a) != len(b):
+        return Judgement("changed", "another number of elements was recorded", math.inf)
+    changed, rounded, worst, at = 0, 0.0, -1.0, 0
+    for place, (x, y) in enumerate(zip(a, b, strict=True)):
+        verdict, size = _judge_element(x, y, dtype, context)
+        if verdict == "changed":
+            changed += 1
+            if size > worst:
+                worst, at = size, place
+        elif verdict == "rounding":
+            rounded = max(rounded, size)
+    if changed:
+        x, y = a[at], b[at]
+        texts = element(x), element(y)  # as tensors show them, or with the digits in which they differ
+        if texts[0] == texts[1]:
+            numbers = isinstance(x, (int, float)) and isinstance(y, (int, float))
+            texts = numbers_apart(x, y) if numbers else (str(x), str(y))  # type: ignore[arg-type]
+        detail = " → ".join(texts) + _percent(worst)
+        if len(a) > 1:
+            index, rest = list[int](), at
+            for length in reversed(shape):
+                rest, within = divmod(rest, length)
+                index.insert(0, within)
+            where = f" at {formats.shape(index)}" if shape else ""
+            verb = "differs" if changed == 1 else "differ"
+            detail = f"{changed:,} of {len(a):,} elements {verb}, the most{where}: {detail}"
+        return Judgement("changed", detail, worst)
+    if rounded:
+        return Judgement("rounding", f"by {formats.number(rounded, 2)} at most, within {dtype}'s tolerance", rounded)
+    return SAME
+
+
+def _judge_element(a: Element, b: Element, dtype: str, context: Context) -> tuple[Verdict, float]:
+    """Compare two elements: the verdict, and the relative difference."""
+    if a == b and type(a) is type(b):
+        return "same", 0.0
+    if isinstance(a, list) and isinstance(b, list):
+        parts = [_judge_element(x, y, dtype, context) for x, y in zip(a, b, strict=True)]
+        return max((verdict for verdict, _ in parts), key=ORDER.index), max(size for _, size in parts)
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        if a == b or (a != a and b != b):
+            return "same", 0.0
+        return ("rounding" if context.is_close(a, b, dtype) else "changed"), _relative(a, b)
+    return "changed", math.inf
+
+
+def _judge_statistics(a: Statistics, b: Statistics, dtype: str, context: Context) -> Judgement:
+    """Compare counts exactly, and extremes, mean and deviation within tolerance of the largest element.
+
+    Sums of many elements round as the largest of them does.
+    """
+    for name in ("nan", "inf"):
+        if getattr(a, name) != getattr(b, name):
+            return Judgement("changed", f"{getattr(a, name):,} → {getattr(b, name):,} {name}", math.inf)
+    found, largest = SAME, max(abs(a.min or 0), abs(a.max or 0))
+    for name in ("min", "max", "mean", "std"):
+        x, y = getattr(a, name), getattr(b, name)
+        if x is None or y is None:
+            continue
+        verdict, size = _judge_element(x, y, dtype, context)
+        apart = abs(y - x)
+        if verdict == "changed" and math.isfinite(apart) and context.is_close(largest, largest + apart, dtype):
+            verdict = "rounding"
+        if verdict == "changed":
+            return Judgement("changed", f"{name} {' → '.join(numbers_apart(x, y))}", size)
+        if verdict == "rounding":
+            found = Judgement("rounding", f"{name} within tolerance", size)
+    if found.verdict == "same" and (a.zero, a.histogram) != (b.zero, b.histogram):
+        return Judgement("changed", f"{a.zero:,} → {b.zero:,} zeros" if a.zero != b.zero else "other histogram")
+    return found
 
 
 # --- containers -----------------------------------------------------------------------------------
@@ -202,7 +285,7 @@ def _judge_containers(a: Value, b: Value, context: Context) -> Judgement:
         if name != other:
             return Judgement("changed", f"key {_short(name)} → {_short(other)}", math.inf)
         found = judge(x, y, context)
-        if ORDER.index(found.verdict) > ORDER.index(worst.verdict):
+        if found.is_graver(worst):
             worst = Judgement(found.verdict, f"{_short(name)}: {found.detail}" if found.detail else None, found.size)
     return worst
 
@@ -211,11 +294,6 @@ def _parts(value: Value) -> Iterator[tuple[str, Value]]:
     """Yield a container's items by name; a set's in an order of their own, because it has none."""
     items = value.items or []
     if value.type in ("set", "frozenset"):
-        items = sorted(items, key=_plain)
+        items = sorted(items, key=lambda item: json.dumps(to_plain(item), sort_keys=True))
     yield from ((f"[{place}]", item) for place, item in enumerate(items))
     yield from ((summary(key, SHOWN), item) for key, item in value.entries or [])
-
-
-def _plain(value: Value) -> str:
-    plain: dict[str, Any] = to_plain(value)
-    return json.dumps(plain, sort_keys=True)
