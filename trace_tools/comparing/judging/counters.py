@@ -8,7 +8,8 @@ rounds each tensor up to 512 bytes, and a large one may take up to 1 MiB more of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 
 from trace_tools import formats
 from trace_tools.comparing.difference import Aspect, Finding, Subject, Verdict
@@ -17,64 +18,54 @@ from trace_tools.schema import Measured, Meters, Step
 ROUNDED_BYTES = 2**20  # that a block may be larger than what was asked for
 NAMED = 4  # operators in one detail
 
-_COUNTED: tuple[tuple[str, Aspect], ...] = (
-    ("flops", "flops"),
-    ("bytes_read", "flops"),
-    ("bytes_written", "flops"),
-    ("live_bytes", "memory"),
-    ("peak_bytes", "memory"),
-)
+_ASPECTS: dict[str, Aspect] = {
+    "flops": "flops",
+    "bytes_read": "flops",
+    "bytes_written": "flops",
+    "live_bytes": "memory",
+    "peak_bytes": "memory",
+}
 
 
 def counter_findings(a: Step, b: Step, *, exact: bool) -> Iterator[Finding]:
-    """Yield what the counters of two matched steps say, "same" included."""
+    """Yield what the counters of two matched steps say, "same" included; `exact`: all counts have to agree."""
     if a.meters is not None and b.meters is not None:
-        yield from _metered(a.meters, b.meters, exact=exact)
+        operators = _operators(a.meters, b.meters)
+        yield from _counted(a.meters, b.meters, Subject("counter"), operators, exact=exact)
+        if operators and a.meters.flops == b.meters.flops:
+            subject = Subject("counter", expression="operators")
+            yield Finding("flops", "changed", subject, detail=operators, matters=exact)
     if a.allocated_bytes is not None and b.allocated_bytes is not None:
         yield _allocated(a, b)
-    if len(a.measured or ()) == len(b.measured or ()):
+    if len(a.measured or ()) == len(b.measured or ()):  # what one call of a function that was measured did
         for place, calls in enumerate(zip(a.measured or (), b.measured or (), strict=True)):
-            yield from _measured(*calls, place, exact=exact)
+            yield from _counted(*calls, Subject("measured", place), None, exact=exact)
 
 
-def _metered(a: Meters, b: Meters, *, exact: bool) -> Iterator[Finding]:
-    operators = _operators(a, b)
-    named = False  # what explains all counts is said with the first
-    for field, aspect in _COUNTED:
-        subject = Subject("counter", expression=field)
-        x, y = getattr(a, field), getattr(b, field)
+def _counted(
+    a: Meters | Measured, b: Meters | Measured, of: Subject, operators: str | None, *, exact: bool
+) -> Iterator[Finding]:
+    """Compare counts field by field; the operators explain all of them, and are named with the first."""
+    unlike = set(getattr(a, "uncounted", None) or ()) ^ set(getattr(b, "uncounted", None) or ())
+    for field, aspect in _ASPECTS.items():
+        subject = Subject(of.kind, of.index, field)
+        x, y = getattr(a, field, None), getattr(b, field, None)
         if x is None and y is None:
             continue
         if x is None or y is None:
             yield Finding(aspect, "not judged", subject, x, y, _no_figure(a, b, x))
         elif x == y:
             yield Finding(aspect, "same", subject)
-        elif field == "flops" and set(a.uncounted or ()) != set(b.uncounted or ()):
-            yield Finding(aspect, "not judged", subject, x, y, _uncounted(a, b))
+        elif field == "flops" and unlike:
+            shown = ", ".join(formats.one_line(name, 60) for name in sorted(unlike)[:NAMED])
+            detail = f"operators without a FLOP formula on one side only: {shown}"
+            yield Finding(aspect, "not judged", subject, x, y, detail)
         else:
-            matters = exact or field in ("flops", "live_bytes", "peak_bytes")
             detail = _by(x, y, "FLOP" if field == "flops" else "B")
-            if aspect == "flops" and operators and not named:
-                detail, named = f"{detail}: {operators}", True
+            if aspect == "flops" and operators:
+                detail, operators = f"{detail}: {operators}", None
+            matters = exact or field == "flops" or aspect == "memory"
             yield Finding(aspect, "changed", subject, x, y, detail, matters, abs(y - x))
-    if operators and a.flops == b.flops:
-        yield Finding("flops", "changed", Subject("counter", expression="operators"), detail=operators, matters=exact)
-
-
-def _measured(a: Measured, b: Measured, place: int, *, exact: bool) -> Iterator[Finding]:
-    """Yield what one call of a function that was measured did on both sides."""
-    for field in ("flops", "bytes_read", "bytes_written"):
-        subject = Subject("measured", place, field)
-        x, y = getattr(a, field), getattr(b, field)
-        if x is None and y is None:
-            continue
-        if x is None or y is None:
-            yield Finding("flops", "not judged", subject, x, y, _no_figure(a, b, x))
-        elif x == y:
-            yield Finding("flops", "same", subject)
-        else:
-            detail = _by(x, y, "FLOP" if field == "flops" else "B")
-            yield Finding("flops", "changed", subject, x, y, detail, exact or field == "flops", abs(y - x))
 
 
 def _no_figure(a: Meters | Measured, b: Meters | Measured, in_a: int | None) -> str:
@@ -91,25 +82,15 @@ def _operators(a: Meters, b: Meters) -> str | None:
     """Name the operators that one side called more often, those that differ most first."""
     if a.operators is None or b.operators is None:
         return None
-    in_a, in_b = _totals(a.operators), _totals(b.operators)
-    differing = [name for name in {**in_a, **in_b} if in_a.get(name, 0) != in_b.get(name, 0)]
-    differing.sort(key=lambda name: (-abs(in_b.get(name, 0) - in_a.get(name, 0)), name))
-    parts = [f"{formats.one_line(n, 60)} × {in_a.get(n, 0)} → {in_b.get(n, 0)}" for n in differing[:NAMED]]
+    in_a, in_b = Counter[str](), Counter[str]()
+    for totals, calls in ((in_a, a.operators), (in_b, b.operators)):
+        for name, count in calls:
+            totals[name] += count
+    differing = [name for name in {**in_a, **in_b} if in_a[name] != in_b[name]]
+    differing.sort(key=lambda name: (-abs(in_b[name] - in_a[name]), name))
+    parts = [f"{formats.one_line(n, 60)} × {in_a[n]} → {in_b[n]}" for n in differing[:NAMED]]
     more = [f"and {len(differing) - NAMED} more"] if len(differing) > NAMED else []
     return ", ".join([*parts, *more]) or None
-
-
-def _totals(operators: list[tuple[str, int]]) -> Mapping[str, int]:
-    totals: dict[str, int] = {}
-    for name, count in operators:
-        totals[name] = totals.get(name, 0) + count
-    return totals
-
-
-def _uncounted(a: Meters, b: Meters) -> str:
-    names = sorted(set(a.uncounted or ()) ^ set(b.uncounted or ()))
-    shown = ", ".join(formats.one_line(name, 60) for name in names[:NAMED])
-    return f"operators without a FLOP formula on one side only: {shown}"
 
 
 def _allocated(a: Step, b: Step) -> Finding:
