@@ -104,7 +104,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SettingChange:
     """Something that was not the same before the lecture began."""
 
     group: Literal["setting", "version", "machine", "source"]
@@ -260,7 +260,7 @@ class Difference:
     a: Side
     b: Side
     same_machine: bool
-    settings: tuple[Setting, ...]
+    settings: tuple[SettingChange, ...]
     matching: Matching
     frames: tuple[FramePair, ...]
     rows: tuple[StepPair, ...]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from trace_tools import formats
-from trace_tools.comparing.difference import Finding, Observation, Setting, Subject
+from trace_tools.comparing.difference import Finding, Observation, SettingChange, Subject
 from trace_tools.schema import Claim, Raised, Value
 from trace_tools.summaries import claim_summary, summary
 
@@ -79,7 +79,7 @@ def _side(side: Observation, subject: Subject, limit: int) -> str:
     return formats.quantity(side, unit) if unit else formats.number(side)
 
 
-def setting_sides(setting: Setting) -> tuple[str | None, str | None]:
+def setting_sides(setting: SettingChange) -> tuple[str | None, str | None]:
     """Write both sides of a setting; None where a side has none."""
     a, b, unit = setting.a, setting.b, setting.unit
     texts: tuple[str | None, str | None]
@@ -99,7 +99,7 @@ def _is_number(it: object) -> TypeGuard[int | float]:
     return isinstance(it, (int, float)) and not isinstance(it, bool)
 
 
-def setting_text(setting: Setting) -> str:
+def setting_text(setting: SettingChange) -> str:
     """Write a setting that differs: torch 2.12.0 → 2.13.0."""
     a, b = setting_sides(setting)
     return f"{formats.one_line(setting.name, 60)} {a or '(none)'} → {b or '(none)'}"

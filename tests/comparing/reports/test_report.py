@@ -16,7 +16,7 @@ from tests.comparing.planted import differ, made
 from tests.comparing.report_cases import LECTURE, between, deep, hostile, html_of, markdown_of, planted, recorded
 from tests.pretend_gpu import pretend_gpu
 from tests.rendering.recording import Recording
-from trace_tools.comparing.difference import Difference, Setting
+from trace_tools.comparing.difference import Difference, SettingChange
 from trace_tools.comparing.reports.difference_report import charts_of, side_text
 from trace_tools.comparing.reports.entries import ReportEntry
 from trace_tools.comparing.reports.listing import ListedStatement, Listing, listing_of
@@ -73,7 +73,7 @@ def test_markdown_of_the_same_trace_says_that_nothing_matters() -> None:
 def test_markdown_says_what_was_set_differently_and_which_functions_changed() -> None:
     edited = LECTURE.replace("torch.ones(3, 2)", "torch.zeros(3, 2)")
     difference = replace(
-        between(recorded(), recorded(text=edited)), settings=(Setting("version", "torch", "2.12|", None),)
+        between(recorded(), recorded(text=edited)), settings=(SettingChange("version", "torch", "2.12|", None),)
     )
     text = markdown_of(difference)
     assert "| version: torch | 2.12\\| | – |" in text

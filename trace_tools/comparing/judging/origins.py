@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trace_tools.comparing.difference import Difference, Finding, FramePair, Setting, StepPair
+from trace_tools.comparing.difference import Difference, Finding, FramePair, SettingChange, StepPair
 from trace_tools.comparing.judging.causes import in_order
 from trace_tools.schema import Scalar, Value
 
@@ -61,7 +61,7 @@ def _change(finding: Finding) -> Change | None:
     return None if a.length or b.length else (a.value, b.value)  # a text that was cut short
 
 
-def _repeated(changed: Change, settings: Sequence[Setting], code: str) -> int | None:
+def _repeated(changed: Change, settings: Sequence[SettingChange], code: str) -> int | None:
     """Return the setting that a change repeats; a small number has to have the setting's name in its code."""
     for number, setting in enumerate(settings):
         sides = setting.a, setting.b

@@ -1,6 +1,6 @@
 """What was not the same before the lecture began, and what a reader of times should know about the runs.
 
-settings_of(a, b)   # (Setting("setting", "seed", 0, 1), Setting("version", "torch", "2.12.0", "2.13.0"))
+settings_of(a, b)   # (SettingChange("setting", "seed", 0, 1), SettingChange("version", "torch", "2.12.0", "2.13.0"))
 notes_of(side_a)    # ("A is partial: killed by SIGKILL", "A, pass 2: load average 2.2 on 2 cores …")
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from trace_tools import formats
-from trace_tools.comparing.difference import Setting, Side
+from trace_tools.comparing.difference import SettingChange, Side
 from trace_tools.comparing.matching.subsequence import common
 from trace_tools.schema import Machine, Process, Run, Trace
 
@@ -44,7 +44,7 @@ def _load(process: Process) -> float:
     return max((float(match[1]) / int(match[2]) for match in found if match), default=0.0)
 
 
-def settings_of(a: Trace, b: Trace) -> tuple[Setting, ...]:
+def settings_of(a: Trace, b: Trace) -> tuple[SettingChange, ...]:
     """Return what differs of settings, versions, machine and source, in the order of how much it explains."""
     return (*_run(a, b), *_versions(a, b), *_machine(a, b), *_sources(a, b))
 
@@ -53,30 +53,30 @@ def _text(value: object) -> str | None:
     return None if value is None else formats.one_line(str(value), LONGEST)
 
 
-def _run(a: Trace, b: Trace) -> Iterator[Setting]:
+def _run(a: Trace, b: Trace) -> Iterator[SettingChange]:
     for name in RUN:
         x, y = getattr(a.run, name), getattr(b.run, name)
         if x != y:
-            yield Setting("setting", name, x, y)
+            yield SettingChange("setting", name, x, y)
 
 
-def _versions(a: Trace, b: Trace) -> Iterator[Setting]:
+def _versions(a: Trace, b: Trace) -> Iterator[SettingChange]:
     in_a, in_b = dict(a.versions), dict(b.versions)
     for name in {**in_a, **in_b}:
         if in_a.get(name) != in_b.get(name):
-            yield Setting("version", name, in_a.get(name), in_b.get(name))
+            yield SettingChange("version", name, in_a.get(name), in_b.get(name))
 
 
-def _machine(a: Trace, b: Trace) -> Iterator[Setting]:
+def _machine(a: Trace, b: Trace) -> Iterator[SettingChange]:
     for name in (*MACHINE, *INSTALLED):
         x, y = getattr(a.machine, name), getattr(b.machine, name)
         if x != y:
             unit = "B" if name.endswith("_bytes") else None
-            yield Setting("machine", name.removesuffix("_bytes"), x, y, unit)
+            yield SettingChange("machine", name.removesuffix("_bytes"), x, y, unit)
     yield from _peaks(a.machine, b.machine)
 
 
-def _peaks(a: Machine, b: Machine) -> Iterator[Setting]:
+def _peaks(a: Machine, b: Machine) -> Iterator[SettingChange]:
     """Yield the peaks that a datasheet gives to one of the machines and that the other does not have."""
     in_a, in_b = ({peak.name: peak for peak in machine.peaks} for machine in (a, b))
     for name in {**in_a, **in_b}:
@@ -86,20 +86,20 @@ def _peaks(a: Machine, b: Machine) -> Iterator[Setting]:
             unit = "B/s" if name == "memory" else "FLOP/s"
             a_rate, b_rate = (peak.per_second if peak is not None else None for peak in peaks)
             measured = peaks[0] is not None and peaks[0].measured, peaks[1] is not None and peaks[1].measured
-            yield Setting("machine", f"{name} peak", a_rate, b_rate, unit, measured)
+            yield SettingChange("machine", f"{name} peak", a_rate, b_rate, unit, measured)
 
 
-def _sources(a: Trace, b: Trace) -> Iterator[Setting]:
+def _sources(a: Trace, b: Trace) -> Iterator[SettingChange]:
     in_a, in_b = ({s.path: s.text for s in trace.sources} for trace in (a, b))
     if len(in_a) == len(in_b) == 1 and in_a.keys() != in_b.keys():  # one lecture by two names
         (path_a, text_a), (path_b, text_b) = *in_a.items(), *in_b.items()
-        yield Setting("source", "file", path_a, path_b)
+        yield SettingChange("source", "file", path_a, path_b)
         in_a, in_b = {path_b: text_a}, {path_b: text_b}
     for path in {**in_a, **in_b}:
         if in_a.get(path) != in_b.get(path):
-            yield Setting("source", path, *_lines(in_a.get(path), in_b.get(path)))
+            yield SettingChange("source", path, *_lines(in_a.get(path), in_b.get(path)))
     if a.run.commit != b.run.commit:
-        yield Setting("source", "commit", a.run.commit, b.run.commit)
+        yield SettingChange("source", "commit", a.run.commit, b.run.commit)
 
 
 def _lines(a: str | None, b: str | None) -> tuple[str | None, str | None]:
