@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.rendering.test_document import LECTURE, lecture
+from tests.rendering.test_compose import LECTURE, lecture
 from trace_tools.cli import main
 from trace_tools.errors import UsageError
 from trace_tools.file_format import trace_file

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.rendering.recording import Recording
-from tests.rendering.test_document import LECTURE, failing, lecture
+from tests.rendering.test_compose import LECTURE, failing, lecture
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format import trace_file
 from trace_tools.publishing.site import SiteTrace, render_files, render_folder, render_site

@@ -14,7 +14,7 @@ import pytest
 
 from tests.rendering.browsing import NARROW, WIDE, press, show
 from tests.rendering.hostile import hostile_trace
-from tests.rendering.test_document import LECTURE, failing, lecture
+from tests.rendering.test_compose import LECTURE, failing, lecture
 from tests.rendering.test_varied_in_browser import varied_lecture
 from trace_tools.publishing.site import SiteTrace, render_site
 

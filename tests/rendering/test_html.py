@@ -9,7 +9,7 @@ import pytest
 
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
-from tests.rendering.test_document import LECTURE, failing, lecture
+from tests.rendering.test_compose import LECTURE, failing, lecture
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Notice
 from trace_tools.rendering.html import HtmlWriter, MachineLink, Surroundings

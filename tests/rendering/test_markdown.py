@@ -9,7 +9,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
-from tests.rendering.test_document import failing, lecture
+from tests.rendering.test_compose import failing, lecture
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import Surroundings
 from trace_tools.rendering.markdown import MarkdownWriter

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.rendering.recording import Recording
-from tests.rendering.test_document import LECTURE, failing, lecture
+from tests.rendering.test_compose import LECTURE, failing, lecture
 from tests.rendering.test_html import Page, place
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.charts.roofline import roof_of

@@ -10,7 +10,7 @@ import pytest
 
 from tests.rendering.browsing import NARROW, ask, show
 from tests.rendering.hostile import hostile_trace
-from tests.rendering.test_document import failing, lecture
+from tests.rendering.test_compose import failing, lecture
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Narrative, Run, Step
 

@@ -13,7 +13,7 @@ import pytest
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.played import training
 from tests.rendering.recording import Recording, matrix
-from tests.rendering.test_document import LECTURE, lecture, number
+from tests.rendering.test_compose import LECTURE, lecture, number
 from tests.rendering.test_html import Page, html, place
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Section, Stepping, Stop

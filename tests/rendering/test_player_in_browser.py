@@ -13,7 +13,7 @@ from tests.rendering.browsing import NARROW, WIDE, ask, press, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.played import training
 from tests.rendering.recording import Recording
-from tests.rendering.test_document import lecture
+from tests.rendering.test_compose import lecture
 from tests.rendering.test_player import played
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Narrative

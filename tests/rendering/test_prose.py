@@ -4,10 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from markdown_it import MarkdownIt
-from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from trace_tools.rendering.markdown_text import code_span, escape, fenced, to_markdown
 from trace_tools.rendering.prose import headings, safe_url, to_html
 
 RICH = """
@@ -102,25 +99,6 @@ def test_nothing_in_prose_becomes_live_html(text: str) -> None:
         assert tag != "img"  # no image is beside a lecture that isn't there
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_nothing_in_prose_becomes_html_in_markdown(text: str) -> None:
-    permissive = MarkdownIt("commonmark", {"html": True}).enable("table").use(dollarmath_plugin)
-    tokens = permissive.parse(to_markdown(text))
-    inner = [child for token in tokens for child in token.children or []]
-    assert not [token for token in (*tokens, *inner) if token.type.startswith("html")]
-    links = [str(t.attrs.get("href", t.attrs.get("src", ""))) for t in inner if t.type in ("link_open", "image")]
-    assert all(link.startswith(("https:", "http:")) for link in links)
-
-
-def test_markdown_says_the_same_as_the_html() -> None:
-    assert to_html(to_markdown(RICH)).split() == loose(to_html(RICH)).split()
-
-
-def loose(html: str) -> str:
-    """A list written back has blank lines between its items: each holds a paragraph."""
-    return html.replace("<li>one<ul>", "<li><p>one</p>\n<ul>").replace("<li>two</li>", "<li><p>two</p>\n</li>")
-
-
 def test_indentation_of_a_docstring_does_not_count() -> None:
     assert "<pre" not in to_html("First.\n\n        Second.\n        Third.")
 
@@ -130,7 +108,6 @@ def test_headings_are_below_the_pages_own() -> None:
     link = '<a class="permalink" href="#here" aria-label="Link to this heading">#</a>'
     assert f'<h2 id="here">A <em>heading</em>{link}</h2>' in to_html(RICH, ["here"])
     assert "<h2>A <em>heading</em></h2>" in to_html(RICH)
-    assert "\n## A *heading*\n" in to_markdown(RICH)
 
 
 @pytest.mark.parametrize(
@@ -163,19 +140,3 @@ def test_safe_links(url: str) -> None:
 )
 def test_links_that_are_refused(url: str) -> None:
     assert safe_url(url) is None
-
-
-def test_no_text_ends_a_fence_or_a_code_span() -> None:
-    for text in ("```", "````\nx", "`", "a ``b`` c", "~~~", "", "`` ` ``"):
-        [token] = [t for t in MarkdownIt().parse(fenced(text)) if t.type == "fence"]
-        assert token.content.rstrip("\n") == text.rstrip("\n")
-        if text.strip() and "\n" not in text:
-            [inline] = [t for t in MarkdownIt().parse("a " + code_span(text)) if t.type == "inline"]
-            assert [c.content for c in inline.children or [] if c.type == "code_inline"] == [text]
-
-
-def test_escaped_text_means_itself() -> None:
-    for text in ("*a* _b_ `c` [d](e) <f> $g$ | ~~h~~ \\ &amp; &lt;", "a\\*b", "![x](y)"):
-        [inline] = [t for t in MarkdownIt().enable("table").parse("x " + escape(text)) if t.type == "inline"]
-        assert [c.type for c in inline.children or [] if c.type not in ("text", "text_special")] == []
-        assert "".join(c.content for c in inline.children or []) == "x " + text

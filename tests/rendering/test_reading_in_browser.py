@@ -11,7 +11,7 @@ import pytest
 
 from tests.rendering.browsing import ask, press, show
 from tests.rendering.hostile import hostile_trace
-from tests.rendering.test_document import LECTURE, failing, lecture
+from tests.rendering.test_compose import LECTURE, failing, lecture
 from trace_tools.publishing.site import SiteTrace, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
-from tests.rendering.test_document import failing, lecture
+from tests.rendering.test_compose import failing, lecture
 from tests.rendering.test_html import Page, place
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import HtmlWriter

@@ -10,7 +10,7 @@ import pytest
 from tests.rendering.browsing import NARROW, ask, press, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
-from tests.rendering.test_document import LECTURE, failing
+from tests.rendering.test_compose import LECTURE, failing
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Claim, Narrative, Value
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.serving.lectures import LECTURE
@@ -9,7 +7,6 @@ from trace_tools.errors import LectureError
 from trace_tools.rendering.staleness import changed_functions
 from trace_tools.schema import SourceFile
 from trace_tools.serving.edits import section_to_trace
-from trace_tools.serving.neighbours import Neighbours, neighbours
 from trace_tools.statements import parse_source
 
 TRACED = SourceFile("lecture.py", LECTURE)
@@ -71,16 +68,3 @@ def test_what_others_call_is_not_traced_alone(shared: str) -> None:
 def test_a_traced_text_that_is_not_python_is_an_error() -> None:
     with pytest.raises(LectureError):
         section_to_trace(SourceFile("lecture.py", "def"), parse_source(LECTURE, "lecture.py"))
-
-
-def test_the_files_that_a_lecture_uses(tmp_path: Path) -> None:
-    for name in ("shapes", "deeper", "unused", "loop", "broken"):
-        (tmp_path / f"{name}.py").write_text({"shapes": "import deeper, os", "broken": "def"}.get(name, "import loop"))
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "__init__.py").write_text("")
-    (tmp_path / "package" / "part.py").write_text("")
-    text = "import torch, broken\nfrom shapes import x\nimport package.part\nfrom trace_tools import image\n"
-    text += "def main():\n    image('img/a.png', 'a')\n    image(x)\n    import lecture\n"
-    found = neighbours(parse_source(text, "lecture.py"), tmp_path)
-    names = ("broken.py", "deeper.py", "loop.py", "package/__init__.py", "package/part.py", "shapes.py")
-    assert found == Neighbours(tuple(tmp_path / name for name in names), (tmp_path / "img/a.png",))

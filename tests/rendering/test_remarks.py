@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trace_tools.rendering.document import Call, CodeRow, Failure, execution
+from trace_tools.rendering.remarks import Remark, below, remarks, timed
+from trace_tools.schema import Claim, Machine, Meters, Raised, Step, Value
+
+CPU = Machine("A processor", "cpu", "cpu")
+MS = 1_000_000
+
+
+def row(*steps: dict[str, Any], omitted: int = 0, omitted_ns: int = 0, **more: Any) -> CodeRow:
+    made = (execution(Step(n, 0, 0, 1, n + 1, **step), CPU) for n, step in enumerate(steps))
+    return CodeRow((), "L1", 1, tuple(made), omitted, omitted_ns, **more)
+
+
+def said(found: list[Remark]) -> list[tuple[str, str, str]]:
+    return [(remark.kind, remark.label, f"{remark.name} {remark.text}".strip()) for remark in found]
+
+
+def values(*numbers: int) -> list[dict[str, Any]]:
+    return [{"values": [("x", Value("int", n))], "annotated": True} for n in numbers]
+
+
+def test_one_execution_needs_no_number_and_several_say_which() -> None:
+    assert said(remarks(row(*values(1)))) == [("value", "", "x 1")]
+    assert said(remarks(row(*values(1, 2)))) == [("value", "1", "x 1"), ("value", "2", "x 2")]
+
+
+def test_what_is_the_same_in_every_execution_shown_is_said_once() -> None:
+    assert said(remarks(row(*values(1, 1)))) == [("value", "", "x 1")]
+    assert said(remarks(row(*values(1, 1, 1), omitted=7, omitted_ns=2_000))) == [
+        ("value", "", "x 1"),
+        ("count", "", "10 executions, 7 of them only counted: 2 µs in all"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ({"host_ns": [900_000] * 3}, []),  # nobody asked, and it is short
+        ({"host_ns": [2 * MS] * 3}, ["2 ms ± 0%"]),
+        ({"host_ns": [900_000] * 3, "annotated": True}, ["900 µs ± 0%"]),
+        ({"host_ns": [1_000] * 3, "annotated": True}, []),
+        ({"host_ns": [1_000] * 3, "annotated": True, "meters": Meters(flops=64)}, ["1 µs ± 0% · 64 FLOP"]),
+        ({"host_ns": [2 * MS] * 3, "compiled": True}, ["2 ms ± 0% · with compilation"]),
+        ({"host_ns": [900_000] * 3, "annotated": True, "claim": Claim("x", True)}, []),
+    ],
+)
+def test_a_time_is_said_where_it_is_worth_a_line(step: dict[str, Any], told: list[str]) -> None:
+    assert [remark.text for remark in remarks(row(step)) if remark.kind == "time"] == told
+
+
+def test_the_execution_in_the_middle_speaks_for_the_time_of_all() -> None:
+    made = row(*({"host_ns": [n * MS]} for n in (9, 2, 5)))
+    spoken = timed(made)
+    assert spoken is not None and spoken.step.execution == 3
+    assert [remark.text for remark in remarks(made) if remark.kind == "time"] == ["5 ms each"]
+
+
+def test_claims_and_what_came_out_of_a_call() -> None:
+    claim = {"claim": Claim("x == 6", False, [("x", Value("int", 5))])}
+    assert [remark.kind for remark in remarks(row(claim))] == ["failed"]
+    raised = Step(0, 0, 0, 1, raised=Raised("ValueError", "no"))
+    call = Call("g", 1, 0, 1, 1, "call-1", "G", None, (), 2)
+    passed = execution(raised, CPU, Failure("ValueError", "no", caught=True, origin=False))
+    made = CodeRow((), "L1", 1, (replace(passed, calls=(call,)),))
+    assert said(remarks(made)) == [("caught", "", "ValueError came out of this call")]
+    assert [it.kind for it in below(made)] == ["call"]  # in full it stands where it began
+
+
+def test_what_happened_stands_below_in_its_order() -> None:
+    claim = Claim("x == 6", False, [("x", Value("int", 5))], "not six", ["pass 2, warm"])
+    made = row({"stdout": "epoch 1\n", "warnings": ["careful"], "claim": claim})
+    assert said(below(made)) == [
+        ("stdout", "", "epoch 1"),
+        ("warning", "", "careful"),
+        ("failure", "in pass 2, warm", "This claim failed x == 6\nx = 5\nnot six"),
+    ]
+
+
+def test_calls_that_are_not_shown_are_counted() -> None:
+    calls = tuple(Call("g", n, 0, n, 9, f"call-{n}", "G", None, (), 2) for n in range(1, 10))
+    made = row({})
+    made = replace(made, executions=(replace(made.executions[0], calls=calls),))
+    assert [it.call.number if it.call else it.label for it in below(made)] == [1, 9, "and 7 more calls, in the trace"]
