@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_tools.errors import TraceFileError
-from trace_tools.file_format import plain_yaml_reader
-from trace_tools.file_format.plain_yaml import flow, head, source_block
-from trace_tools.file_format.plain_yaml_reader import parse
+from trace_tools.file_format import plain_yaml
+from trace_tools.file_format.plain_yaml import flow, head, parse, source_block
 
 TRACE = Path("trace.yaml")
 LOADERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
@@ -273,7 +272,7 @@ def test_a_line_may_end_where_yaml_says_so(end: str) -> None:
 
 @pytest.mark.parametrize("loader", LOADERS)
 def test_half_a_surrogate_pair_is_refused(monkeypatch: pytest.MonkeyPatch, loader: type[yaml.SafeLoader]) -> None:
-    monkeypatch.setattr(plain_yaml_reader, "_LOADER", loader)
+    monkeypatch.setattr(plain_yaml, "_LOADER", loader)
     with pytest.raises(TraceFileError, match=r"^trace\.yaml: line 3: "):
         parse('title: x\nsteps:\n- {"a": "\\ud83d"}\n', TRACE)
 

@@ -18,8 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from trace_tools.errors import TraceFileError
-from trace_tools.file_format.plain_yaml import flow, head, source_block
-from trace_tools.file_format.plain_yaml_reader import parse
+from trace_tools.file_format.plain_yaml import flow, head, parse, source_block
 from trace_tools.file_format.structure import from_plain, to_plain, unlike
 from trace_tools.file_format.validation import validate
 from trace_tools.files import replace as replace_file

@@ -10,30 +10,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from trace_tools.file_format.structure import Mismatch
 from trace_tools.files import why_not_inside
 from trace_tools.narrative import NEEDS, SCALES, STYLES, WIDTH
-from trace_tools.schema import (
-    Claim,
-    Event,
-    Frame,
-    Machine,
-    Narrative,
-    Omitted,
-    Process,
-    Run,
-    Series,
-    SourceFile,
-    Statistics,
-    Step,
-    Tensor,
-    Trace,
-    Value,
-)
+from trace_tools.schema import Event, Frame, Machine, Narrative, Omitted, Series, SourceFile, Step, Tensor, Trace, Value
+
+T = TypeVar("T")
 
 DEEPEST_VALUE = 50  # values inside values
 
@@ -51,89 +38,25 @@ def validate(trace: Trace, path: Path) -> None:
     """Raise `TraceFileError`, naming the file `path` and the place in it, at the first thing that can't be."""
     try:
         with _inside(".run"):
-            _check_run(trace.run)
+            _stays_inside(trace.run.lecture, ".lecture")
+            _at_least(1, trace.run, "passes", "limit")
+            _each(trace.run.processes, ".processes", lambda process: _at_least(0, process, "cold_ns", "warm_ns"))
         with _inside(".machine"):
             _check_machine(trace.machine)
-        for number, source in enumerate(trace.sources):
-            with _inside(f".sources[{number}]"):
-                _check_source(source)
-        with _inside(".steps"):
-            _Events(trace.sources).check(trace.steps)
+        _each(trace.sources, ".sources", lambda source: _stays_inside(source.path, ".path"))
+        _each(trace.steps, ".steps", _Events(trace.sources).check)
     except Mismatch as mismatch:
         raise mismatch.at(path) from None
 
 
-def is_slug(name: str) -> bool:
-    """Say whether `name` can be a machine's folder: letters, digits, dots, dashes and underscores."""
-    return _SLUG.fullmatch(name) is not None
-
-
-@contextmanager
-def _inside(*parts: str) -> Iterator[None]:
-    """Add `parts`, innermost first, to the place of what is found wrong in the `with` block."""
-    try:
-        yield
-    except Mismatch as mismatch:
-        mismatch.parts.extend(parts)
-        raise
-
-
-def _not_negative(record: object, *names: str) -> None:
-    for name in names:
-        found = getattr(record, name)
-        if found is None:
-            continue
-        if isinstance(found, list):
-            found = min(found, default=0)
-        if not found >= 0:
-            raise Mismatch(f"found {found}; expected 0 or more", f".{name}")
-
-
-def _at_least_one(record: object, *names: str) -> None:
-    for name in names:
-        found = getattr(record, name)
-        if found is not None and found < 1:
-            raise Mismatch(f"found {found}; expected 1 or more", f".{name}")
-
-
-def _one_of(found: str | None, choices: tuple[str, ...], part: str) -> None:
-    if found is not None and found not in choices:
-        raise Mismatch(f"found {found[:40]!r}; expected one of {', '.join(choices)}", part)
-
-
-# --- the head -------------------------------------------------------------------------------------
-
-
-def _check_run(run: Run) -> None:
-    _stays_inside(run.lecture, ".lecture")
-    _at_least_one(run, "passes", "limit")
-    for number, process in enumerate(run.processes):
-        with _inside(f"[{number}]", ".processes"):
-            _check_process(process)
-
-
-def _check_process(process: Process) -> None:
-    _not_negative(process, "cold_ns", "warm_ns")
-
-
 def _check_machine(machine: Machine) -> None:
-    if not is_slug(machine.slug):
+    if not _SLUG.fullmatch(machine.slug):
         raise Mismatch(f"found {machine.slug[:80]!r}; expected a plain folder name like 'nvidia-h200'", ".slug")
-    _not_negative(machine, "memory_bytes", "l2_bytes", "ram_bytes")
-    _at_least_one(machine, "multiprocessors", "cores", "threads")
+    _at_least(0, machine, "memory_bytes", "l2_bytes", "ram_bytes")
+    _at_least(1, machine, "multiprocessors", "cores", "threads")
     for number, peak in enumerate(machine.peaks):
         if peak.per_second is not None and not 0 < peak.per_second < math.inf:
             raise Mismatch(f"found {peak.per_second}; expected a rate", ".per_second", f"[{number}]", ".peaks")
-
-
-def _check_source(source: SourceFile) -> None:
-    _stays_inside(source.path, ".path")
-
-
-def _stays_inside(path: str, part: str) -> None:
-    problem = why_not_inside(path)
-    if problem:
-        raise Mismatch(problem, part)
 
 
 # --- the events -----------------------------------------------------------------------------------
@@ -148,18 +71,15 @@ class _Events:
         self._frames: dict[int, tuple[int, int]] = {}  # → lines and statements there can be in its source
         self._steps: set[int] = set()
 
-    def check(self, events: list[Event]) -> None:
-        for number, event in enumerate(events):
-            try:
-                if isinstance(event, Step):
-                    self._check_step(event)
-                elif isinstance(event, Frame):
-                    self._check_frame(event)
-                else:
-                    self._check_omitted(event)
-            except Mismatch as mismatch:
-                mismatch.parts.append(f"[{number}]")
-                raise
+    def check(self, event: Event) -> None:
+        if isinstance(event, Step):
+            self._check_step(event)
+        elif isinstance(event, Omitted):
+            self._check_place(event)
+            _at_least(1, event, "omitted")
+            _at_least(0, event, "host_ns")
+        else:
+            self._check_frame(event)
 
     def _check_frame(self, frame: Frame) -> None:
         if frame.frame in self._frames or frame.frame < 0:
@@ -175,42 +95,30 @@ class _Events:
         if step.id in self._steps or step.id < 0:
             raise Mismatch(f"found {step.id}; expected a number that no step before has", ".id")
         self._check_place(step)
-        _at_least_one(step, "execution")
-        _not_negative(step, "host_ns", "cold_ns", "device_ns", "allocated_bytes")
+        _at_least(1, step, "execution")
+        _at_least(0, step, "host_ns", "cold_ns", "device_ns", "allocated_bytes")
         self._steps.add(step.id)
         if step.values:
             _check_named(step.values, ".values")
-        if step.claim or step.narrative or step.meters or step.raised:
-            self._check_rarities(step)
-
-    def _check_rarities(self, step: Step) -> None:
         if step.claim:
-            _check_claim(step.claim)
-        for number, narrative in enumerate(step.narrative or []):
-            with _inside(f"[{number}]", ".narrative"):
-                _check_narrative(narrative)
+            with _inside(".claim"):
+                _check_named(step.claim.sides, ".sides")
+        if step.narrative:
+            _each(step.narrative, ".narrative", _check_narrative)
         if step.meters:
             with _inside(".meters"):
-                _not_negative(step.meters, "flops", "bytes_read", "bytes_written", "live_bytes", "peak_bytes")
+                _at_least(0, step.meters, "flops", "bytes_read", "bytes_written", "live_bytes", "peak_bytes")
                 if any(count < 0 for _, count in step.meters.operators or []):
                     raise Mismatch("found a negative count", ".operators")
         if step.raised and step.raised.origin_line is not None:
             _check_range(step.raised.origin_line, 1, self._last_line, ".raised.origin_line")
 
-    def _check_omitted(self, omitted: Omitted) -> None:
-        self._check_place(omitted)
-        _at_least_one(omitted, "omitted")
-        _not_negative(omitted, "host_ns")
-
     def _check_place(self, event: Step | Omitted) -> None:
         bounds = self._frames.get(event.frame)
         if bounds is None:
             raise Mismatch(f"found {event.frame}; expected a frame that comes before", ".frame")
-        lines, statements = bounds
-        if not 1 <= event.line <= lines:
-            _check_range(event.line, 1, lines, ".line")
-        if not 0 <= event.statement < statements:
-            _check_range(event.statement, 0, statements - 1, ".statement")
+        _check_range(event.line, 1, bounds[0], ".line")
+        _check_range(event.statement, 0, bounds[1] - 1, ".statement")
 
 
 def _bounds(source: str) -> tuple[int, int]:
@@ -221,16 +129,6 @@ def _bounds(source: str) -> tuple[int, int]:
     """
     text = source.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
     return text.count("\n") + 1, len(text) // 2 + 1
-
-
-def _check_range(found: int, low: int, high: int, part: str) -> None:
-    if not low <= found <= high:
-        raise Mismatch(f"found {found}; expected {low} to {high}", part)
-
-
-def _check_claim(claim: Claim) -> None:
-    with _inside(".claim"):
-        _check_named(claim.sides, ".sides")
 
 
 def _check_narrative(narrative: Narrative) -> None:
@@ -247,9 +145,7 @@ def _check_narrative(narrative: Narrative) -> None:
     for number, row in enumerate(narrative.rows or []):
         if len(row) != len(narrative.columns or []):
             raise Mismatch(f"found {len(row)} cells; expected {len(narrative.columns or [])}", f"[{number}]", ".rows")
-    for number, series in enumerate(narrative.series or []):
-        with _inside(f"[{number}]", ".series"):
-            _check_series(series)
+    _each(narrative.series or [], ".series", _check_series)
 
 
 def _check_series(series: Series) -> None:
@@ -284,40 +180,79 @@ def _check_value(value: Value, depth: int) -> None:
 def _check_container(value: Value, depth: int) -> None:
     if depth > DEEPEST_VALUE:
         raise Mismatch(f"nested more than {DEEPEST_VALUE} values deep")
-    _not_negative(value, "length")
+    _at_least(0, value, "length")
     if value.items and value.length is not None and value.length < len(value.items):
         raise Mismatch(f"found {value.length}; expected {len(value.items)} or more, the items shown", ".length")
-    for number, item in enumerate(value.items or []):
-        with _inside(f"[{number}]", ".items"):
-            _check_value(item, depth + 1)
-    for number, pair in enumerate(value.entries or []):
-        for side, part in enumerate(pair):
-            with _inside(f"[{side}]", f"[{number}]", ".entries"):
-                _check_value(part, depth + 1)
+
+    def check(inner: Value) -> None:
+        _check_value(inner, depth + 1)
+
+    _each(value.items or [], ".items", check)
+    _each(value.entries or [], ".entries", lambda pair: _each(pair, "", check))
 
 
 def _check_tensor(tensor: Tensor) -> None:
-    _not_negative(tensor, "shape", "bytes", "offset", "storage_bytes")
+    _at_least(0, tensor, "shape", "bytes", "offset", "storage_bytes")
     _has_length(tensor.strides, len(tensor.shape), ".strides")
     _has_length(tensor.elements, math.prod(tensor.shape), ".elements")
-    if tensor.corner is not None or tensor.corner_shape is not None:
-        _check_corner(tensor)
-    if tensor.statistics:
-        _check_statistics(tensor.statistics)
-
-
-def _check_corner(tensor: Tensor) -> None:
-    if tensor.corner is None or tensor.corner_shape is None:
+    if (tensor.corner is None) != (tensor.corner_shape is None):
         raise Mismatch("found one of corner and corner_shape; expected both or neither")
-    _has_length(tensor.corner_shape, len(tensor.shape), ".corner_shape")
-    for number, (size, whole) in enumerate(zip(tensor.corner_shape, tensor.shape, strict=True)):
-        _check_range(size, 0, whole, f".corner_shape[{number}]")
-    _has_length(tensor.corner, math.prod(tensor.corner_shape), ".corner")
+    if tensor.corner_shape is not None:
+        _has_length(tensor.corner_shape, len(tensor.shape), ".corner_shape")
+        for number, (size, whole) in enumerate(zip(tensor.corner_shape, tensor.shape, strict=True)):
+            _check_range(size, 0, whole, f".corner_shape[{number}]")
+        _has_length(tensor.corner, math.prod(tensor.corner_shape), ".corner")
+    if tensor.statistics:
+        with _inside(".statistics"):
+            _at_least(0, tensor.statistics, "nan", "inf", "zero", "histogram")
 
 
-def _check_statistics(statistics: Statistics) -> None:
-    with _inside(".statistics"):
-        _not_negative(statistics, "nan", "inf", "zero", "histogram")
+# --- what all of it needs -------------------------------------------------------------------------
+
+
+@contextmanager
+def _inside(*parts: str) -> Iterator[None]:
+    """Add `parts`, innermost first, to the place of what is found wrong in the `with` block."""
+    try:
+        yield
+    except Mismatch as mismatch:
+        mismatch.parts.extend(parts)
+        raise
+
+
+def _each(items: Iterable[T], part: str, check: Callable[[T], None]) -> None:
+    """Check each item; what is found wrong in one is at its number in `part`."""
+    for number, item in enumerate(items):
+        try:
+            check(item)
+        except Mismatch as mismatch:
+            mismatch.parts.extend((f"[{number}]", part))
+            raise
+
+
+def _at_least(least: int, record: object, *names: str) -> None:
+    for name in names:
+        found = getattr(record, name)
+        if isinstance(found, list):
+            found = min(found, default=least)
+        if found is not None and not found >= least:
+            raise Mismatch(f"found {found}; expected {least} or more", f".{name}")
+
+
+def _check_range(found: int, low: int, high: int, part: str) -> None:
+    if not low <= found <= high:
+        raise Mismatch(f"found {found}; expected {low} to {high}", part)
+
+
+def _one_of(found: str | None, choices: tuple[str, ...], part: str) -> None:
+    if found is not None and found not in choices:
+        raise Mismatch(f"found {found[:40]!r}; expected one of {', '.join(choices)}", part)
+
+
+def _stays_inside(path: str, part: str) -> None:
+    problem = why_not_inside(path)
+    if problem:
+        raise Mismatch(problem, part)
 
 
 def _has_length(

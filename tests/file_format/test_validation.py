@@ -1,0 +1,30 @@
+"""What no case of a spoilt file shows; those are `cases/refused.yaml`, which test_trace_file goes through."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.traces import example_trace
+from trace_tools.errors import TraceFileError
+from trace_tools.file_format.validation import validate
+from trace_tools.schema import Frame, Raised, SourceFile, Step, Value
+
+
+def test_values_nested_without_end() -> None:
+    value = Value("int", 1)
+    for _ in range(60):
+        value = Value("list", length=1, items=[value])
+    trace = example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, values=[("x", value)])])
+    where = r"steps\[1\]\.values\[0\]\[1\]\.items\[0\]\..*: nested more than 50 values deep$"
+    with pytest.raises(TraceFileError, match=where):
+        validate(trace, Path("trace.yaml"))
+
+
+def test_sources_and_raises_are_bounded_by_the_text() -> None:
+    source, step = SourceFile("a.py", "x\r\ny\rz"), Step(0, 0, 0, 3, raised=Raised("E", "", origin_line=4))
+    trace = example_trace(sources=[source], steps=[Frame(0, "f"), step])
+    with pytest.raises(TraceFileError, match=re.escape("steps[1].raised.origin_line: found 4; expected 1 to 3")):
+        validate(trace, Path("trace.yaml"))
