@@ -219,7 +219,7 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-_FINITE = json.JSONDecoder(object_pairs_hook=_mapping, parse_float=_float, parse_constant=_no_constant)
+_FINITE: Any = json.JSONDecoder(object_pairs_hook=_mapping, parse_float=_float, parse_constant=_no_constant)
 _scan = _FINITE.scan_once
 _ALL = json.JSONDecoder(object_pairs_hook=_mapping, parse_float=_float)
 
