@@ -10,7 +10,7 @@ their hashes. Templates escape everything; what is Markup here was made by `pros
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -20,7 +20,6 @@ from markupsafe import Markup, escape
 
 from trace_tools import formats, summaries
 from trace_tools.rendering import columns, overview, prose
-from trace_tools.rendering.charts import plot
 from trace_tools.rendering.charts.distributions import histogram, samples
 from trace_tools.rendering.charts.of_pages import index_figures, section_figures
 from trace_tools.rendering.charts.roofline import Roof
@@ -40,20 +39,17 @@ from trace_tools.rendering.document import (
     shared_storages,
 )
 from trace_tools.rendering.highlight import highlighted
+from trace_tools.rendering.narration import as_html
 from trace_tools.rendering.page_base import HERE, Assets, assets, environment
 from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.player import step_block
 from trace_tools.rendering.remarks import Remark, below, remarks
 from trace_tools.rendering.search import SearchIndex
-from trace_tools.rendering.varied import in_words
-from trace_tools.schema import Narrative, Value
+from trace_tools.schema import Value
 
-ROWS = 500  # of a table
 DOTS = 6  # colours of storages
 PAGE = 398_000  # bytes of a page, its index for the search included
 LEAST = 20_000  # bytes of that index, on a page of any size
-NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")  # a table's cell that the lecture wrote itself
-NO_NUMBER = (None, "", "-", "–", "—")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +93,6 @@ def _environment() -> Environment:
 @lru_cache(maxsize=32)
 def _highlighted(source: SourceText) -> tuple[str, ...]:
     return highlighted(source.lines)
-
-
-def _number(cell: float | None) -> str:
-    return "–" if cell is None else formats.cell(cell)
 
 
 class HtmlWriter:
@@ -223,42 +215,12 @@ class _HtmlPage:
         # in a string of several lines, leading blanks stand inside its tag
         return Markup(re.sub(rf"^(<[^>]*>)?[ \t]{{0,{line.indent}}}", r"\1", text))
 
-    def prose(self, said: Narration) -> Markup:
-        anchors = [heading.anchor for heading in said.headings]
-        told, ranges = said.narrative, f"range-{said.number}"
-        return Markup(prose.to_html(told.text or "", anchors, self.image, told.varied or (), ranges))
-
-    def cells(self, said: Narration) -> Iterator[list[Markup | str]]:
-        """Yield the rows of a table; a cell that varied has its range on hover and focus."""
-        varied = {(one.row, one.column): (number, one) for number, one in enumerate(said.narrative.varied or ())}
-        for row, cells in enumerate((said.narrative.rows or [])[:ROWS]):
-            shown = [Markup(prose.inline_html(cell)) if isinstance(cell, str) else _number(cell) for cell in cells]
-            for column in range(len(cells)):
-                if (row, column) in varied:
-                    number, one = varied[row, column]
-                    told = prose.with_range(escape(shown[column]), in_words(one), f"range-{said.number}-{number}")
-                    shown[column] = Markup(told)
-            yield shown
-
-    def reference(self, link: Narrative) -> Markup:
-        """Return a link's title, as a link when its address is safe to follow."""
-        title = formats.one_line(link.title or link.url or "a reference", 300)
-        url = prose.safe_url(link.url or "")
-        return Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, title) if url else escape(title)
+    def said(self, said: Narration) -> Markup:
+        return as_html(said, self.image)
 
     def image(self, address: str) -> str | None:
         picture = self.place.picture(address)
         return None if picture is None else picture.inline or f"figures/{picture.name}"
-
-    def figure(self, said: Narration) -> Markup | None:
-        drawn = plot.figure(said.narrative, f"fig{said.number}")
-        return None if drawn is None else Markup(drawn)
-
-    def is_numeric(self, table: Narrative, column: int) -> bool:
-        """Whether a table's column holds numbers, which are set to the right; a dash stands for none."""
-        cells = [row[column] for row in table.rows or [] if column < len(row)]
-        found = [cell for cell in cells if cell not in NO_NUMBER]
-        return bool(found) and all(isinstance(cell, (int, float)) or NUMBER.fullmatch(str(cell)) for cell in found)
 
     def dot(self, value: Value | None) -> Markup:
         """Return the coloured dot of a storage that several expressions share."""

@@ -10,12 +10,11 @@ values behind `<details>`, which is the only HTML here. Nothing from a trace can
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools import formats, summaries
 from trace_tools.rendering import overview, prose
-from trace_tools.rendering.charts import plot, svg
+from trace_tools.rendering.charts import svg
 from trace_tools.rendering.charts.of_pages import PageFigure, index_figures, section_figures
 from trace_tools.rendering.columns import Column, differing_lines
 from trace_tools.rendering.document import (
@@ -24,7 +23,6 @@ from trace_tools.rendering.document import (
     CodeRow,
     Document,
     Listing,
-    Narration,
     Notice,
     Section,
     shared_storages,
@@ -34,18 +32,17 @@ from trace_tools.rendering.markdown_text import (
     code_span,
     escape,
     fenced,
+    folded,
     inline_markdown,
-    link_markdown,
+    joined,
     table,
     to_markdown,
-    with_range,
 )
+from trace_tools.rendering.narration import as_markdown
 from trace_tools.rendering.remarks import Remark, below, remarks
-from trace_tools.schema import Narrative, Scalar, Varied
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # where comments stand at most
-ROWS = 200  # of a table
 
 
 class MarkdownWriter:
@@ -66,7 +63,7 @@ class MarkdownWriter:
         turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
         turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
         roofs = self._place.roofs(section)
-        return _joined(
+        return joined(
             [
                 f"# {section.number} {inline_markdown(section.title)}",
                 self._meta(section),
@@ -85,7 +82,7 @@ class MarkdownWriter:
         self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
         setup = self._blocks(document.setup) if document.setup else ()
         processes = ["process", "ended", "first run", "second", "remarks"]
-        return _joined(
+        return joined(
             [
                 f"# {inline_markdown(document.title)}",
                 self._meta(None),
@@ -101,7 +98,7 @@ class MarkdownWriter:
                 table(["", ""], _escaped(overview.run_facts(document))),
                 table(processes, _escaped(map(overview.process_texts, document.run.processes))),
                 *_claims(overview.claim_lists(document)),
-                *(["## Setup", *_folded("What the module does before `main`", setup)] if document.setup else []),
+                *(["## Setup", *folded("What the module does before `main`", setup)] if document.setup else []),
             ]
         )
 
@@ -130,8 +127,8 @@ class MarkdownWriter:
                 yield from self._listing(block.rows)
             elif isinstance(block, Call):
                 yield from self._call(block)
-            else:  # where other runs said something else, a quiet line says so
-                yield _joined([self._said(block), f"*{_sometimes(block)}*" if block.sometimes else ""])
+            else:
+                yield as_markdown(block, self._image, self._drawing)
 
     def _call(self, call: Call) -> Iterator[str]:
         if call.shown == "part":
@@ -140,7 +137,7 @@ class MarkdownWriter:
         elif call.shown != "named":
             which = f", call {call.number} of {call.total}" if call.total > 1 else ""
             title = f"`{formats.one_line(call.function, 60)}`{which}"
-            yield from _folded(title, self._blocks(call.with_header()))
+            yield from folded(title, self._blocks(call.with_header()))
 
     def _listing(self, rows: Sequence[CodeRow]) -> Iterator[str]:
         """Write rows as fences, broken where something stands under a row."""
@@ -154,30 +151,6 @@ class MarkdownWriter:
                 gathered = []
             for it in under:
                 yield from self._call(it.call) if it.call is not None else [_below(it)]
-
-    def _said(self, said: Narration) -> str:
-        it = said.narrative
-        caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
-        if it.kind in ("text", "note"):
-            text = to_markdown(it.text or "", self._image, it.varied or ())
-            return text if it.kind == "text" else _joined(_folded("Note for the presenter", [text]))
-        if it.kind == "link":
-            return _reference(it)
-        if it.kind == "image":
-            source = self._image(it.url or "")
-            return f"![{escape(it.title or '')}]({source})" if source else f"*Image not shown: {escape(it.url or '')}*"
-        if it.kind == "plot":
-            drawn = plot.figure(it, f"fig{said.number}")
-            if drawn is None:
-                return "*A plot without numbers to draw.*"
-            name = self._drawing(f"fig{said.number}", drawn)
-            return f"![{escape(formats.one_line(it.title or plot.describe(it), 200))}]({name}){caption}"
-        varied = {(one.row, one.column): one for one in it.varied or ()}
-        rows = [
-            [_cell(cell, varied.get((row, column))) for column, cell in enumerate(cells)]
-            for row, cells in enumerate((it.rows or [])[:ROWS])
-        ]
-        return table([inline_markdown(column) for column in it.columns or []], rows) + caption
 
     # --- files beside the page ---
 
@@ -213,11 +186,7 @@ def _differing(columns: Sequence[Column]) -> Iterator[str]:
         rows = [[str(line), escape(there)] for line, there in differing_lines(column)]
         if rows:
             counted = f"{formats.plural(len(rows), 'line')} {'differs' if len(rows) == 1 else 'differ'}"
-            yield from _folded(f"On {formats.one_line(column.name, 60)}, {counted}", [table(["line", "there"], rows)])
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+            yield from folded(f"On {formats.one_line(column.name, 60)}, {counted}", [table(["line", "there"], rows)])
 
 
 def _title(section: Section) -> str:
@@ -253,35 +222,6 @@ def _claim_count(held: int, failed: int) -> str:
 
 def _escaped(rows: Iterable[Sequence[str]]) -> list[list[str]]:
     return [list(map(escape, row)) for row in rows]
-
-
-def _cell(cell: Scalar, varied: Varied | None) -> str:
-    shown = "–" if cell is None else inline_markdown(cell) if isinstance(cell, str) else formats.cell(cell)
-    return with_range(shown, varied) if varied is not None else shown
-
-
-def _sometimes(said: Narration) -> str:
-    others = "; ".join(
-        f"in {runs}: “{escape(formats.one_line(prose.passages(text), 300))}”"
-        for text, runs in said.narrative.others or ()
-    )
-    counted = (said.sometimes or "").capitalize()
-    return f"{counted}; {others}" if others else f"{counted}."
-
-
-def _folded(title: str, inner: Iterable[str]) -> list[str]:
-    """Fold parts away; a title's backticks become `<code>`, which is all the HTML there is beside `<details>`."""
-    shown = html.escape(formats.visible(title))
-    for _ in range(shown.count("`") // 2):
-        shown = shown.replace("`", "<code>", 1).replace("`", "</code>", 1)
-    return [f"<details><summary>{shown}</summary>", *inner, "</details>"]
-
-
-def _reference(link: Narrative) -> str:
-    by = ", ".join(formats.one_line(part, 200) for part in (link.authors, link.date) if part)
-    text = f"> {link_markdown(formats.one_line(link.title or link.url or 'a reference', 300), link.url)}"
-    text += f" ({escape(by)})" if by else ""
-    return text + (f"  \n> {inline_markdown(link.text)}" if link.text else "")
 
 
 def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:
@@ -335,7 +275,7 @@ def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
                 parts.append(f"**Line {line}, {name}**: {'; '.join(known)}")
                 parts += [fenced(grid, "text") for grid in grids]
     if parts:
-        yield from _folded("More about these lines", parts)
+        yield from folded("More about these lines", parts)
 
 
 def _grids(remark: Remark) -> list[str]:
@@ -371,7 +311,7 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
     for s in sections:
         pages = (f"[{escape(n)}]({address}.md) {_claim_count(held, failed)}" for n, address, held, failed in s.pages)
         listed.append([str(s.number), escape(prose.plain_text(s.title)), ", ".join(pages)])
-    return _joined(
+    return joined(
         [
             f"# {inline_markdown(title)}",
             "Every number on these pages was made by running the lecture on the machine named.",

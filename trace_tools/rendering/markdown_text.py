@@ -7,8 +7,9 @@ fenced("x = 1", "python")      "```python\\nx = 1\\n```\\n"
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from markdown_it.token import Token
 
@@ -58,6 +59,19 @@ def to_markdown(markdown: str, image: Image = lambda path: None, varied: Sequenc
     Behind a number that varied stands its range: 9.7 [3.5 … 9.7].
     """
     return _MarkdownWriter(image).write(parse(markdown, varied))
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Join parts that are blocks of their own."""
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+
+
+def folded(title: str, inner: Iterable[str]) -> list[str]:
+    """Fold parts away; a title's backticks become `<code>`, which is all the HTML there is beside `<details>`."""
+    shown = html.escape(formats.visible(title))
+    for _ in range(shown.count("`") // 2):
+        shown = shown.replace("`", "<code>", 1).replace("`", "</code>", 1)
+    return [f"<details><summary>{shown}</summary>", *inner, "</details>"]
 
 
 def with_range(shown: str, varied: Varied) -> str:

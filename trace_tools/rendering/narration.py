@@ -1,0 +1,187 @@
+"""What the pages make of each of the lecture's words, in both forms: a new word needs a case in each, and no more.
+
+    as_html(narration, image)                  Markup('<div class="prose" id="said-3">…</div>')
+    as_markdown(narration, image, drawing)     "A product of $(B, D)$ and …"
+
+`image` says where the page finds an image of that address, None where there is none; `drawing` takes a figure's name
+and SVG and says where the page finds it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from markupsafe import Markup, escape
+
+from trace_tools import formats
+from trace_tools.rendering import prose
+from trace_tools.rendering.charts import plot
+from trace_tools.rendering.document import Narration
+from trace_tools.rendering.markdown_text import escape as escaped
+from trace_tools.rendering.markdown_text import (
+    folded,
+    inline_markdown,
+    joined,
+    link_markdown,
+    table,
+    to_markdown,
+    with_range,
+)
+from trace_tools.rendering.varied import in_words
+from trace_tools.schema import Narrative, Scalar
+
+ROWS_HTML, ROWS_MARKDOWN = 500, 200  # of a table
+NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")  # a table's cell that the lecture wrote itself
+NO_NUMBER = (None, "", "-", "–", "—")
+
+Images = Callable[[str], str | None]
+
+
+def as_html(said: Narration, image: Images) -> Markup:
+    """Return what stands on the page, with what other runs said in its place."""
+    it = said.narrative
+    identity, sometimes, caption = f"said-{said.number}", _others_html(said), Markup("")
+    if it.title:
+        caption = Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(it.title)))
+    figure = Markup('<figure id="{}">{}{}{}</figure>\n')
+    scroll = Markup('<div class="scroll" tabindex="0" role="group" aria-label="{}">{}</div>')
+    match it.kind:
+        case "text":
+            return Markup('<div class="prose" id="{}">{}{}</div>\n').format(identity, _prose(said, image), sometimes)
+        case "note":
+            note = (
+                '<details class="note" id="{}"><summary>Note for the presenter</summary><div class="prose">{}</div>{}'
+            )
+            return Markup(f"{note}</details>\n").format(identity, _prose(said, image), sometimes)
+        case "link":
+            title, url = formats.one_line(it.title or it.url or "a reference", 300), prose.safe_url(it.url or "")
+            shown = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, title) if url else escape(title)
+            by = formats.one_line(", ".join(filter(None, (it.authors, it.date))), 200)
+            shown += Markup(' <span class="by">{}</span>').format(by) if by else Markup("")
+            shown += Markup("<br>") + Markup(prose.inline_html(it.text)) if it.text else Markup("")
+            return Markup('<p class="reference" id="{}">{}</p>{}\n').format(identity, shown, sometimes)
+        case "image":
+            source = image(it.url or "")
+            if source is None:
+                missing = formats.one_line(it.url or "no path", 120)
+                shown = Markup('<p class="label">Image not shown: {} is not an image beside the lecture.</p>')
+                return figure.format(identity, shown.format(missing), caption, sometimes)
+            width = Markup(' width="{}"').format(it.width) if it.width else ""
+            shown = Markup('<img src="{}" alt="{}"{}>').format(source, formats.one_line(it.title or "", 500), width)
+            return figure.format(identity, shown, caption, sometimes)
+        case "plot":
+            drawn = plot.figure(it, f"fig{said.number}")
+            if drawn is None:
+                shown = Markup('<p class="label">A plot without numbers to draw.</p>')
+            else:
+                shown = scroll.format("Figure", Markup(drawn))
+            return figure.format(identity, shown, caption, sometimes)
+        case _:
+            rows = len(it.rows or [])
+            if rows > ROWS_HTML:
+                more = Markup('<p class="label">{} rows in the trace, {} of them here.</p>')
+                caption += more.format(rows, ROWS_HTML)
+            return figure.format(identity, scroll.format("Table", _table_html(said)), caption, sometimes)
+
+
+def as_markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]) -> str:
+    """Return the same as Markdown; where other runs said something else, a quiet line says so."""
+    return joined([_markdown(said, image, drawing), f"*{_others_markdown(said)}*" if said.sometimes else ""])
+
+
+def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]) -> str:
+    it = said.narrative
+    caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
+    match it.kind:
+        case "text":
+            return to_markdown(it.text or "", image, it.varied or ())
+        case "note":
+            return joined(folded("Note for the presenter", [to_markdown(it.text or "", image, it.varied or ())]))
+        case "link":
+            by = ", ".join(formats.one_line(part, 200) for part in (it.authors, it.date) if part)
+            text = f"> {link_markdown(formats.one_line(it.title or it.url or 'a reference', 300), it.url)}"
+            text += f" ({escaped(by)})" if by else ""
+            return text + (f"  \n> {inline_markdown(it.text)}" if it.text else "")
+        case "image":
+            source = image(it.url or "")
+            return (
+                f"![{escaped(it.title or '')}]({source})" if source else f"*Image not shown: {escaped(it.url or '')}*"
+            )
+        case "plot":
+            drawn = plot.figure(it, f"fig{said.number}")
+            if drawn is None:
+                return "*A plot without numbers to draw.*"
+            title = escaped(formats.one_line(it.title or plot.describe(it), 200))
+            return f"![{title}]({drawing(f'fig{said.number}', drawn)}){caption}"
+        case _:
+            varied = {(one.row, one.column): one for one in it.varied or ()}
+            rows = [[_cell_markdown(cell) for cell in cells] for cells in (it.rows or [])[:ROWS_MARKDOWN]]
+            for (row, column), one in varied.items():
+                if row is not None and column is not None and row < len(rows):
+                    rows[row][column] = with_range(rows[row][column], one)
+            return table([inline_markdown(column) for column in it.columns or []], rows) + caption
+
+
+def _prose(said: Narration, image: Images) -> Markup:
+    told, anchors = said.narrative, [heading.anchor for heading in said.headings]
+    return Markup(prose.to_html(told.text or "", anchors, image, told.varied or (), f"range-{said.number}"))
+
+
+def _table_html(said: Narration) -> Markup:
+    """Return a table; a cell that varied has its range on hover and focus."""
+    it = said.narrative
+    right = [' class="right"' if _is_numeric(it, column) else "" for column in range(len(it.columns or []))]
+    head = Markup("").join(
+        Markup(f'<th scope="col"{right[n]}>{prose.inline_html(column)}</th>' if column.strip() else "<td></td>")
+        for n, column in enumerate(it.columns or [])
+    )
+    varied = {(one.row, one.column): (number, one) for number, one in enumerate(it.varied or ())}
+    body = Markup("")
+    for row, cells in enumerate((it.rows or [])[:ROWS_HTML]):
+        body += Markup("<tr>")
+        for column, cell in enumerate(cells):
+            shown = str(prose.inline_html(cell) if isinstance(cell, str) else escape(_number(cell)))
+            if (row, column) in varied:
+                number, one = varied[row, column]
+                shown = prose.with_range(shown, in_words(one), f"range-{said.number}-{number}")
+            body += Markup(f"<td{right[column]}>{shown}</td>")
+        body += Markup("</tr>\n")
+    return Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, body)
+
+
+def _is_numeric(it: Narrative, column: int) -> bool:
+    """Whether a table's column holds numbers, which are set to the right; a dash stands for none."""
+    cells = [row[column] for row in it.rows or [] if column < len(row)]
+    told = [cell for cell in cells if cell not in NO_NUMBER]
+    return bool(told) and all(isinstance(cell, (int, float)) or NUMBER.fullmatch(str(cell)) for cell in told)
+
+
+def _number(cell: float | None) -> str:
+    return "–" if cell is None else formats.cell(cell)
+
+
+def _cell_markdown(cell: Scalar) -> str:
+    return inline_markdown(cell) if isinstance(cell, str) else _number(cell)
+
+
+def _others_html(said: Narration) -> Markup:
+    """Say in how many runs this was said, and what the others said in its place."""
+    counted = (said.sometimes or "").capitalize()
+    if not said.narrative.others:
+        return Markup('<p class="label">{}.</p>').format(counted) if counted else Markup("")
+    other = Markup('<div class="label">In {}:</div><div>{}</div>')
+    others = Markup("").join(
+        other.format(formats.plural(runs, "run"), Markup(prose.to_html(text))) for text, runs in said.narrative.others
+    )
+    opened = Markup('<details class="note others"><summary>{}; the others:</summary>{}</details>')
+    return opened.format(counted, others)
+
+
+def _others_markdown(said: Narration) -> str:
+    others = "; ".join(
+        f"in {runs}: “{escaped(formats.one_line(prose.passages(text), 300))}”"
+        for text, runs in said.narrative.others or ()
+    )
+    counted = (said.sometimes or "").capitalize()
+    return f"{counted}; {others}" if others else f"{counted}."
