@@ -32,6 +32,7 @@ DirectiveName = Literal["inspect", "clear", "stepover", "hide", "animate"]
 Place = Literal["after", "header", "before"]
 
 NAMES: tuple[DirectiveName, ...] = get_args(DirectiveName)
+RECORDED: frozenset[DirectiveName] = frozenset({"inspect", "clear", "stepover"})  # they decide what a trace holds
 
 _KNOWN = ", ".join(f"`@{name}`" for name in NAMES)
 _NEAR = 0.75  # difflib's ratio; a transposition in the shortest name ("hdie") has 0.75

@@ -19,11 +19,11 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trace_tools.directives import Directive, parse_directives
+from trace_tools.directives import NAMES, Directive, parse_directives
 from trace_tools.narrative import VOCABULARY
 from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 
-_DIRECTIVE = re.compile(r"@(?:inspect|clear|stepover|hide|animate)(?![^\W])[^#]*")
+_DIRECTIVE = re.compile(rf"@(?:{'|'.join(NAMES)})(?![^\W])[^#]*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,12 @@ from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from trace_tools.directives import Directive
+from trace_tools.directives import RECORDED, Directive
 from trace_tools.errors import LectureError
 from trace_tools.layout import CutSource, cut_source, narrative_calls
 from trace_tools.schema import Narrative, SourceFile, Step
 from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource, Statement
 
-_DATA = ("inspect", "clear", "stepover")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)  # one execution per evaluation of the header
 
 
@@ -179,7 +178,7 @@ class _Code:
         return {id(self.statements[number].node) for number in self.prose}
 
     def _directives(self) -> list[Directive]:
-        return [directive for directive in self.source.directives if directive.name in _DATA]
+        return [directive for directive in self.source.directives if directive.name in RECORDED]
 
     @cached_property
     def gaps(self) -> dict[_Gap, list[int]]:
