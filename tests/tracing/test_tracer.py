@@ -272,37 +272,6 @@ def test_what_was_left_behind_is_named(everything: tuple[subprocess.CompletedPro
 # ------------------------------------------------------------------------------ what goes wrong
 
 
-BAD = {
-    "no main": ("x = 1\n", [], "lecture.py: defines no function `main`"),
-    "syntax": ("def main():\n    x = = 1\n", [], "lecture.py:2: not valid Python: invalid syntax"),
-    "directive": ("def main():\n    x = 1  # @inpsect x\n", [], "lecture.py:2: unknown directive `@inpsect`"),
-    "section": ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: main calls no such"),
-    "device": ("def main(): pass\n", ["--device", "cuda"], "no CUDA device"),
-    "passes": ("def main(): pass\n", ["--passes", "0"], "Invalid value for '--passes'"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line(
-    case: str, lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
-) -> None:
-    source, arguments, message = BAD[case]
-    ran = tool("trace", lecture(source), *arguments)
-    assert ran.code == 2
-    assert message in ran.err and "Traceback" not in ran.err
-    assert not list(tmp_path.glob("rendered/*"))
-
-
-def test_a_missing_lecture_and_an_unwritable_folder(
-    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
-) -> None:
-    ran = tool("trace", tmp_path / "absent.py")
-    assert (ran.code, ran.err.count("\n")) == (2, 1) and "absent.py: can't be read: No such file" in ran.err
-    (tmp_path / "taken").write_text("a file", encoding="utf-8")
-    ran = tool("trace", lecture("def main(): pass\n"), "-o", tmp_path / "taken")
-    assert (ran.code, ran.err.count("\n")) == (2, 1) and "taken: can't be written" in ran.err
-
-
 def test_a_lecture_that_raises_leaves_a_partial_trace(
     lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
 ) -> None:
