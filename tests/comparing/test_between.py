@@ -419,7 +419,7 @@ def test_the_report_fits_a_screen_and_leads_with_claims() -> None:
 def test_settings_and_versions_come_first() -> None:
     b = replace(made(0), versions=[("torch", "9.9")], run=replace(made(0).run, seed=7))
     text = terminal_of(differ(made(0), b))
-    assert "seed 0 → 7; python 3.11.7 → (none); torch 2.13.0 → 9.9" in text.replace("\n", " ")
+    assert "setting: seed 0 → 7; version: python 3.11.7 → –; version: torch 2.13.0 → 9.9" in text.replace("\n", " ")
 
 
 def test_load_during_a_run_is_told_once() -> None:

@@ -99,12 +99,6 @@ def _is_number(it: object) -> TypeGuard[int | float]:
     return isinstance(it, (int, float)) and not isinstance(it, bool)
 
 
-def setting_text(setting: SettingChange) -> str:
-    """Write a setting that differs: torch 2.12.0 → 2.13.0."""
-    a, b = setting_sides(setting)
-    return f"{formats.one_line(setting.name, 60)} {a or '(none)'} → {b or '(none)'}"
-
-
 def numbers_apart(x: int | float, y: int | float, unit: str | None = None) -> tuple[str, str]:
     """Write two numbers with the digits that reports use, or as many more as it takes to tell them apart."""
     for digits in range(4 if unit else 6, MOST_DIGITS + 1):

@@ -77,7 +77,7 @@ def test_markdown_says_what_was_set_differently_and_which_functions_changed() ->
     )
     text = markdown_of(difference)
     assert "| version: torch | 2.12\\| | – |" in text
-    assert "| `make` | `make` | edited |" in text
+    assert "| edited | `make` | `make` |" in text
 
 
 def test_markdown_fits_a_comment_whatever_differs() -> None:

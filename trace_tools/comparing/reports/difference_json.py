@@ -41,9 +41,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
-from trace_tools.comparing.difference import Difference, Side, StepPair, Subject, TimeFinding
+from trace_tools.comparing.difference import Difference, Side
 from trace_tools.comparing.reports.difference_report import repeated
 from trace_tools.comparing.wording import setting_sides, sides_text, subject_text
 
@@ -62,28 +63,19 @@ def difference_json(difference: Difference, **more: Any) -> str:
         "same_machine": difference.same_machine,
         "same_source": difference.same_source,
         "time_not_judged": difference.time_not_judged,
-        "settings": list(_settings(difference)),
-        "functions": [
-            {"a": f.a, "b": f.b, "how": f.how, "similarity": f.similarity, "variables": dict(f.variables)}
-            for f in difference.functions
+        "settings": [
+            {"group": s.group, "name": s.name, **dict(zip("ab", setting_sides(s), strict=True)), "repeated": places}
+            for s, places in zip(difference.settings, repeated(difference), strict=True)
         ],
+        "functions": [{**asdict(f), "variables": dict(f.variables)} for f in difference.functions],
         "notes": list(difference.notes),
         "left_out": list(difference.ignored),
         "counts": [{"aspect": a, "verdict": v, "count": n} for a, v, n in difference.counts],
-        "tolerances": [
-            {"dtype": t.dtype, "relative": t.relative, "absolute": t.absolute} for t in difference.tolerances
-        ],
+        "tolerances": [asdict(tolerance) for tolerance in difference.tolerances],
         "times": {
-            "judged": times.judged,
-            "different": times.different,
-            "statements": times.statements,
+            **_fields(times, "judged", "different", "statements"),
             "not_judged": dict(times.not_judged),
-            "a_processes": times.a_processes,
-            "b_processes": times.b_processes,
-            "noise": _finite(times.noise),
-            "drift": _finite(times.drift),
-            "detectable": _finite(times.detectable),
-            "passes_for_20_percent": times.passes_for_20_percent,
+            **_fields(times, "a_processes", "b_processes", "noise", "drift", "detectable", "passes_for_20_percent"),
         },
         "findings": list(_findings(difference)),
         **more,
@@ -92,88 +84,53 @@ def difference_json(difference: Difference, **more: Any) -> str:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    trace = side.trace
-    return {
-        "name": side.name,
-        "title": trace.title,
-        "machine": trace.machine.name,
-        "device": trace.machine.device,
-        "started": trace.run.started,
-        "passes": trace.run.passes,
-        "complete": trace.run.complete,
-    }
+    machine = {"machine": side.trace.machine.name, "device": side.trace.machine.device}
+    run = _fields(side.trace.run, "started", "passes", "complete")
+    return {"name": side.name, "title": side.trace.title, **machine, **run}
 
 
-def _settings(difference: Difference) -> Iterator[dict[str, Any]]:
-    for s, places in zip(difference.settings, repeated(difference), strict=True):
-        a, b = setting_sides(s)
-        yield {"group": s.group, "name": s.name, "a": a, "b": b, "repeated": places}
-
-
-def _subject(subject: Subject) -> dict[str, Any]:
-    return {
-        "kind": subject.kind,
-        "index": subject.index,
-        "expression": subject.expression,
-        "function": subject.function,
-    }
-
-
-def _finite(number: float | None) -> float | None:
-    return number if number is not None and math.isfinite(number) else None
+def _fields(of: object, *names: str) -> dict[str, Any]:
+    """Return fields by their names; a number that is not finite is null."""
+    found = {name: getattr(of, name) for name in names}
+    return {n: None if isinstance(value, float) and not math.isfinite(value) else value for n, value in found.items()}
 
 
 def _findings(difference: Difference) -> Iterator[dict[str, Any]]:
     for row in difference.rows:
-        if not row.findings and not row.times:
-            continue
-        place = _place(difference, row)
+        pair = difference.frames[row.frame]
+        side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
+        place = {
+            "row": row.number,
+            "function": difference.function_of(row),
+            "path": side.trace.sources[frame.source].path if frame else None,
+            "line": row.step.line,
+            "execution": row.step.execution,
+            "a_step": None if row.a is None else row.a.id,
+            "b_step": None if row.b is None else row.b.id,
+        }
         for f in row.findings:
-            found = {"aspect": f.aspect, "verdict": f.verdict, "matters": f.matters, **place}
             a, b = sides_text(f)
-            texts = {"subject": _subject(f.subject), "name": subject_text(f.subject), "a": a, "b": b}
-            setting = None if f.setting is None else difference.settings[f.setting].name
-            because = {"cause": f.cause, "origin": f.origin, "setting": setting}
-            yield {**found, **texts, "detail": f.detail, "size": _finite(f.size), **because}
-        yield from (_time(time, place) for time in row.times)
-
-
-def _place(difference: Difference, row: StepPair) -> dict[str, Any]:
-    pair = difference.frames[row.frame]
-    side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
-    return {
-        "row": row.number,
-        "function": difference.function_of(row),
-        "path": side.trace.sources[frame.source].path if frame else None,
-        "line": row.step.line,
-        "execution": row.step.execution,
-        "a_step": None if row.a is None else row.a.id,
-        "b_step": None if row.b is None else row.b.id,
-    }
-
-
-def _time(time: TimeFinding, place: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "aspect": "time",
-        "verdict": time.verdict,
-        "matters": time.matters,
-        **place,
-        "subject": _subject(time.subject),
-        "name": "time",
-        "clock": time.clock,
-        "a_ns": time.a_ns,
-        "b_ns": time.b_ns,
-        "ratio": _finite(time.ratio),
-        "executions": time.executions,
-        "overall": _finite(time.overall),
-        "interval": None if time.interval is None else [_finite(end) for end in time.interval],
-        "p": time.p,
-        "adjusted_p": time.adjusted_p,
-        "detectable": _finite(time.detectable),
-        "a_share": time.a_share,
-        "b_share": time.b_share,
-        "roof": time.roof,
-        "why": time.why,
-        "cause": time.cause,
-        "origin": time.origin,
-    }
+            yield {
+                **_fields(f, "aspect", "verdict", "matters"),
+                **place,
+                "subject": asdict(f.subject),
+                "name": subject_text(f.subject),
+                "a": a,
+                "b": b,
+                **_fields(f, "detail", "size", "cause", "origin"),
+                "setting": None if f.setting is None else difference.settings[f.setting].name,
+            }
+        for time in row.times:
+            interval = None if time.interval is None else [end if math.isfinite(end) else None for end in time.interval]
+            yield {
+                "aspect": "time",
+                **_fields(time, "verdict", "matters"),
+                **place,
+                "subject": asdict(time.subject),
+                "name": "time",
+                **_fields(time, "clock", "a_ns", "b_ns", "ratio", "executions", "overall"),
+                "interval": interval,
+                **_fields(
+                    time, "p", "adjusted_p", "detectable", "a_share", "b_share", "roof", "why", "cause", "origin"
+                ),
+            }

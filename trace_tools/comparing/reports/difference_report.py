@@ -9,43 +9,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from trace_tools import formats
 from trace_tools.comparing.compare import RATE, measured
 from trace_tools.comparing.difference import Aspect, Difference, Side, StepPair, TimeFinding
-from trace_tools.comparing.matching.functions import FunctionMatch
 from trace_tools.comparing.reports.comparison_report import roof_of
 from trace_tools.comparing.reports.entries import ORDER, ReportEntry, blocks, entries, is_unseen
 from trace_tools.comparing.reports.listing import Listing, listing_of, shown_line
 from trace_tools.comparing.reports.report import Chart, Content, Form, Grid, Part, Phrase, Report
-from trace_tools.comparing.wording import setting_sides, setting_text, subject_text
+from trace_tools.comparing.wording import setting_sides, subject_text
 from trace_tools.rendering.charts.memory import memory_lines
 from trace_tools.rendering.charts.ratios import MOST, TimeRatio, time_ratios
 from trace_tools.rendering.charts.roofline import roofline
 
 LEADS = "What others may follow from"
-TITLES: dict[Aspect, str] = {
-    "claims": "Claims",
-    "values": "Values",
-    "memory": "Memory",
-    "flops": "FLOPs, bytes and operators",
-    "time": "Time, by time lost or gained",
-    "steps": "Steps",
-    "output": "Output",
-}
 RATIOS = "Times of annotated steps, as ratios"  # of two machines
-NOUNS: dict[Aspect, str] = {
-    "claims": "claim",
-    "values": "value",
-    "memory": "memory figure",
-    "flops": "count",
-    "time": "timing",
-    "steps": "step",
-    "output": "output",
+WORDS: dict[Aspect, tuple[str, str]] = {  # the title of an aspect, and what one of its differences is called
+    "claims": ("Claims", "claim"),
+    "values": ("Values", "value"),
+    "memory": ("Memory", "memory figure"),
+    "flops": ("FLOPs, bytes and operators", "count"),
+    "time": ("Time, by time lost or gained", "timing"),
+    "steps": ("Steps", "step"),
+    "output": ("Output", "output"),
 }
-# What a form has room for: entries of an aspect, and of those folded; settings, functions and notes.
-ROOM: dict[Form, tuple[int, int]] = {"terminal": (4, 0), "md": (15, 25), "html": (12, 200)}
-PHRASES, FUNCTIONS, NOTES = 6, 25, 3
+# What a form has room for: entries of an aspect, of those that are folded, settings, functions, notes (None: all).
+ROOM: dict[Form, tuple[int, int, int | None, int | None, int | None]] = {
+    "terminal": (4, 0, 6, 6, 3),
+    "md": (15, 25, None, 25, None),
+    "html": (12, 200, None, None, None),
+}
 CODE = 90  # characters of a line of source
 MOST_REPEATS = 4  # of one setting, that are named
 POINTS = 1_500  # of a memory timeline
@@ -62,69 +56,60 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     `site` is the page of all machines, where this one lies beside it.
     """
     a, b = difference.a, difference.b
+    few, more, most_settings, most_functions, most_notes = (10**9, 0, None, None, None) if everything else ROOM[form]
     listing = listing_of(difference) if form == "html" else None
-    bad = difference.matters or difference.time_not_judged
+    quality = "bad" if difference.matters else "warn" if difference.time_not_judged else "ok"
     sides = [[Phrase(letter, formats.one_line(s.name, 160), side_text(s))] for letter, s in (("A", a), ("B", b))]
-    top: list[Content] = [
+    parts: list[Content] = [
         Grid("sides", (a.label, b.label), sides, "The two sides"),
         *([Phrase("All machines side by side", link=site)] if site else []),
-        Phrase(headline(difference), style="headline bad" if bad else "headline ok"),
+        Phrase(headline(difference), style=f"headline {quality}"),
     ]
-    notes = [Phrase(note, style="note") for note in _notes(difference)]
-    changed = [f for f in difference.functions if f.how != "same"]
-    leads = list(_leads(difference, form, listing, everything=everything))
+    notes = _notes(difference)
+    said = [Phrase(note, style="note") for note in notes[:most_notes]]
+    said += [Phrase(f"and {len(notes) - len(said)} more", style="note")] if len(notes) > len(said) else []
+    settings = [
+        [
+            Phrase(
+                f"{setting.group}: {formats.one_line(setting.name, 60)}", soft=f"(so: {', '.join(so)})" if so else ""
+            ),
+            *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
+        ]
+        for setting, so in zip(difference.settings, repeated(difference), strict=True)
+    ]
+    functions = [
+        [
+            Phrase(f.how),
+            *(Phrase(code=formats.one_line(name, 80)) if name else Phrase("–") for name in (f.a, f.b)),
+            Phrase(formats.percent(f.similarity)),
+            Phrase(", ".join(f"{formats.one_line(a, 40)} → {formats.one_line(b, 40)}" for a, b in f.variables)),
+        ]
+        for f in difference.functions
+    ]
+    before = _changes("Set or installed differently", "Settings", ("", "A", "B"), settings, most_settings)
+    columns = ("", "A", "B", "alike", "renamed variables")
+    code = _changes("Functions that changed", "Code", columns, functions, most_functions)
+    leads = list(_leads(difference, form, listing, few, more, everything=everything))
     judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, form)])
-    settings = list(zip(difference.settings, repeated(difference), strict=True))
     if form == "terminal":
-        most = len(notes) if everything else NOTES
-        rest = [Phrase(f"      and {len(notes) - most} more notes", style="foot")] if len(notes) > most else []
-        set_so = [setting_text(setting) + (f" (so: {', '.join(so)})" if so else "") for setting, so in settings]
-        became = [_function_text(match) for match in changed]
-        brief = [_brief("Settings", set_so, everything), _brief("Code", became, everything)]
-        return Report("", "", [*top, *brief, *notes[:most], *rest, *leads, judged])
-
-    matters: list[Part] = []
-    if settings:
-        rows = [
-            [
-                Phrase(
-                    f"{setting.group}: {formats.one_line(setting.name, 60)}",
-                    soft=f"(so: {', '.join(so)})" if so else "",
-                ),
-                *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
-            ]
-            for setting, so in settings
-        ]
-        matters.append(Part("Set or installed differently", [Grid("index", ("", "A", "B"), rows, "Settings")]))
-    matters += leads
-    if changed:
-        most = FUNCTIONS if form == "md" else len(changed)
-        rows = [
-            [
-                *(Phrase(code=formats.one_line(name, 80)) if name else Phrase("–") for name in (f.a, f.b)),
-                Phrase(f.how),
-                Phrase(formats.percent(f.similarity)),
-                Phrase(", ".join(f"{formats.one_line(a, 40)} → {formats.one_line(b, 40)}" for a, b in f.variables)),
-            ]
-            for f in changed[:most]
-        ]
-        left = f"{len(changed) - most:,} more" if len(changed) > most else ""
-        columns = ("A", "B", "", "alike", "renamed variables")
-        matters.append(Part("Functions that changed", [Grid("index", columns, rows, "Functions", rest=left)]))
+        return Report("", "", [*parts, *before, *code, *said, *leads, judged])
+    matters = [*before, *leads, *code]
     how = Part("How it was judged", [judged], "judged", folded=True)
     if listing is None:
-        return Report("", f"A {a.label} → B {b.label}", [*top, *notes, *matters, how])
-    figures = charts_of(difference, listing.rows)
-    parts: list[Content] = [
-        *top,
-        *notes,
-        Part("What matters", matters or [Phrase(NOTHING)], "matters"),
-        *([Part("Figures", figures, "figures")] if figures else []),
-        Part("Along the lecture", [listing], "along"),
-        how,
-        Phrase(FOOT, style="foot"),
-    ]
+        return Report("", f"A {a.label} → B {b.label}", [*parts, *said, *matters, how])
+    parts += [*said, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
+    if figures := charts_of(difference, listing.rows):
+        parts.append(Part("Figures", figures, "figures"))
+    parts += [Part("Along the lecture", [listing], "along"), how, Phrase(FOOT, style="foot")]
     return Report(b.trace.title, ": what differs", parts, (a.label, b.label))
+
+
+def _changes(
+    title: str, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Phrase]], most: int | None
+) -> list[Part]:
+    """Return what was not the same before anything ran: it may explain all the rest."""
+    rest = f"{len(rows) - most:,} more" if most is not None and len(rows) > most else ""
+    return [Part(title, [Grid("changes", columns, rows[:most], name, rest=rest)])] if rows else []
 
 
 def side_text(side: Side) -> str:
@@ -154,7 +139,7 @@ def headline(difference: Difference) -> str:
             continue
         for phrases, wanted in ((alone, False), (following, True)):
             n = sum((e.after_line is not None) is wanted for e in found)
-            phrases += [formats.plural(n, NOUNS[aspect])] if n else []
+            phrases += [formats.plural(n, WORDS[aspect][1])] if n else []
     edited = sum(e.verdict == "edited" for e in leading)
     counted = [e for e in leading if e.verdict != "edited"]
     ran = sum(e.subject.kind == "executions" for e in counted)
@@ -162,7 +147,7 @@ def headline(difference: Difference) -> str:
     said += [f"{formats.plural(ran, 'statement')} that ran more or less often"] if ran else []
     for aspect in ORDER:
         n = sum(e.aspect == aspect and e.subject.kind != "executions" for e in counted)
-        said += [formats.plural(n, NOUNS[aspect])] if n else []
+        said += [formats.plural(n, WORDS[aspect][1])] if n else []
     said += alone
     unjudged = f"TIME NOT JUDGED: {difference.time_not_judged}" if difference.time_not_judged else None
     if said or following:
@@ -193,30 +178,33 @@ def _work(difference: Difference) -> str | None:
     return None
 
 
-def _leads(difference: Difference, form: Form, listing: Listing | None, *, everything: bool) -> Iterator[Part]:
-    """Yield what others follow from, then the rest by aspect: as many as there is room for, the others folded."""
-    for aspect, lead, found in blocks(difference, everything=everything):
-        title = LEADS if lead else TITLES[aspect]
-        if aspect == "time" and not difference.same_machine and not everything:
-            title = RATIOS
-            found = [
-                e for e in entries(difference, aspect, everything=True) if e.verdict == "ratio" and e.row.step.annotated
-            ]
-        if not found:
-            continue
-        rows = [_entry_row(difference, entry, listing) for entry in found]
-        few, more = (len(rows), 0) if everything else ROOM[form]
-        over, left = len(rows) - few, len(rows) - few - more
-        summary = rest = ""
-        if form == "md" and over > 0:
-            summary = f"{over:,} more{f', {more} of them here' if left > 0 else ''}"
-        elif form == "html" and over > 0:
-            summary = f"{over} more"
-            rest = f"{left} more stand along the lecture below." if left > 0 else ""
-        elif over > 0:
-            rest = f"… and {over:,} more (--all)"
-        columns = ("where", "what", "A", "B", "how it differs")
-        yield Part(title, [Grid("leads", columns, rows[:few], "Differences", rows[few : few + more], summary, rest)])
+def _leads(
+    difference: Difference, form: Form, listing: Listing | None, few: int, more: int, *, everything: bool
+) -> Iterator[Part]:
+    """Yield what others follow from, then the rest by aspect: as many as there is room for, the others folded.
+
+    Times of two machines say nothing for certain, so they stand behind all that matters.
+    """
+    found_by_title = [
+        (LEADS if lead else WORDS[aspect][0], found)
+        for aspect, lead, found in blocks(difference, everything=everything)
+        if aspect != "time" or difference.same_machine or everything
+    ]
+    if not difference.same_machine and not everything:
+        every = entries(difference, "time", everything=True)
+        found_by_title.append((RATIOS, [e for e in every if e.verdict == "ratio" and e.row.step.annotated]))
+    for title, found in found_by_title:
+        over, left = len(found) - few, len(found) - few - more
+        if form == "terminal":
+            summary, rest = "", f"… and {over:,} more (--all)" if over > 0 else ""
+        elif form == "md":
+            summary, rest = f"{over:,} more{f', {more} of them here' if left > 0 else ''}", ""
+        else:
+            summary, rest = f"{over} more", f"{left} more stand along the lecture below." if left > 0 else ""
+        rows = [_entry_row(difference, entry, listing) for entry in found[: few + more]]
+        if rows:
+            columns = ("where", "what", "A", "B", "how it differs")
+            yield Part(title, [Grid("leads", columns, rows[:few], "Differences", rows[few:], summary, rest)])
 
 
 def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | None) -> list[Phrase]:
@@ -228,10 +216,7 @@ def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | No
     function = formats.one_line(difference.function_of(row), 60)
     link = f"#r{row.number}" if listing is not None and row.number in listing.rows else ""
     what = Phrase("time") if is_time else Phrase("code") if entry.verdict == "edited" else Phrase(code=entry.name)
-    sides = [
-        Phrase("–" if text is None else formats.one_line(text, 160), style="right" if is_time else "")
-        for text in (entry.a, entry.b)
-    ]
+    sides = [replace(_side(text), style="right" if is_time else "") for text in (entry.a, entry.b)]
     said = entry.name if is_time and entry.verdict in ("faster", "slower", "ratio") else entry.verdict
     how = [entry.name] if is_time and entry.name not in (said, entry.verdict) else []
     how += [entry.detail] if entry.detail else []
@@ -240,6 +225,10 @@ def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | No
     how += [f"may follow from line {entry.after_line}"] if entry.after_line is not None else []
     differs = Phrase(said, soft=formats.one_line("; ".join(how), 300), style=entry.verdict)
     return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function, link=link), what, *sides, differs]
+
+
+def _side(text: str | None) -> Phrase:
+    return Phrase("–" if text is None else formats.one_line(text, 160))
 
 
 def _code(difference: Difference, row: StepPair) -> str:
@@ -263,19 +252,6 @@ def repeated(difference: Difference) -> list[list[str]]:
         ]
         for places in found
     ]
-
-
-def _brief(name: str, phrases: Sequence[str], everything: bool) -> Grid:
-    more = len(phrases) - PHRASES
-    shown, rest = (phrases, "") if everything or more <= 0 else (phrases[:PHRASES], f"and {more} more")
-    return Grid("brief", (), [[Phrase(phrase)] for phrase in shown], name, rest=rest)
-
-
-def _function_text(match: FunctionMatch) -> str:
-    """Say what became of a function: what a rename or a move explains."""
-    a, b = (formats.one_line(name, 60) if name else "" for name in (match.a, match.b))
-    text = f"{a} {match.how} to {b}" if match.how in ("renamed", "moved") else f"{b or a} {match.how}"
-    return text + "".join(f", {old} renamed to {new}" for old, new in match.variables)
 
 
 # --- how it was judged ----------------------------------------------------------------------------

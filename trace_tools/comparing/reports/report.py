@@ -38,11 +38,11 @@ class Grid:
     """Rows of cells. A form that folds shows the rows in `folded` on request; `rest` says what is shown nowhere.
 
     What kind of rows they are decides how a form lays them out: "sides" (what each trace is: letter, name, text),
-    "list" (one phrase each), "brief" (phrases after a name, on one line), "leads" (where, what, A, B, how it
-    differs), "side" (a figure for each machine), "index" (any other table).
+    "list" (one phrase each), "changes" (what was set, installed or written, A, B), "leads" (where, what, A, B, how
+    it differs), "side" (a figure for each machine), "index" (any other table).
     """
 
-    kind: Literal["sides", "list", "brief", "leads", "side", "index"]
+    kind: Literal["sides", "list", "changes", "leads", "side", "index"]
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Phrase]]
     name: str = ""  # for who can't see the table

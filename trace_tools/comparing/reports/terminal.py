@@ -18,7 +18,7 @@ STYLES = {
     "headline bad": "bold red",
     "headline warn": "bold yellow",
     "headline ok": "bold green",
-    "foot": "dim",
+    "note": "yellow",
     "claim flipped": "bold red",
     "changed": "yellow",
     "slower": "red",
@@ -39,27 +39,35 @@ def _written(parts: Sequence[Content]) -> Iterator[Text | Table]:
     for part in parts:
         if isinstance(part, Part):
             first, *rest = part.parts
-            title = Text(part.title, style="bold underline")
-            if isinstance(first, Phrase):  # what it means, on the same line
-                title = Text.assemble((part.title, "bold underline"), (f"  {first.text}", "dim"))
-                yield from (title, *_written(rest))
+            if isinstance(first, Grid) and first.kind == "changes":
+                yield _changes(first)
+            elif isinstance(first, Phrase):  # what the part means stands beside its title
+                yield Text.assemble((part.title, "bold underline"), (f"  {first.text}", "dim"))
+                yield from _written(rest)
             else:
-                yield from (title, *_written(part.parts))
-        elif isinstance(part, Phrase) and part.style == "note":
-            yield Text.assemble(("Note  ", "bold"), (part.text, "yellow"), overflow="fold")
+                yield Text(part.title, style="bold underline")
+                yield from _written(part.parts)
         elif isinstance(part, Phrase):
-            yield Text(part.text, style=STYLES.get(part.style, ""), overflow="fold")
+            name = ("Note  ", "bold") if part.style == "note" else ""
+            yield Text.assemble(name, (part.text, STYLES.get(part.style, "")), overflow="fold")
         elif isinstance(part, Grid):
             yield from _grid(part)
-            if part.rest and part.kind != "brief":
+            if part.rest:
                 yield _cut(Text(f"  {part.rest}", style="dim"))
 
 
+def _changes(grid: Grid) -> Text:
+    """Write all on one line: Settings  version: torch 2.12.0 → 2.13.0; machine: threads 2 → 1; 3 more."""
+    said = []
+    for what, a, b, *more in grid.rows:
+        left, right = a.text or a.code, b.text or b.code
+        change = left if left == right else f"{left} → {right}"
+        said.append(" ".join(text for text in (what.text, change, what.soft, *(m.text for m in more)) if text))
+    return Text.assemble((f"{grid.name}  ", "bold"), "; ".join([*said, *([grid.rest] if grid.rest else [])]))
+
+
 def _grid(grid: Grid) -> Iterator[Text | Table]:
-    if grid.kind == "brief" and grid.rows:
-        text = "; ".join([*(phrase.text for [phrase] in grid.rows), *([grid.rest] if grid.rest else [])])
-        yield Text.assemble((f"{grid.name}  ", "bold"), text)
-    elif grid.kind == "list":
+    if grid.kind == "list":
         yield from (Text(phrase.text, style="dim") for [phrase] in grid.rows)
     elif grid.kind == "sides":
         for [side] in grid.rows:
@@ -69,12 +77,11 @@ def _grid(grid: Grid) -> Iterator[Text | Table]:
         for where, what, a, b, how in grid.rows:
             yield _cut(Text.assemble("  ", (where.text, "bold"), f" {where.soft}  ", (where.code, "dim")))
             change = "" if a.text == b.text == "–" else f"{a.text} → {b.text}"
-            detail = "" if not change or not how.soft.startswith(change) else how.soft
-            said = "; ".join(text for text in ("" if detail else change, how.soft) if text)
-            name = f"{what.code} " if what.code else ""
-            yield Text.assemble(
-                "    ", name, (how.text, STYLES.get(how.style, "")), f"  {said}" if said else "", overflow="fold"
-            )
+            if change and how.soft.startswith(change):
+                change = ""
+            said = "; ".join(text for text in (change, how.soft) if text)
+            name, verdict = f"    {what.code} " if what.code else "    ", (how.text, STYLES.get(how.style, ""))
+            yield Text.assemble(name, verdict, f"  {said}" if said else "", overflow="fold")
     elif grid.rows:
         yield _table(grid)
 
