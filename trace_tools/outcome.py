@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from trace_tools import formats
@@ -17,47 +17,33 @@ NOISY = 0.10  # half the range between passes over the median, of a typical step
 
 def problems(trace: Trace) -> list[str]:
     """Return a line for each thing that makes the exit code 1, in order of the lecture."""
-    return [*_in_the_run(trace), *_in_the_steps(trace)]
-
-
-def _in_the_run(trace: Trace) -> Iterator[str]:
-    if not trace.run.complete:
-        yield f"incomplete: {trace.run.ended}"
-
-
-def _in_the_steps(trace: Trace) -> Iterator[str]:
-    lecture, tree = trace.run.lecture, Tree(trace)
+    lines = [] if trace.run.complete else [f"incomplete: {trace.run.ended}"]
+    tree = Tree(trace)
     for step in tree.by_id.values():
-        where = f"{lecture}:{step.line}"
+        where = f"{trace.run.lecture}:{step.line}"
         claim, raised = step.claim, step.raised
         if claim is not None and not claim.held:
-            sides, runs = claim_summary(claim), f" ({', '.join(claim.failed_runs)})" if claim.failed_runs else ""
-            told = [claim.source, *([sides] if sides else []), *([claim.message] if claim.message else [])]
-            yield f"{where}: claim failed: {': '.join(map(_short, told))}{runs}"
+            parts = [
+                formats.one_line(part, 300) for part in (claim.source, claim_summary(claim), claim.message) if part
+            ]
+            runs = f" ({', '.join(claim.failed_runs)})" if claim.failed_runs else ""
+            lines.append(f"{where}: claim failed: {': '.join(parts)}{runs}")
         elif raised is not None and tree.is_origin(step) and not tree.caught(step):
-            yield f"{where}: {_short(f'{raised.type}: {raised.message}'.removesuffix(': '))}"
+            error = f"{raised.type}: {raised.message}".removesuffix(": ")
+            lines.append(f"{where}: {formats.one_line(error, 300)}")
         for source, value in step.values or ():
             if value.type == "error":
-                yield f"{where}: @inspect {source}: {value.text}"
-
-
-def _short(text: str) -> str:
-    return formats.one_line(text, 300)
+                lines.append(f"{where}: @inspect {source}: {value.text}")
+    return lines
 
 
 def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> str:
-    """Return the wall time of each process, and the sections that took longest."""
+    """Return the wall time of each process, and the sections whose first run took longest."""
     processes = ", ".join(f"{name} {wall:.1f} s" for name, wall in seconds)
-    longest = sorted(_sections(trace), key=lambda item: -item[1])[:LONGEST]
+    first = [(frame.function, step.cold_ns[0]) for step, frame in Tree(trace).section_calls() if step.cold_ns]
+    longest = sorted(first, key=lambda item: -item[1])[:LONGEST]
     sections = ", ".join(f"{name} {ns / 1e9:.1f} s" for name, ns in longest)
     return f"{processes}\none cold run: {sections}" if sections else processes
-
-
-def _sections(trace: Trace) -> Iterator[tuple[str, int]]:
-    """Yield each section and how long its first run took (ns)."""
-    for step, frame in Tree(trace).section_calls():
-        if step.cold_ns:
-            yield frame.function, step.cold_ns[0]
 
 
 def quiet(trace: Trace) -> str | None:
@@ -70,10 +56,10 @@ def quiet(trace: Trace) -> str | None:
     if not spreads:
         return None
     typical = median(spreads)
-    found = f"times differ by ± {formats.percent(typical)} between passes (median of {len(spreads):,} steps)"
+    differ = f"times differ by ± {formats.percent(typical)} between passes (median of {len(spreads):,} steps)"
     if typical <= NOISY:
-        return f"quiet: {found}"
+        return f"quiet: {differ}"
     return (
-        f"noisy: {found}: end what else runs here and trace again, or use more passes; "
+        f"noisy: {differ}: end what else runs here and trace again, or use more passes; "
         "`bench A B` compares two versions in spite of it"
     )

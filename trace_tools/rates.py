@@ -136,17 +136,23 @@ def _rates(
     counted: Meters | Measured, seconds: float, dtype: str | None, machine: Machine, call: int | None = None
 ) -> Iterator[Rate]:
     moved, intensity = moved_bytes(counted), intensity_of(counted)
-    on_meta = moved == 0 and counted.bytes_read is not None  # counted, and computed nowhere
-    if seconds > 0 and counted.flops and not on_meta:
-        yield _rate("FLOP/s", counted.flops / seconds, _compute_roof(dtype, machine), machine, call, intensity)
-    if seconds > 0 and moved:
-        yield _rate("B/s", moved / seconds, "memory", machine, call, intensity)
-
-
-def _compute_roof(dtype: str | None, machine: Machine) -> str | None:
-    """Name the peak for arithmetic in a dtype: tf32's where that is what a float32 matmul computes in."""
+    if not seconds > 0:
+        return
+    # tf32's peak where that is what a float32 matmul computes in.
     tf32 = dtype == "float32" and machine.device == "cuda" and machine.tf32 not in (None, "highest")
-    return "tf32" if tf32 else dtype
+    flops = None if moved == 0 and counted.bytes_read is not None else counted.flops  # counted, and computed nowhere
+    for name, amount, roof in (("FLOP/s", flops, "tf32" if tf32 else dtype), ("B/s", moved, "memory")):
+        if not amount:
+            continue
+        rate = amount / seconds
+        peak = peak_of(machine, roof) if roof is not None else None
+        if peak is not None and peak.per_second:
+            against = f"{peak.name} peak, {peak.source}"
+            yield Rate(name, rate, rate / peak.per_second, against, peak.name, call, intensity)
+        else:
+            source = "not in the table" if peak is None else peak.source
+            why = "no one dtype that its FLOPs are in" if roof is None else f"no {roof} peak: {source}"
+            yield Rate(name, rate, roof=why, call=call, intensity=intensity)
 
 
 def _inspected_dtype(step: Step) -> str | None:
@@ -154,18 +160,6 @@ def _inspected_dtype(step: Step) -> str | None:
     dtypes = {value.tensor.dtype for _, value in step.values or () if value.tensor is not None}
     floating = {dtype for dtype in dtypes if dtype.startswith(FLOATING)}
     return floating.pop() if len(floating) == 1 else None
-
-
-def _rate(
-    name: str, per_second: float, roof: str | None, machine: Machine, call: int | None, intensity: float | None
-) -> Rate:
-    peak = peak_of(machine, roof) if roof is not None else None
-    if peak is not None and peak.per_second:
-        share, told = per_second / peak.per_second, f"{peak.name} peak, {peak.source}"
-        return Rate(name, per_second, share, told, peak.name, call, intensity)
-    source = "not in the table" if peak is None else peak.source
-    told = "no one dtype that its FLOPs are in" if roof is None else f"no {roof} peak: {source}"
-    return Rate(name, per_second, roof=told, call=call, intensity=intensity)
 
 
 def peak_of(machine: Machine, name: str) -> Peak | None:

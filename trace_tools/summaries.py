@@ -10,7 +10,7 @@ import ast
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import accumulate, product
 
 from trace_tools import formats
 from trace_tools.schema import Claim, Element, Scalar, Tensor, Value
@@ -23,16 +23,8 @@ GRID_ROWS, GRID_COLUMNS = 16, 12
 SMALL_SIDE = 8  # rows and columns of a matrix whose elements are shown without being asked for
 
 _OPERATORS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "≠",
-    ast.Lt: "<",
-    ast.LtE: "≤",
-    ast.Gt: ">",
-    ast.GtE: "≥",
-    ast.Is: "is",
-    ast.IsNot: "is not",
-    ast.In: "in",
-    ast.NotIn: "not in",
+    **{ast.Eq: "==", ast.NotEq: "≠", ast.Lt: "<", ast.LtE: "≤", ast.Gt: ">", ast.GtE: "≥"},
+    **{ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"},
 }
 _BRACKETS = {"list": ("[", "]"), "tuple": ("(", ")"), "set": ("{", "}"), "dict": ("{", "}")}
 
@@ -61,24 +53,21 @@ def _what(value: Value, limit: int) -> str:
     if value.type == "error":
         return formats.one_line(value.text or "could not be evaluated", limit)
     if isinstance(value.value, str):
-        return _string(value, limit)
+        return _string(value.value, value.length or 0, limit)
+    if isinstance(value.value, bool):
+        return formats.number(value.value)
     if value.value is not None:
-        return _number(value.value, value.unit)
+        return formats.quantity(value.value, value.unit)
     if value.items is not None or value.entries is not None:
         return _container(value, limit)
     text = f"<{value.type}>" if value.text is None else formats.spoken(value.type, value.text)
     return formats.one_line(text, limit)
 
 
-def _number(value: bool | int | float, unit: str | None) -> str:
-    return formats.number(value) if isinstance(value, bool) else formats.quantity(value, unit)
-
-
-def _string(value: Value, limit: int) -> str:
-    text = str(value.value)
+def _string(text: str, length: int, limit: int) -> str:
     quoted = repr(formats.visible(text[:limit])).replace("\\\\u", "\\u")
-    cut = len(text) > limit or (value.length or 0) > len(text)
-    return f"{formats.shorten(quoted, limit - 24)} ({value.length or len(text):,} characters)" if cut else quoted
+    cut = len(text) > limit or length > len(text)
+    return f"{formats.shorten(quoted, limit - 24)} ({length or len(text):,} characters)" if cut else quoted
 
 
 def _container(value: Value, limit: int) -> str:
@@ -86,22 +75,13 @@ def _container(value: Value, limit: int) -> str:
     opening, closing = _BRACKETS.get(value.type, (f"{formats.one_line(value.type, 30)}(", ")"))
     parts = list(_parts(value, limit // 2))
     length = value.length if value.length is not None else len(parts)
-    whole = len(parts) == length and sum(len(part) + 2 for part in parts) <= limit
-    if not whole:
-        parts = [*_fitting(parts, limit - 28), "…"]
+    used = list(accumulate(len(part) + 2 for part in parts))  # characters up to each
+    whole = len(parts) == length and (not used or used[-1] <= limit)
+    if not whole:  # the first one at least, if it is short
+        parts = [*(part for part, end in zip(parts, used, strict=True) if end <= max(limit - 28, 12)), "…"]
     comma = "," if value.type == "tuple" and length == 1 and whole else ""
     text = opening + ", ".join(parts) + comma + closing
     return text if whole or limit < LINE // 3 else f"{text} ({length:,} entries)"
-
-
-def _fitting(parts: Sequence[str], room: int) -> Iterator[str]:
-    """Yield the first parts that fit into `room` characters, the first one at least if it is short."""
-    used = 0
-    for part in parts:
-        used += len(part) + 2
-        if used > max(room, 12):
-            return
-        yield part
 
 
 def _parts(value: Value, limit: int) -> Iterator[str]:
@@ -120,9 +100,8 @@ def _range(samples: Sequence[Scalar], unit: str | None) -> str | None:
         return None
     least, most = min(numbers), max(numbers)
     digits = formats.digits_apart(least, most)
-    if unit is None:
-        return f"{formats.number(least, digits)} … {formats.number(most, digits)}"
-    return f"{formats.quantity(least, unit, digits)} … {formats.quantity(most, unit, digits)}"
+    ends = (formats.number(n, digits) if unit is None else formats.quantity(n, unit, digits) for n in (least, most))
+    return " … ".join(ends)
 
 
 def tensor_summary(tensor: Tensor) -> str:
@@ -266,23 +245,15 @@ def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
     found.append(("device", formats.one_line(tensor.device, 30)))
     if tensor.requires_grad:
         found.append(("requires_grad", "True"))
-    if tensor.statistics is not None:
-        found += _statistics(tensor)
-    return found
-
-
-def _statistics(tensor: Tensor) -> list[tuple[str, str]]:
     stats = tensor.statistics
-    assert stats is not None
-    found: list[tuple[str, str]] = []
+    if stats is None:
+        return found
     if stats.min is not None and stats.max is not None:
         found.append(("range", f"{formats.number(stats.min, 4)} … {formats.number(stats.max, 4)}"))
     if stats.mean is not None:
         deviation = f", standard deviation {formats.number(stats.std, 4)}" if stats.std is not None else ""
         found.append(("mean", formats.number(stats.mean, 4) + deviation))
-    odd = [
-        f"{count:,} {name}" for name, count in (("nan", stats.nan), ("inf", stats.inf), ("zero", stats.zero)) if count
-    ]
+    odd = [f"{count:,} {name}" for name in ("nan", "inf", "zero") if (count := getattr(stats, name))]
     return [*found, ("among them", ", ".join(odd))] if odd else found
 
 
@@ -296,16 +267,13 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
     if operators and len(sides) == len(operators) + 1:
         if operators == ["=="] and sides[0] == sides[1] and len(sides[0]) > BOTH:
             return formats.one_line(f"both {summary(claim.sides[0][1], limit - 8)}", limit)
-        return formats.one_line(_compared(claim, operators, limit), limit)
+        # The comparison as it was, and behind it what is to be said of its sides: `9.1 … 10.1 > 1 · varies`.
+        first, *others = (formats.one_line(_range_or_text(value, limit // 2), limit // 2) for _, value in claim.sides)
+        line = first + "".join(f" {op} {side}" for op, side in zip(operators, others, strict=True))
+        marks = dict.fromkeys(mark for _, value in claim.sides for mark in _marks(value))
+        return formats.one_line(" · ".join([line, *marks]), limit)
     named = [f"{formats.one_line(name, 40)} = {side}" for (name, _), side in zip(claim.sides, sides, strict=True)]
     return formats.one_line(", ".join(named), limit)
-
-
-def _compared(claim: Claim, operators: Sequence[str], limit: int) -> str:
-    """Write a comparison as it was, and behind it what is to be said of its sides: `9.1 … 10.1 > 1 · varies`."""
-    first, *others = (formats.one_line(_range_or_text(value, limit // 2), limit // 2) for _, value in claim.sides)
-    line = first + "".join(f" {op} {side}" for op, side in zip(operators, others, strict=True))
-    return " · ".join([line, *dict.fromkeys(mark for _, value in claim.sides for mark in _marks(value))])
 
 
 @lru_cache(maxsize=4096)  # each claim is written on a page, in Markdown, beside other machines

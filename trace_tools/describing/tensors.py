@@ -272,11 +272,7 @@ class _Description:
     def _metadata(self, x: torch.Tensor) -> dict[str, Any]:
         """Return all that is known of a strided tensor without reading its elements."""
         storage = x.untyped_storage()
-        tensor = {
-            "dtype": _DTYPES[x.dtype],
-            "shape": list(x.shape),
-            "device": str(x.device),
-            "bytes": x.numel() * x.element_size(),
+        tensor = self._sizes(x) | {
             "strides": list(x.stride()),
             "offset": x.storage_offset(),
             "contiguous": x.is_contiguous(),

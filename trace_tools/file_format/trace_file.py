@@ -93,10 +93,6 @@ def _read(path: Path) -> str:
         raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
     if not contents.strip():
         raise TraceFileError(path, None, "is empty; expected a trace")
-    return _decoded(contents, path)
-
-
-def _decoded(contents: bytes, path: Path) -> str:
     try:
         return contents.decode()
     except UnicodeDecodeError as error:

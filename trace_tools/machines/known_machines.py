@@ -72,11 +72,8 @@ def table_peaks(known: KnownMachine | None) -> list[Peak]:
     """List every peak the table has a column for, memory last; what it doesn't say is `None`."""
     if known is None:
         return [Peak(name, None, NOT_IN_THE_TABLE) for name in (*PEAK_NAMES, "memory")]
-    source = f"{known.source}: {known.note}"
-    peaks = []
-    for name in PEAK_NAMES:
-        rate = known.flops_per_second.get(name)
-        peaks.append(Peak(name, rate, NOT_IN_THE_TABLE if rate is None else source))
+    rates, source = known.flops_per_second, f"{known.source}: {known.note}"
+    peaks = [Peak(name, rates.get(name), source if name in rates else NOT_IN_THE_TABLE) for name in PEAK_NAMES]
     return [*peaks, Peak("memory", known.bytes_per_second, known.source)]
 
 

@@ -26,8 +26,8 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any
 
@@ -38,6 +38,8 @@ from trace_tools.metering.flops import Formula, formula
 from trace_tools.metering.operators import Arguments, Keywords, Traffic, floating, memory_of, tensors_in
 from trace_tools.metering.storages import Storages
 
+_COND = getattr(torch.ops.higher_order, "cond", None)
+_EVAL_FRAME = os.path.join("torch", "_dynamo", "eval_frame.py")
 NEARLY_ALL = 0.99  # of a step's FLOPs, in one dtype: that one's peak is its roof
 
 
@@ -56,16 +58,8 @@ class Totals:
 
     def __sub__(self, earlier: Totals) -> Totals:
         """Return what happened between `earlier` and this reading; live bytes are this one's."""
-        return Totals(
-            flops=self.flops - earlier.flops,
-            bytes_read=self.bytes_read - earlier.bytes_read,
-            bytes_written=self.bytes_written - earlier.bytes_written,
-            live_bytes=self.live_bytes,
-            fused=self.fused - earlier.fused,
-            operators=self.operators - earlier.operators,
-            uncounted=self.uncounted - earlier.uncounted,
-            flops_by_dtype=self.flops_by_dtype - earlier.flops_by_dtype,
-        )
+        differences = {f.name: getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)}
+        return Totals(**differences | {"live_bytes": self.live_bytes})
 
     @property
     def dtype(self) -> str | None:
@@ -151,11 +145,18 @@ class Meter:
     def _count(self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any) -> None:
         name = operator.name
         self.operators[name] += 1
-        flops = operator.flops(args, kwargs, out)
+        flops: int | None = None  # where nobody knows
+        if operator.formula is None:
+            flops = None if any(map(floating, tensors_in([*args, *kwargs.values(), out]))) else 0
+        else:
+            with suppress(Exception):  # a formula that does not know this form of the operator stops no lecture
+                flops = operator.formula(args, kwargs, out)
         if flops:
+            tensors = tensors_in([*args, out])  # it computes in the dtype of the first floating one
+            first = next(filter(floating, tensors), tensors[0] if tensors else None)
             self.flops += flops
             self.flops_by_operator[name] += flops
-            self.flops_by_dtype[_dtype_of(args, out)] += flops
+            self.flops_by_dtype["" if first is None else str(first.dtype).removeprefix("torch.")] += flops
         elif flops is None:
             self.uncounted[name] += 1
 
@@ -172,13 +173,6 @@ class Meter:
             self._storages.see_result(tensor)
 
 
-def _dtype_of(args: Arguments, out: Any) -> str:
-    """Name the dtype an operator computes in: that of its first floating tensor."""
-    tensors = tensors_in([*args, out])
-    first = next(filter(floating, tensors), tensors[0] if tensors else None)
-    return "" if first is None else str(first.dtype).removeprefix("torch.")
-
-
 class _Operator:
     """What the meter knows of one operator before it is called."""
 
@@ -189,17 +183,13 @@ class _Operator:
         self.name: str = schema.name.replace("::", ".") if schema else f"higher_order.{operator.name()}"
         self.formula: Formula | None = formula(operator)
         self.traffic = Traffic(operator)
-        self.composite = schema is not None and _is_composite(operator)
-
-    def flops(self, args: Arguments, kwargs: Keywords, out: Any) -> int | None:
-        """Return the FLOPs of one call, or None where nobody knows."""
-        if self.formula is None:
-            arithmetic = any(map(floating, tensors_in([*args, *kwargs.values(), out])))
-            return None if arithmetic else 0
-        try:
-            return self.formula(args, kwargs, out)
-        except Exception:  # a formula that does not know this form of the operator must not stop the lecture
-            return None
+        # Only made of others (seen whole in inference mode, for one).
+        name, has_kernel = operator.name(), torch._C._dispatch_has_kernel_for_dispatch_key
+        self.composite = (
+            schema is not None
+            and bool(has_kernel(name, "CompositeImplicitAutograd"))
+            and not any(has_kernel(name, key) for key in ("CPU", "CUDA"))
+        )
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -230,8 +220,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with self:
                 return func.decompose(*args, **keywords)
         if func is _COND and not fake:
-            with self:
-                return _branch(*args)
+            chosen, if_true, if_false, *operands = args
+            with self:  # the branch that `torch.cond` runs, as the operators it is made of
+                return (if_true if chosen else if_false)(*(operands[0] if operands else ()))
         out = func(*args, **keywords)
         self._meter._count(operator, args, keywords, out)
         if not fake and not _is_fake(out):
@@ -256,20 +247,6 @@ def _is_fake(out: Any) -> bool:
     return type(out) is not torch.Tensor and any(hasattr(type(tensor), "_mode_key") for tensor in tensors_in(out))
 
 
-_COND = getattr(torch.ops.higher_order, "cond", None)
-
-
-def _branch(chosen: Any, if_true: Any, if_false: Any, operands: Any = ()) -> Any:
-    """Run the branch that `torch.cond` runs, as the operators it is made of."""
-    return (if_true if chosen else if_false)(*operands)
-
-
-def _is_composite(operator: Any) -> bool:
-    """Return whether the operator is only made of others (seen whole in inference mode, for one)."""
-    name, has_kernel = operator.name(), torch._C._dispatch_has_kernel_for_dispatch_key
-    return bool(has_kernel(name, "CompositeImplicitAutograd")) and not any(has_kernel(name, k) for k in ("CPU", "CUDA"))
-
-
 def _in_compiled_function() -> bool:
     """Return whether a function that `torch.compile` made is being called."""
     compiler = sys.modules.get("torch._dynamo.eval_frame")
@@ -283,6 +260,3 @@ def _in_compiled_function() -> bool:
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
-
-
-_EVAL_FRAME = os.path.join("torch", "_dynamo", "eval_frame.py")
