@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from trace_tools.errors import LectureError
-from trace_tools.statements import MODULE, Statement, parse_source, qualified_name, read_source
+from trace_tools.statements import MODULE, Statement, parse_source, qualified_name, reached, read_source
 
 
 def statements(text: str) -> tuple[Statement, ...]:
@@ -264,3 +264,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")  # reading it would wait for a writer
     with pytest.raises(LectureError, match=r"pipe\.py: is no regular file; expected a Python file"):
         read_source(tmp_path / "pipe.py")
+
+
+def test_what_functions_reach_through_what_they_use() -> None:
+    uses = {"a": {"b"}, "b": {"c", "a"}, "d": {"b"}}
+    assert reached(["a"], uses) == {"a", "b", "c"} and reached([], uses) == set()

@@ -11,6 +11,9 @@ from types import FrameType
 from typing import Any
 
 from tests.traces import example_trace
+from trace_tools.call_tree import Tree
+from trace_tools.comparing.matching.align import Aligned
+from trace_tools.comparing.matching.align import align as align_trees
 from trace_tools.schema import Event, Frame, Run, SourceFile, Step, Trace
 from trace_tools.statements import parse_source
 
@@ -60,3 +63,21 @@ class _Recorder:
             self.events.append(Step(step, number, statement, frame.f_lineno, execution, [5000, 5100, 5050]))
             self.last[frame] = step
         return self.line
+
+
+def align(a: Trace, b: Trace) -> Aligned:
+    """Match two traces, each by its own call tree."""
+    return align_trees(Tree(a), Tree(b))
+
+
+def lines(aligned: Aligned) -> set[tuple[int | None, int | None]]:
+    """Return every pair of lines that was matched at least once, and the lines that never were."""
+    rows = aligned.rows
+    both: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in rows if p.a and p.b}
+    matched_a, matched_b = {a for a, _ in both}, {b for _, b in both}
+    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in rows if p.a and not p.b}
+    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in rows if p.b and not p.a}
+    lonely = {pair for pair in only_a if pair[0] not in matched_a} | {
+        pair for pair in only_b if pair[1] not in matched_b
+    }
+    return both | lonely

@@ -11,7 +11,7 @@ from typing import Any
 from tests.comparing.plain_tracing import traced
 from trace_tools.comparing.difference import Difference, Side
 from trace_tools.comparing.judging.between import DEFAULT, Choices, difference_between
-from trace_tools.schema import Claim, Machine, Meters, Step, Tensor, Trace, Value
+from trace_tools.schema import Claim, Machine, Measured, Meters, Step, Tensor, Trace, Value
 
 LECTURE = """\
 def main():
@@ -34,6 +34,9 @@ main()
 """
 CPU = Machine("A processor", "cpu", "cpu", cpu="A processor", cores=2, threads=2)
 SLOW_LINE = 15  # b = a * 2
+INSERTED = LECTURE.replace("    a = i + 1\n", "    a = i + 1\n    sum(range(9))\n")
+MANY = "".join(f"x{n} = {n}\n" for n in range(60))
+WHOLE = [400_000_000, 401_000_000, 399_000_000]  # as long as `measure` takes, whatever it was given
 
 
 def made(seed: int, noise: float = 0.02, passes: int = 3, **changes: Any) -> Trace:
@@ -94,3 +97,20 @@ def slower(factor: float, line: int = SLOW_LINE) -> Callable[[Step], Step]:
 def differ(a: Trace, b: Trace, choices: Choices = DEFAULT) -> Difference:
     """Compare two traces."""
     return difference_between(Side("a.yaml", a), Side("b.yaml", b), choices)
+
+
+def noisy(trace: Trace, seed: int) -> Trace:
+    """Return the trace with durations of about 10 µs that scatter by 0.2%."""
+    random_ns = random.Random(seed)
+    return with_steps(
+        trace, lambda s: replace(s, host_ns=[round(10_000 * random_ns.lognormvariate(0, 0.002)) for _ in range(5)])
+    )
+
+
+def measuring(*seconds: float, flops: int | None = None, whole: float = 1.0, machine: Machine = CPU) -> Trace:
+    """Return a trace whose line 6 measured functions that take so many seconds, and line 3 calls it."""
+    calls = [Measured([s, 1.01 * s, s / 1.01], flops, 4_000, 4_000, "float32") for s in seconds]
+    took = [round(whole * ns) for ns in WHOLE]
+    changes = {"annotated": True, "values": None, "meters": None, "harness": True, "host_ns": took}
+    trace = with_steps(made(0, machine=machine), at(6, measured=calls, **changes))
+    return with_steps(trace, at(2, harness=True, host_ns=took))

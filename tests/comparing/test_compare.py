@@ -21,8 +21,9 @@ from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.traces import example_trace
 from trace_tools.commands.compare import compare as command
-from trace_tools.comparing.compare import Comparison, Line, compare
+from trace_tools.comparing.compare import SEVERAL, Comparison, Line, compare
 from trace_tools.comparing.difference import Side
+from trace_tools.comparing.judging.times import HARNESS
 from trace_tools.comparing.reports.comparison_report import csv_text, factor, report_of
 from trace_tools.comparing.reports.html import html
 from trace_tools.comparing.reports.markdown import figure_files, markdown
@@ -30,7 +31,45 @@ from trace_tools.comparing.reports.terminal import terminal
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
 from trace_tools.rendering.compose import make_document
-from trace_tools.schema import Claim, Machine, Meters, Peak, Step, Trace, Value
+from trace_tools.schema import Claim, Machine, Measured, Meters, Peak, Step, Trace, Value
+
+
+def compared(*measured: Measured, harness: bool = True) -> Trace:
+    made = Recording(LECTURE)
+    whole = [10**9] * 3
+    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=whole, harness=harness))
+    meters = Meters(flops=10**9, bytes_read=10**9, bytes_written=0, peak_bytes=4_096)
+    calls = list(measured) or None
+    made.step(first, "y = ", annotated=True, host_ns=whole, meters=meters, measured=calls, harness=harness)
+    return made.trace(machine=Machine("a", "a", "cpu", peaks=PEAKS))
+
+
+CALL = Measured([2e-4, 2.2e-4, 1.9e-4], 200_000, 10_000, 10_000, "float32")
+
+
+def test_machines_are_compared_by_one_call_of_what_was_measured() -> None:
+    one = compared(CALL)
+    found = side_by_side(one, replace(one, machine=replace(one.machine, slug="b")))
+    [time], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
+    assert time.cells[0].value == pytest.approx(2e-4)  # not the second that measuring took
+    assert rate.cells[0].value == pytest.approx(200_000 / 2e-4)
+    assert mfu.cells[0].value == pytest.approx(0.1)
+    assert rate.cells[0].low == pytest.approx(200_000 / 2.2e-4)
+    assert rate.cells[0].intensity == 10
+    [section] = [line for line in found.tables[0].lines if line.where == "section"]
+    assert section.cells[0].value == 1.0  # of a section it is all that it took
+
+
+@pytest.mark.parametrize(("calls", "why"), [([CALL, CALL], SEVERAL), ([], HARNESS)])
+def test_what_measured_several_things_or_only_counted_has_no_rate(calls: list[Measured], why: str) -> None:
+    one = compared(*calls)
+    whole = compared(harness=False)
+    found = side_by_side(one, replace(whole, machine=replace(one.machine, slug="b")))
+    for key in ("time_s", "flops_per_second", "bytes_per_second"):
+        [line] = lines(found, key)
+        reading = line.cells[0]
+        assert reading.value is None and reading.why == why
+
 
 LECTURE = """\
 def main():
@@ -44,8 +83,14 @@ def first():
     seconds = measure(f)  # @inspect seconds [s]
     assert seconds < 1
 """
+
+
 PEAKS = [Peak("float32", 1e10, "a datasheet"), Peak("memory", 1e9, "a datasheet")]
+
+
 METERS = Meters(flops=200_000, bytes_read=10_000, bytes_written=10_000, peak_bytes=4_096)
+
+
 LONG = [200_000] * 3  # ns, in each of three runs: a rate takes as much
 
 

@@ -1,3 +1,5 @@
+"""Calls and steps of two traces and of many, matched as the cases say."""
+
 from __future__ import annotations
 
 import re
@@ -7,33 +9,40 @@ from pathlib import Path
 
 import pytest
 
-from tests.comparing.plain_tracing import traced
+from tests.comparing.plain_tracing import align, lines, traced
+from tests.comparing.planted import differ
 from tests.traces import big_trace, example_trace
 from trace_tools.call_tree import Tree
-from trace_tools.comparing.matching.align import Aligned, align_all
-from trace_tools.comparing.matching.align import align as align_trees
-from trace_tools.comparing.matching.code import codes_of
-from trace_tools.schema import Frame, Omitted, SourceFile, Step, Trace
+from trace_tools.comparing.matching.align import align_all
+from trace_tools.schema import Frame, Omitted, SourceFile, Step
+
+LECTURE = """\
+def main():
+    first()
+    y = second()
+    first()
+def first():
+    helper()
+def second():
+    helper()
+    return 1
+def helper():
+    x = [1]
+main()
+"""
+
+
+def test_a_call_that_only_a_has_is_in_the_section_that_b_renamed() -> None:
+    renamed = LECTURE.replace("second", "other")
+    a = traced(LECTURE.replace("    return 1\n", "    helper()\n    return 1\n"))
+    difference = differ(a, traced(renamed))
+    assert {pair.section for pair in difference.frames} == {None, "first", "other"}
+
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
+
+
 MARK = re.compile(r"  #= (\d+|-|\?)$", re.MULTILINE)
-
-
-def align(a: Trace, b: Trace) -> Aligned:
-    return align_trees(Tree(a), Tree(b))
-
-
-def lines(aligned: Aligned) -> set[tuple[int | None, int | None]]:
-    """Return every pair of lines that was matched at least once, and the lines that never were."""
-    rows = aligned.rows
-    both: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in rows if p.a and p.b}
-    matched_a, matched_b = {a for a, _ in both}, {b for _, b in both}
-    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in rows if p.a and not p.b}
-    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in rows if p.b and not p.a}
-    lonely = {pair for pair in only_a if pair[0] not in matched_a} | {
-        pair for pair in only_b if pair[1] not in matched_b
-    }
-    return both | lonely
 
 
 def expected(before: str, edited: str) -> tuple[set[tuple[int | None, int | None]], set[int]]:
@@ -82,29 +91,12 @@ def test_loops_of_different_lengths_align_from_the_front() -> None:
     ]
 
 
-def test_a_renamed_variable_is_named() -> None:
-    a, b = traced("x = [1]\ny = len(x)\nz = x + [y]\n"), traced("h = [1]\ny = len(h)\nz = h + [y]\n")
-    matching = align(a, b).matching
-    assert matching.renamed(0, "<module>") == {"x": "h"}
-
-
 def test_a_step_that_the_other_side_only_counted_is_not_missing() -> None:
     a = example_trace()
     without = [e for e in a.steps if not (isinstance(e, Step) and e.statement == 25 and e.execution == 1000)]
     counted = [replace(e, omitted=999) if isinstance(e, Omitted) else e for e in without]
     aligned = align(a, replace(a, steps=counted))
     assert [(p.a.id, p.beyond_limit) for p in aligned.rows if p.a and p.b is None] == [(20, True)]
-
-
-def test_a_source_that_this_python_cannot_parse_is_matched_by_its_lines() -> None:
-    def unreadable(*body: str) -> Trace:
-        text = "\n".join(["future syntax ~~", *body])
-        steps = [Frame(0, "<module>"), *(Step(n, 0, n + 1, n + 2) for n in range(len(body)))]
-        return example_trace(sources=[SourceFile("lecture.py", text)], steps=steps)
-
-    a, b = unreadable("x = 1", "y = 2"), unreadable("x = 1", "new = 0", "y = 2")
-    assert not codes_of(a)[0].parsed
-    assert lines(align(a, b)) == {(2, 2), (3, 4), (None, 3)}
 
 
 def test_deep_recursion_and_many_steps_need_no_stack() -> None:

@@ -1,11 +1,12 @@
+"""Which steps took longer: power, false alarms and intervals, in simulation."""
+
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_tools.comparing.judging.statistics import (
@@ -15,30 +16,6 @@ from trace_tools.comparing.judging.statistics import (
     processes_needed,
     side_by_side,
 )
-from trace_tools.comparing.judging.student import t_quantile, t_two_sided, trigamma, trigamma_inverse
-from trace_tools.comparing.matching.subsequence import common
-
-
-@pytest.mark.parametrize(
-    ("probability", "degrees", "table"),  # NIST/SEMATECH e-Handbook, 1.3.6.7.2
-    [(0.975, 2, 4.303), (0.975, 4, 2.776), (0.95, 10, 1.812), (0.999, 5, 5.893), (0.975, math.inf, 1.960)],
-)
-def test_quantiles_are_those_of_the_tables(probability: float, degrees: float, table: float) -> None:
-    assert t_quantile(probability, degrees) == pytest.approx(table, abs=6e-4)
-
-
-def test_the_tails_integrate_the_density() -> None:
-    for degrees in (1.0, 2.5, 4.0, 40.0):
-        x = np.linspace(-6, 6, 400_001)
-        constant = math.gamma((degrees + 1) / 2) / math.sqrt(degrees * math.pi) / math.gamma(degrees / 2)
-        density = constant * (1 + x * x / degrees) ** (-(degrees + 1) / 2)
-        inside = float(np.trapezoid(density, x)) if hasattr(np, "trapezoid") else float(np.trapz(density, x))
-        assert t_two_sided(np.array([6.0]), np.array([degrees]))[0] == pytest.approx(1 - inside, abs=1e-7)
-
-
-def test_trigamma() -> None:
-    assert trigamma(np.array([1.0, 0.5])) == pytest.approx([math.pi**2 / 6, math.pi**2 / 2], abs=1e-9)
-    assert trigamma_inverse(math.pi**2 / 6) == pytest.approx(1.0)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
@@ -126,21 +103,6 @@ def test_across_machines_the_interval_covers_the_ratio() -> None:
     centre = np.array([np.mean(b) - np.mean(a) for a, b in steps])
     covered = np.mean(np.abs(centre - 0.5) <= np.log(factor))
     assert 0.92 < covered < 0.99
-
-
-@settings(max_examples=200)
-@given(st.text("abcd", max_size=25), st.text("abcd", max_size=25))
-def test_the_common_subsequence_is_a_longest_one(a: str, b: str) -> None:
-    best = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
-    for i, j in itertools.product(range(len(a)), range(len(b))):
-        best[i + 1][j + 1] = best[i][j] + 1 if a[i] == b[j] else max(best[i][j + 1], best[i + 1][j])
-    found = common(a, b)
-    assert len(found) == best[-1][-1] and all(a[i] == b[j] for i, j in found)
-    assert all(x[0] < y[0] and x[1] < y[1] for x, y in itertools.pairwise(found))
-
-
-def test_many_equal_keys_stay_quick() -> None:
-    assert len(common("x" * 5_000 + "a", "b" + "x" * 5_000)) >= 4_900
 
 
 def test_what_is_suspected_is_found_sooner_and_what_is_not_is_no_more_often_called() -> None:

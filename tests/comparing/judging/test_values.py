@@ -1,29 +1,52 @@
+"""Two values: the same, rounding, random, varying or changed; torch.testing is the oracle."""
+
 from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.comparing.planted import tensor
-from trace_tools.comparing.judging.tolerance import FLOOR, Tolerances
-from trace_tools.comparing.judging.values import Context, judge
-from trace_tools.errors import UsageError
-from trace_tools.schema import Statistics, Value
+from tests.comparing.planted import at, differ, made, tensor, with_steps
+from trace_tools.comparing.judging.values import CLOCK, Context, judge
+from trace_tools.comparing.reports.entries import entries
+from trace_tools.schema import Statistics, Trace, Value
+
+
+@pytest.mark.parametrize("mark", ["varies", "device_random"])
+def test_varying_and_random_values_are_never_called_changed(mark: str) -> None:
+    marked = replace(tensor(elements=[9.0, 8.0, 7.0, 6.0]), **{mark: True})
+    difference = differ(made(0), with_steps(made(0), at(6, values=[("y", marked)])))
+    assert not difference.matters
+    assert [f.verdict for _, f in difference.findings("values")] == ["varies" if mark == "varies" else "random"]
+
+
+def test_the_layout_of_a_random_tensor_is_not_random() -> None:
+    a = with_steps(made(0), at(6, values=[("y", replace(tensor(), device_random=True))]))
+    b = with_steps(a, at(6, values=[("y", replace(tensor(strides=[1, 2], elements=[5.0] * 4), device_random=True))]))
+    assert [f.verdict for _, f in differ(a, b).findings("values")] == ["changed"]
+
+
+def test_what_follows_from_a_clock_is_never_called_changed_and_a_stable_number_beside_it_is() -> None:
+    def valued(side: int, share: float, **marks: bool) -> Trace:
+        values = [("side", Value("int", side, **marks)), ("share", Value("float", share))]
+        return with_steps(made(0), at(6, values=values))
+
+    quiet = differ(valued(209, 0.99, clock=True), valued(199, 0.99))
+    assert not quiet.matters
+    assert [(f.verdict, f.detail) for _, f in quiet.findings("values")] == [("varies", CLOCK)]
+    changed = differ(valued(209, 0.99, clock=True), valued(199, 0.25, clock=True))
+    assert [(e.name, e.a, e.b) for e in entries(changed, "values")] == [("share", "0.99", "0.25")]
+    assert changed.matters
+
 
 torch = pytest.importorskip("torch")
 
 
 def verdict(a: Value, b: Value, **options: Any) -> str:
     return judge(a, b, Context(**options)).verdict
-
-
-def test_the_floor_is_that_of_torch_testing() -> None:
-    from torch.testing._comparison import _DTYPE_PRECISIONS
-
-    table = {str(dtype).removeprefix("torch."): precision for dtype, precision in _DTYPE_PRECISIONS.items()}
-    assert dict(FLOOR) == table
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64"])
@@ -123,9 +146,3 @@ def test_complex_elements() -> None:
     a = tensor(dtype="complex64", shape=[1], strides=[1], elements=[[1.0, 2.0]])
     assert verdict(a, tensor(dtype="complex64", shape=[1], strides=[1], elements=[[1.0, 2.0000001]])) == "rounding"
     assert verdict(a, tensor(dtype="complex64", shape=[1], strides=[1], elements=[[1.0, -2.0]])) == "changed"
-
-
-@pytest.mark.parametrize("text", ["", "x", "int64=0.1", "-1", "nan", "float32=2"])
-def test_a_tolerance_that_is_none(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--tolerance .*expected"):
-        Tolerances.parse([text])

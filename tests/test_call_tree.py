@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, differ, with_steps
+from tests.traces import example_trace
 from trace_tools.call_tree import Tree
 from trace_tools.comparing.compare import compare
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.reports.listing import listing_of
-from trace_tools.schema import Value
+from trace_tools.schema import Omitted, Value
 
 LECTURE = """\
 def main():
@@ -38,8 +39,16 @@ def test_a_report_has_the_sections_of_the_call_tree() -> None:
     assert of_compare == {"first()", "y = second()"}
 
 
-def test_a_call_that_only_a_has_is_in_the_section_that_b_renamed() -> None:
-    renamed = LECTURE.replace("second", "other")
-    a = traced(LECTURE.replace("    return 1\n", "    helper()\n    return 1\n"))
-    difference = differ(a, traced(renamed))
-    assert {pair.section for pair in difference.frames} == {None, "first", "other"}
+def test_what_the_limit_left_out_counts_among_executions() -> None:
+    tree = Tree(example_trace())
+    [omitted] = [event for event in tree.trace.steps if isinstance(event, Omitted)]
+    recorded = len(tree.steps(omitted.frame, omitted.statement))
+    assert tree.executions(omitted.frame, omitted.statement) == recorded + omitted.omitted == 1000
+    assert tree.executions(omitted.frame, 10**6) == 0
+
+
+def test_what_nothing_traced_called_has_no_caller() -> None:
+    tree = Tree(traced(LECTURE))
+    assert [frame.function for frame in tree.calls(None)] == ["<module>"]
+    [main] = [frame for step in tree.steps_of(0) for frame in tree.calls(step.id)]
+    assert main is tree.main and [frame.function for _, frame in tree.section_calls()] == ["first", "second", "first"]

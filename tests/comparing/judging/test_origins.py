@@ -9,11 +9,33 @@ from dataclasses import replace
 import pytest
 
 from tests.comparing.plain_tracing import traced
-from tests.comparing.planted import CPU, LECTURE, at, differ, made, with_steps
+from tests.comparing.planted import CPU, LECTURE, at, differ, made, measuring, with_steps
 from tests.comparing.report_cases import html_of, markdown_of, terminal_of
+from trace_tools.comparing.difference import Subject
 from trace_tools.comparing.reports.difference_report import headline, repeated
 from trace_tools.comparing.reports.entries import entries, leads
-from trace_tools.schema import Claim, Meters, Step, Trace, Value
+from trace_tools.schema import Claim, Meters, Process, Step, Trace, Value
+
+
+def test_a_measured_count_that_doubled_leads_also_where_no_clock_can_tell() -> None:
+    a, b = measuring(3e-6, flops=1_000_000), measuring(3e-6, flops=1_500_000)
+    difference = differ(a, b)
+    [entry] = entries(difference, "flops")
+    assert difference.matters and entry.subject == Subject("measured", 0, "flops") and entry.a == "1 MFLOP"
+    busy = [Process(f"pass {n}", "complete", notes=["load average 3.9 on 2 cores: much"]) for n in (1, 2, 3)]
+    unjudged = differ(a, replace(b, run=replace(b.run, processes=busy)))
+    assert "50% more FLOPs; clocks too noisy. TIME NOT JUDGED: others were using" in headline(unjudged)
+    assert "clocks too noisy" in (entries(unjudged, "flops")[0].detail or "")
+
+
+def test_a_time_that_grew_with_its_count_may_follow_from_it_and_comes_after_it() -> None:
+    difference = differ(measuring(3e-6, flops=10**6), measuring(6e-6, flops=2 * 10**6))
+    [lead] = leads(difference)
+    assert (lead.subject, lead.follows) == (Subject("measured", 0, "flops"), 1)
+    assert [(e.verdict, e.after_line) for e in entries(difference, "time")] == [("slower", 6)]
+    faster = differ(measuring(6e-6, flops=10**6), measuring(3e-6, flops=2 * 10**6))
+    assert leads(faster) == [] and [e.after_line for e in entries(faster, "time")] == [None]
+
 
 EDITED = LECTURE.replace("range(20)", "range(30)")
 
@@ -28,9 +50,6 @@ def counted(source: str, rounds: int) -> Trace:
         return replace(step, meters=Meters(10 * rounds, 8, 8, 1, 1)) if step.line == 3 else step
 
     return with_steps(traced(source, machine=CPU), observed)
-
-
-# --- edits and numbers of executions --------------------------------------------------------------
 
 
 def test_an_edited_loop_leads_with_the_edit_and_what_follows_comes_after_it() -> None:
@@ -128,9 +147,6 @@ def test_a_doubled_count_leads_and_the_values_that_doubled_with_it_follow() -> N
     assert [(e.name, e.after_line) for e in entries(difference, "values")] == [("flops", 12)]
 
 
-# --- settings -------------------------------------------------------------------------------------
-
-
 def read_back(line: int, *values: tuple[str, Value]) -> Callable[[Trace], Trace]:
     return lambda trace: with_steps(trace, at(line, values=list(values)))
 
@@ -188,12 +204,3 @@ def test_the_terminal_cuts_no_line_where_the_difference_is() -> None:
     for width in (40, 80, 120):
         text = "".join(line.strip() for line in terminal_of(differ(a, b), width).splitlines())
         assert "aone'" in text and "atwo'" in text
-
-
-def test_one_lecture_by_two_names_is_compared_line_by_line() -> None:
-    a, b = made(0), made(1)
-    b = replace(b, sources=[replace(b.sources[0], path="other.py", text=b.sources[0].text + "z = 1\n")])
-    settings = {s.name: (s.a, s.b) for s in differ(a, b).settings}
-    lines = a.sources[0].text.count("\n")
-    assert settings["file"] == (a.sources[0].path, "other.py")
-    assert settings["other.py"] == (f"{lines} lines, 0 only here", f"{lines + 1} lines, 1 only here")

@@ -1,0 +1,23 @@
+"""What was not the same before the lecture began, and what was noted of the runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.comparing.planted import differ, made
+from trace_tools.schema import Process
+
+
+def test_load_during_a_run_is_told_once() -> None:
+    notes = [Process(f"pass {n}", "complete", notes=[f"load average {n}.5 on 2 cores"]) for n in range(1, 4)]
+    b = replace(made(0), run=replace(made(0).run, processes=notes))
+    assert "B, pass 1: load average 1.5 on 2 cores (and 2 more like it)" in differ(made(0), b).notes
+
+
+def test_one_lecture_by_two_names_is_compared_line_by_line() -> None:
+    a, b = made(0), made(1)
+    b = replace(b, sources=[replace(b.sources[0], path="other.py", text=b.sources[0].text + "z = 1\n")])
+    settings = {s.name: (s.a, s.b) for s in differ(a, b).settings}
+    lines = a.sources[0].text.count("\n")
+    assert settings["file"] == (a.sources[0].path, "other.py")
+    assert settings["other.py"] == (f"{lines} lines, 0 only here", f"{lines + 1} lines, 1 only here")
