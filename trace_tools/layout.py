@@ -16,8 +16,8 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from trace_tools.directives import NAMES, Directive, parse_directives
 from trace_tools.narrative import VOCABULARY
@@ -37,7 +37,7 @@ class Segment:
     hidden: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CutSource:
     """A parsed source ready to be laid out; `lines` are without directives, None where nothing else was there."""
 
@@ -47,14 +47,11 @@ class CutSource:
     narrative: frozenset[int]  # numbers of the narrative statements
     hidden: frozenset[int]  # of the statements under `@hide`
     stepped_over: frozenset[int]  # of the statements inside one under `@stepover`
-    _cache: dict[int, tuple[Segment, ...]] = field(default_factory=dict, compare=False, repr=False)
+    bodies: Mapping[int | None, tuple[Segment, ...]]  # by the number of a `def`; None: the module
 
     def body(self, definition: Statement | None) -> tuple[Segment, ...]:
         """Return the segments of a function's body (its docstring is hidden); of the module for None."""
-        key = -1 if definition is None else definition.number
-        if key not in self._cache:
-            self._cache[key] = tuple(_segments(self, definition))
-        return self._cache[key]
+        return self.bodies[None if definition is None else definition.number]
 
     def enclosing(self, number: int) -> Statement | None:
         """Return the `def` in whose frame a statement is executed; None for the module."""
@@ -85,7 +82,21 @@ def cut_source(text: str, path: str) -> CutSource:
         if statement.parent in outer | stepped_over:
             stepped_over.add(statement.number)
     lines = _without_directives(text, directives)
-    return CutSource(parsed, directives, lines, frozenset(narrative), frozenset(hidden), frozenset(stepped_over))
+    definitions = [None, *(s for s in parsed.statements if isinstance(s.node, FUNCTIONS))]
+    return CutSource(
+        parsed,
+        directives,
+        lines,
+        frozenset(narrative),
+        frozenset(hidden),
+        frozenset(stepped_over),
+        bodies={
+            definition.number if definition is not None else None: tuple(
+                _segments(parsed, definition, len(lines), narrative, hidden)
+            )
+            for definition in definitions
+        },
+    )
 
 
 def split_lines(text: str) -> list[str]:
@@ -141,22 +152,24 @@ def _without_directives(text: str, directives: Iterable[Directive]) -> tuple[str
     return tuple(lines)
 
 
-def _segments(source: CutSource, definition: Statement | None) -> list[Segment]:
+def _segments(
+    parsed: ParsedSource, definition: Statement | None, lines: int, narratives: set[int], hiding: set[int]
+) -> list[Segment]:
     """Walk the region's statements in order; lines that none of them owns become segments of their own.
 
     Lines inside a narrative or hidden compound statement become none: its `else:` and comments go with it.
     """
-    inner = _executed_in(source, definition)
+    inner = _executed_in(parsed, definition)
     if not inner:
         return []
     at = inner[0].first_line if definition is not None else 1
-    end = definition.end_line if definition is not None else len(source.lines)
-    gone = source.narrative | source.hidden
-    dropped = {line for s in inner if s.number in gone for line in range(s.first_line, s.end_line + 1)}
+    end = definition.end_line if definition is not None else lines
+    gone = (s for s in inner if s.number in narratives or s.number in hiding)
+    dropped = {line for s in gone for line in range(s.first_line, s.end_line + 1)}
     segments: list[Segment] = []
     for statement in inner:
         docstring = statement is inner[0] and _is_string(statement.node)
-        hidden, narrative = docstring or statement.number in source.hidden, statement.number in source.narrative
+        hidden, narrative = docstring or statement.number in hiding, statement.number in narratives
         last = statement.end_line if _is_definition(statement) else statement.header_end
         before = segments[-1] if segments else None
         if before is not None and before.statements and statement.first_line <= before.last:  # they share a line
@@ -170,12 +183,12 @@ def _segments(source: CutSource, definition: Statement | None) -> list[Segment]:
     return segments + [Segment(line, line) for line in range(at, end + 1) if line not in dropped]
 
 
-def _executed_in(source: CutSource, definition: Statement | None) -> list[Statement]:
+def _executed_in(parsed: ParsedSource, definition: Statement | None) -> list[Statement]:
     """Return the statements executed in a function's own frame (class bodies belong to the class statement)."""
     function = None if definition is None else definition.number
     found: list[Statement] = []
     inside: set[int | None] = {function}
-    for statement in source.parsed.statements[0 if function is None else function + 1 :]:
+    for statement in parsed.statements[0 if function is None else function + 1 :]:
         if statement.parent in inside:
             found.append(statement)
             if not _is_definition(statement):

@@ -5,7 +5,7 @@
 
 The stages, each of which reads only what those before it made:
 
-    Lecture      the call tree, and the text to show with the place of each recorded statement in it
+    Lecture      the call tree beside the text to show: each step with its line, its time, its rates
     blocks       each call of a lecture function, laid out along its source: its lines, what was observed beside
                  them, what was said between them, the calls it made
     fold         which of the calls on a page are open, named, or parts of its text; where headings can be linked to
@@ -25,7 +25,6 @@ from dataclasses import replace
 from itertools import count
 
 from trace_tools.layout import Segment
-from trace_tools.rates import timing_of
 from trace_tools.rendering import prose
 from trace_tools.rendering.document import (
     Anchors,
@@ -46,11 +45,11 @@ from trace_tools.rendering.document import (
     shared_storages,
     visible,
 )
-from trace_tools.rendering.lecture import Lecture
+from trace_tools.rendering.lecture import Lecture, lecture_of
 from trace_tools.rendering.player import stepping
 from trace_tools.rendering.time_tree import times
 from trace_tools.schema import Frame, Narrative, Step, Trace
-from trace_tools.statements import FUNCTIONS, MAIN, MODULE, Statement, qualified_name, sections
+from trace_tools.statements import FUNCTIONS, MAIN, Statement, qualified_name, sections
 
 DEEPEST = 12  # calls inside calls; a page nested more deeply can't be read
 BODIES = 4  # of one function on a page
@@ -70,7 +69,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
 
     Raises LectureError when a stored source is not Python.
     """
-    ran = Lecture(trace, lecture)
+    ran = lecture_of(trace, lecture)
     calls: dict[str, list[Frame]] = {}
     for _, frame in ran.tree.section_calls():
         calls.setdefault(frame.function, []).append(frame)
@@ -96,7 +95,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
 def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame]) -> Section:
     """Return the page of a section: its first call in full, and any more of it below."""
     page = _Composer(ran)
-    definition = page.definition(calls[0])
+    definition = ran.definitions[calls[0].frame]
     title, summary = _titled(definition, function)
     body = page.body(calls[0], definition, "", 0)
     blocks = fold([*body, *(page.call(again, 0) for again in calls[1:])])
@@ -104,11 +103,11 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame]) -
     claims = _claims(ran, function, anchors)
 
     def where(step: Step) -> tuple[str, int, str]:
-        line = ran.line(step)
+        line = ran.lines[step.id]
         return ran.code(step), line, anchors.rows.get(step.id) or anchors.lines.get((ran.source(step), line), "")
 
     caller = ran.tree.by_id[calls[0].of] if calls[0].of is not None else None
-    failure = ran.failure(caller) if caller is not None else None
+    failure = ran.executions[caller.id].failure if caller is not None else None
     return Section(
         number=number,
         slug=f"{number:02d}-{prose.slug(function)}",
@@ -118,7 +117,7 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame]) -
         blocks=blocks,
         headings=_contents(blocks, claims),
         claims=claims,
-        timing=timing_of(caller, ran.trace.machine) if caller is not None else None,
+        timing=ran.executions[caller.id].timing if caller is not None else None,
         stepping=stepping(ran, function, anchors),
         times=times(ran.tree, calls, where),
         shared=shared_storages(blocks),
@@ -135,7 +134,7 @@ def _around(ran: Lecture, known: set[str]) -> tuple[tuple[Block, ...], tuple[Blo
     known = known | {frame.function for frame in tree.frames.values()}
     statements = ran.editions[0].source.parsed.statements
     called = {s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in known}
-    opening = page.body(tree.main, page.definition(tree.main), "", DEEPEST) if tree.main is not None else []
+    opening = page.body(tree.main, ran.definitions[tree.main.frame], "", DEEPEST) if tree.main is not None else []
     setup = page.body(tree.module, None, "", 0, skip=called) if tree.module is not None else []
     return fold(opening), fold(setup)
 
@@ -163,20 +162,9 @@ class _Composer:
         self._ran = ran
         self._numbers = count(1)
 
-    def definition(self, frame: Frame) -> Statement | None:
-        """Find the `def` a frame ran: by the statements it executed, else by its name; None for the module."""
-        if frame.function == MODULE:
-            return None
-        edition = self._ran.editions[frame.source]
-        for step in self._ran.tree.steps_of(frame.frame)[:1]:
-            statement = edition.statement(step)
-            if statement is not None:
-                return edition.source.enclosing(statement.number)
-        return edition.source.parsed.function(frame.function)
-
     def call(self, frame: Frame, depth: int) -> Call:
         """Return one call of a function, folded."""
-        tree, definition, anchor = self._ran.tree, self.definition(frame), f"call-{frame.frame}"
+        tree, definition, anchor = self._ran.tree, self._ran.definitions[frame.frame], f"call-{frame.frame}"
         blocks: list[Block] = []
         header = None
         if definition is not None:
@@ -248,7 +236,10 @@ class _Composer:
             if not skipped.isdisjoint(segment.statements):
                 continue
             row = self._row(frame, segment, prefix, indent, depth)
-            row, parts = _without_parts(row)
+            parts = [call for e in row.executions for call in e.calls if call.speaks]
+            if parts:  # they stand in the text after the row
+                rest = (replace(e, calls=tuple(c for c in e.calls if not c.speaks)) for e in row.executions)
+                row = replace(row, executions=tuple(rest))
             unsaid = segment.hidden or segment.narrative  # shown only where something went wrong in it
             shown = row.lines and (not unsaid or any(e.troubled or e.values for e in row.executions))
             nodes = [source.parsed.statements[number].node for number in segment.statements]
@@ -270,7 +261,7 @@ class _Composer:
         omitted = [o for n in recorded for o in tree.omitted(frame.frame, n)]
         executions = []
         for step in steps:
-            made = self._ran.execution(step)
+            made = self._ran.executions[step.id]
             frames = [called for called in tree.calls(step.id) if called.function != MAIN] if depth < DEEPEST else []
             calls = tuple(self.call(called, depth) for called in frames)
             executions.append(replace(made, calls=calls) if calls else made)
@@ -331,16 +322,6 @@ def _titled(definition: Statement | None, function: str) -> tuple[str, str | Non
         return function.rpartition(".")[2].replace("_", " ").strip().capitalize() or function, None
     first, _, rest = text.partition("\n")
     return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip() or None
-
-
-def _without_parts(row: CodeRow) -> tuple[CodeRow, list[Call]]:
-    """Take the calls that speak to the reader out of a row: they stand in the text after it."""
-    parts = [call for e in row.executions for call in e.calls if call.speaks]
-    if not parts:
-        return row, parts
-    taken = {call.frame for call in parts}
-    executions = (replace(e, calls=tuple(c for c in e.calls if c.frame not in taken)) for e in row.executions)
-    return replace(row, executions=tuple(executions)), parts
 
 
 def _is_only_a_call(nodes: Sequence[ast.stmt], row: CodeRow) -> bool:
@@ -452,7 +433,7 @@ def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimL
         step = failed[0] if failed else steps[-1]
         assert step.claim is not None
         anchor = next((anchors.rows[s.id] for s in (step, *steps) if s.id in anchors.rows), "")
-        lines.append(ClaimLine(anchor, ran.line(step), step.claim, len(steps)))
+        lines.append(ClaimLine(anchor, ran.lines[step.id], step.claim, len(steps)))
     return tuple(lines)
 
 

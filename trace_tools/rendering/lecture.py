@@ -1,60 +1,75 @@
 """A trace and the text that its pages show → what each step was, and where it stands in that text.
 
-    lecture = Lecture(trace, lecture_text)
-    lecture.line(step), lecture.code(step)      216, "y = x @ w"
-    lecture.execution(step).rates               achieved, beside the machine's roof
+    lecture = lecture_of(trace, lecture_text)
+    lecture.lines[step.id], lecture.code(step)      216, "y = x @ w"
+    lecture.executions[step.id].rates               achieved, beside the machine's roof
 
-Every stage from the trace to its document reads this, and nothing else of the trace.
+Every later stage on the way to the document reads this, and nothing else of the trace.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from trace_tools.call_tree import Tree
 from trace_tools.rendering.document import Execution, Failure, execution
 from trace_tools.rendering.staleness import Edition, edition_of
 from trace_tools.schema import SourceFile, Step, Trace
+from trace_tools.statements import MODULE, Statement
 
 
+@dataclass(frozen=True, slots=True)
 class Lecture:
-    """One lecture as it ran: its call tree, and for each of its sources the edition that is shown."""
+    """One lecture as it ran, laid beside the text that is shown of it."""
 
-    def __init__(self, trace: Trace, text: str | None = None) -> None:
-        """`text` is the first source as it is now. Raises LectureError when a stored source is not Python."""
-        self.trace = trace
-        self.tree = Tree(trace)
-        stored = trace.sources or [SourceFile(trace.run.lecture, "")]  # there is none where a run never began
-        self.editions = [edition_of(source, None if place else text) for place, source in enumerate(stored)]
-        self._executions: dict[int, Execution] = {}
+    trace: Trace
+    tree: Tree
+    editions: tuple[Edition, ...]  # by source
+    executions: Mapping[int, Execution]  # by step; the calls that it made are added where they are shown
+    lines: Mapping[int, int]  # by step: where it stands in the text
+    definitions: Mapping[int, Statement | None]  # by frame: the `def` in the text; None for the module
 
     def source(self, step: Step) -> int:
-        """Return which of the trace's sources a step is in."""
+        """Return which of the sources a step is in."""
         return self.tree.frames[step.frame].source
 
     def edition(self, step: Step) -> Edition:
         """Return the text that a step is in."""
         return self.editions[self.source(step)]
 
-    def line(self, step: Step) -> int:
-        """Return the line at which a step stands."""
-        return self.edition(step).line(step)
-
     def code(self, step: Step) -> str:
-        """Return that line."""
-        return self.edition(step).code(self.line(step))
+        """Return the line at which a step stands."""
+        return self.edition(step).code(self.lines[step.id])
 
-    def execution(self, step: Step) -> Execution:
-        """Return a step with its time, its rates and its failure; the calls it made are added where they are shown."""
-        if step.id not in self._executions:
-            timed_runs = self.trace.run.timed_runs
-            self._executions[step.id] = execution(step, self.trace.machine, self.failure(step), timed_runs)
-        return self._executions[step.id]
 
-    def failure(self, step: Step) -> Failure | None:
-        """Return the exception that left a step, if one did; its line is that of the first source as it is shown."""
-        raised = step.raised
-        if raised is None:
-            return None
-        line = raised.origin_line
-        if line is not None:
-            line = self.editions[0].lines.get(line, line)
-        return Failure(raised.type, raised.message, self.tree.caught(step), self.tree.is_origin(step), line)
+def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
+    """Lay a trace beside its text; `text` is the first source as it is now.
+
+    Raises LectureError when a stored source is not Python.
+    """
+    tree = Tree(trace)
+    stored = trace.sources or [SourceFile(trace.run.lecture, "")]  # there is none where a run never began
+    editions = tuple(edition_of(source, None if place else text) for place, source in enumerate(stored))
+    executions: dict[int, Execution] = {}
+    lines: dict[int, int] = {}
+    definitions: dict[int, Statement | None] = {}
+    for frame in tree.frames.values():
+        edition, steps = editions[frame.source], tree.steps_of(frame.frame)
+        first = edition.statement(steps[0]) if steps else None
+        if frame.function == MODULE:
+            definitions[frame.frame] = None
+        elif first is not None:  # by what it executed, for a name can have several definitions
+            definitions[frame.frame] = edition.source.enclosing(first.number)
+        else:
+            definitions[frame.frame] = edition.source.parsed.function(frame.function)
+        for step in steps:
+            failure = None
+            if step.raised is not None:
+                line = step.raised.origin_line
+                line = editions[0].lines.get(line, line) if line is not None else None
+                raised, caught = step.raised, tree.caught(step)
+                failure = Failure(raised.type, raised.message, caught, tree.is_origin(step), line)
+            executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
+            lines[step.id] = edition.line(step)
+    return Lecture(trace, tree, editions, executions, lines, definitions)

@@ -54,14 +54,14 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     lines = dict(anchors.lines)
     for step in steps:  # a narrative line that another call shows stands for this one
         if step.id in anchors.said:
-            lines.setdefault((lecture.source(step), lecture.line(step)), anchors.said[step.id])
+            lines.setdefault((lecture.source(step), lecture.lines[step.id]), anchors.said[step.id])
 
     def anchor(step: Step) -> tuple[str, bool]:
         """Return where a step stands, and whether that is its own line: else it is its nearest caller's."""
         at: Step | None = step
         while at is not None and at.frame in tree.frames:
             known = anchors.rows.get(at.id) or anchors.others.get(at.id)
-            known = known or lines.get((lecture.source(at), lecture.line(at)))
+            known = known or lines.get((lecture.source(at), lecture.lines[at.id]))
             if known is not None:
                 return known, at is step
             of = tree.frames[at.frame].of
@@ -78,13 +78,13 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
                 number=index + 1,
                 frame=number[step.frame],
                 anchor=where,
-                line=lecture.line(step),
+                line=lecture.lines[step.id],
                 code="" if own else lecture.code(step),
                 source=lecture.source(step),
                 inside=inside[index],
                 outputs=len(step.narrative or ()) if animated else 0,
                 variables=tuple(variables[index]),
-                execution=lecture.execution(step),
+                execution=lecture.executions[step.id],
             )
         )
     return Stepping(
