@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,8 @@ import yaml
 
 from tests.traces import example_trace
 from trace_tools.file_format.trace_file import load, write
-from trace_tools.machines.machine import STORED
+from trace_tools.machines.machine import STORED, from_json
+from trace_tools.outcome import problems
 from trace_tools.schema import Frame, Step, Trace, Value
 from trace_tools.tracing.tracer import Request, StoppedError, Tracer
 
@@ -53,6 +54,23 @@ def tool(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, preexec_fn=limit
         )
         return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+    return run
+
+
+@pytest.fixture
+def traced(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Trace, list[str]]]:
+    """Trace, with no process for the command nor for the machine; return what went wrong as well."""
+    monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
+    machine = from_json(Path(environment[STORED]).read_text(encoding="utf-8"))
+
+    def run(lecture: Path, passes: int = 1) -> tuple[Trace, list[str]]:
+        known = replace(example_trace(), machine=machine)
+        made = Tracer(Request(lecture, tmp_path / "rendered", device="cpu", passes=passes, like=known)).run()
+        assert load(made.path).trace == made.trace
+        return made.trace, problems(made.trace)
 
     return run
 
@@ -273,17 +291,17 @@ def test_what_was_left_behind_is_named(everything: tuple[subprocess.CompletedPro
 
 
 def test_a_lecture_that_raises_leaves_a_partial_trace(
-    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]], tmp_path: Path
 ) -> None:
     complete = already_traced(tmp_path)
-    source = "def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n"
-    ran = tool("trace", lecture(source), "--passes", 1)
-    assert ran.code == 1 and "lecture.py:3: claim failed: x == 1" in ran.err
-    partial = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    partial, wrong = traced(lecture("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n"))
     claim = steps(partial, "assert")[0].claim
-    assert partial.run.ended == "AssertionError at line 3 (pass 1)" and claim and not claim.held
+    ended = "AssertionError at line 3 (pass 1)"
+    assert partial.run.ended == ended and claim and not claim.held
+    assert wrong == [f"incomplete: {ended}", "lecture.py:3: claim failed: x == 1: 2 == 1: x is 2 (pass 1, cold)"]
     assert claim.message == "x is 2" and [value.value for _, value in claim.sides] == [2, 1]
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+    assert (tmp_path / "rendered/cpu/partial/trace.yaml").exists()
 
 
 KILLED = """
@@ -300,11 +318,10 @@ def f(i):
 
 
 def test_a_killed_process_leaves_what_it_did(
-    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
-    ran = tool("trace", lecture(KILLED), "--passes", 1)
-    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
-    assert ran.code == 1 and "killed by SIGKILL" in ran.err
+    trace, wrong = traced(lecture(KILLED))
+    assert "killed by SIGKILL" in wrong[0]
     assert values(trace)["total"].value == sum(range(200))
     assert [step.execution for step in steps(trace, "total +=")] == [*range(1, 51), *range(151, 201)]
 
@@ -397,11 +414,10 @@ def work():
 """
 
 
-def test_an_unkind_lecture(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
+def test_an_unkind_lecture(lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]) -> None:
     path = lecture(UNKIND)
-    ran = tool("trace", path, "--passes", 1)
-    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
-    assert ran.code == 1 and trace.run.ended == "SystemExit at line 14 (pass 1)"
+    trace, wrong = traced(path)
+    assert wrong == ["incomplete: SystemExit at line 14 (pass 1)", "lecture.py:14: SystemExit: 0"]
     assert values(trace)["z"].value == 5
     frames = {event.function: event for event in trace.steps if isinstance(event, Frame)}
     assert frames["work"].thread and frames["work"].of == steps(trace, "thread.start()")[0].id
@@ -409,15 +425,14 @@ def test_an_unkind_lecture(lecture: Callable[[str], Path], tool: Callable[..., R
 
 
 def test_a_claim_that_fails_in_a_warm_run_has_failed(
-    lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
     source = "import os\nimport sys\ndef main():\n    runs = sys.__dict__.setdefault('runs', [])\n"
     source += "    runs.append(1)\n    assert len(runs) < 2\n"
-    ran = tool("trace", lecture(source), "--passes", 2)
-    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    trace, wrong = traced(lecture(source), passes=2)
     (claim,) = [step.claim for step in trace.steps if isinstance(step, Step) and step.claim is not None]
-    assert ran.code == 1
-    assert "claim failed: len(runs) < 2: 1 < 2 (pass 1, warm, pass 2, warm)" in ran.err
+    assert wrong == ["lecture.py:6: claim failed: len(runs) < 2: 1 < 2 (pass 1, warm, pass 2, warm)"]
+    assert trace.run.complete
     assert (claim.held, claim.failed_runs) == (False, ["pass 1, warm", "pass 2, warm"])
     assert [process.why_no_warm for process in trace.run.processes][:2] == ["AssertionError at line 6"] * 2
 
