@@ -180,19 +180,17 @@ def facts(value: Value) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if value.tensor is not None:
         found += _tensor_facts(value.tensor)
-    exact = value.value
-    if isinstance(exact, str) and len(repr(exact)) > LINE - 24:
-        found.append(("text", formats.visible(formats.shorten(exact, WHOLE))))
-    elif isinstance(exact, (int, float)) and not isinstance(exact, bool):
-        text = _exact(exact)
-        if text != summary(value):
-            found.append(("exactly", text + (f" {value.unit}" if value.unit else "")))
+    exact = _exactly(value)
+    if isinstance(value.value, str) and len(repr(value.value)) > LINE - 24:
+        found.append(("text", formats.visible(formats.shorten(value.value, WHOLE))))
+    elif exact is not None:
+        if exact != summary(value):
+            found.append(("exactly", exact + (f" {value.unit}" if value.unit else "")))
     elif value.text is not None and len(value.text) > LINE - 24:
         found.append(("text", formats.visible(formats.shorten(value.text, WHOLE))))
-    if value.samples:
-        found.append(("samples", ", ".join(_sample(s) for s in value.samples[:40])))
-    if value.cold_samples:
-        found.append(("first runs", ", ".join(_sample(s) for s in value.cold_samples[:40])))
+    for name, samples in (("samples", value.samples), ("first runs", value.cold_samples)):
+        if samples:
+            found.append((name, ", ".join(_sample(s) for s in samples[:40])))
     if value.items or value.entries:
         found += _entries(value)
     return found
@@ -205,14 +203,13 @@ def side_text(value: Value) -> str:
 
 
 def _exactly(value: Value) -> str | None:
+    """Write a number to its last digit; None where there is none."""
     number = value.value
-    return _exact(number) if isinstance(number, (int, float)) and not isinstance(number, bool) else None
-
-
-def _exact(value: int | float) -> str:
-    if isinstance(value, int) and value.bit_length() > 1_000:
-        return f"an integer of {value.bit_length():,} bits"
-    return repr(value)
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return None
+    if isinstance(number, int) and number.bit_length() > 1_000:
+        return f"an integer of {number.bit_length():,} bits"
+    return repr(number)
 
 
 def _sample(sample: Scalar) -> str:
@@ -223,7 +220,8 @@ def _sample(sample: Scalar) -> str:
 
 def _entries(value: Value) -> list[tuple[str, str]]:
     """List a container's entries when its summary could not hold them."""
-    if not summary(value, 10**6).count("…") and len(summary(value, 10**6)) <= LINE:
+    whole = summary(value, 10**6)
+    if "…" not in whole and len(whole) <= LINE:
         return []
     keyed = [(_what(key, 40), item) for key, item in value.entries or []]
     numbered = [(f"[{place}]", item) for place, item in enumerate(value.items or [])]

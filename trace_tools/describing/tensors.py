@@ -64,7 +64,8 @@ def describe_tensor(
     description = _Description(labels, limits, budget)
     with _NoFunctions(), _NoDispatch(), _Unprofiled():
         tensor = description.ordinary(x) if _is_ordinary(x, kind) else description.unusual(x, kind)
-    value: dict[str, Any] = {"type": _type_name(kind), "tensor": tensor}
+    name = "tensor" if kind is torch.Tensor else "parameter" if kind is torch.nn.Parameter else class_name(kind)
+    value: dict[str, Any] = {"type": name, "tensor": tensor}
     if not tensor:  # its sizes are not numbers
         value = {"type": "NestedTensor" if kind is torch.Tensor else class_name(kind)}
     if description.notes:
@@ -165,7 +166,17 @@ class _Description:
         self.parts: Parts = []
 
     def ordinary(self, x: torch.Tensor) -> dict[str, Any]:
-        tensor = self._metadata(x)
+        """Describe a strided tensor whose memory is there, with its elements."""
+        storage = x.untyped_storage()
+        tensor = self._sizes(x) | {
+            "strides": list(x.stride()),
+            "offset": x.storage_offset(),
+            "contiguous": x.is_contiguous(),
+            "storage": _label(storage, x.device, self.labels),
+            "storage_bytes": storage.nbytes(),
+        }
+        if x.requires_grad:
+            tensor["requires_grad"] = True
         self._read(x, tensor)
         return tensor
 
@@ -178,7 +189,9 @@ class _Description:
             requires_grad: bool = _Tensor.requires_grad.__get__(x)
             x = _Tensor.detach(x)  # leaves the subclass behind too
             if x.is_nested:
-                return self._nested(x)
+                self.parts += [(None, part) for part in x.unbind()[: self.limits.items]]
+                self.notes.append(f"nested: {x.size(0)} tensors of {_DTYPES[x.dtype]} on {x.device}")
+                return {}
             tensor = self.ordinary(x) if x.layout is torch.strided else self._unstrided(x)
             return tensor | {"requires_grad": True} if requires_grad else tensor
 
@@ -207,11 +220,6 @@ class _Description:
         readable = not batched and _is_ordinary(inner, type(inner))
         tensor = self.ordinary(inner) if readable else self._sizes(x)
         return tensor | {"requires_grad": True} if x.requires_grad else tensor
-
-    def _nested(self, x: torch.Tensor) -> dict[str, Any]:
-        self.parts += [(None, part) for part in x.unbind()[: self.limits.items]]
-        self.notes.append(f"nested: {x.size(0)} tensors of {_DTYPES[x.dtype]} on {x.device}")
-        return {}
 
     def _unstrided(self, x: torch.Tensor) -> dict[str, Any]:
         """Describe a sparse tensor by its stored parts, and this or an MKL-DNN one by its elements when few."""
@@ -268,26 +276,6 @@ class _Description:
             "device": str(_Tensor.device.__get__(x)),
             "bytes": _Tensor.numel(x) * _Tensor.element_size(x),
         }
-
-    def _metadata(self, x: torch.Tensor) -> dict[str, Any]:
-        """Return all that is known of a strided tensor without reading its elements."""
-        storage = x.untyped_storage()
-        tensor = self._sizes(x) | {
-            "strides": list(x.stride()),
-            "offset": x.storage_offset(),
-            "contiguous": x.is_contiguous(),
-            "storage": _label(storage, x.device, self.labels),
-            "storage_bytes": storage.nbytes(),
-        }
-        if x.requires_grad:
-            tensor["requires_grad"] = True
-        return tensor
-
-
-def _type_name(kind: type) -> str:
-    if kind is torch.Tensor:
-        return "tensor"
-    return "parameter" if kind is torch.nn.Parameter else class_name(kind)
 
 
 def _label(storage: torch.UntypedStorage, device: torch.device, labels: StorageLabels) -> str:

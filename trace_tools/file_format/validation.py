@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -174,21 +175,14 @@ def _check_value(value: Value, depth: int) -> None:
         with _inside(".tensor"):
             _check_tensor(value.tensor)
     if value.items or value.entries or value.length is not None:
-        _check_container(value, depth)
-
-
-def _check_container(value: Value, depth: int) -> None:
-    if depth > DEEPEST_VALUE:
-        raise Mismatch(f"nested more than {DEEPEST_VALUE} values deep")
-    _at_least(0, value, "length")
-    if value.items and value.length is not None and value.length < len(value.items):
-        raise Mismatch(f"found {value.length}; expected {len(value.items)} or more, the items shown", ".length")
-
-    def check(inner: Value) -> None:
-        _check_value(inner, depth + 1)
-
-    _each(value.items or [], ".items", check)
-    _each(value.entries or [], ".entries", lambda pair: _each(pair, "", check))
+        if depth > DEEPEST_VALUE:
+            raise Mismatch(f"nested more than {DEEPEST_VALUE} values deep")
+        _at_least(0, value, "length")
+        if value.items and value.length is not None and value.length < len(value.items):
+            raise Mismatch(f"found {value.length}; expected {len(value.items)} or more, the items shown", ".length")
+        check = partial(_check_value, depth=depth + 1)
+        _each(value.items or [], ".items", check)
+        _each(value.entries or [], ".entries", lambda pair: _each(pair, "", check))
 
 
 def _check_tensor(tensor: Tensor) -> None:
