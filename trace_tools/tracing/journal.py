@@ -57,7 +57,7 @@ class FrameStart(NamedTuple):
 
 
 class FrameEnd(NamedTuple):
-    """A call is over: what it kept is certain now."""
+    """A call is over that had executions in the tail: what it kept of them is certain now, and stands elsewhere."""
 
     frame: int
 

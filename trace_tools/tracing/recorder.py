@@ -301,8 +301,6 @@ class OpenFrame:
         self.current = None
         if self.full:
             self.out += [*self._all_kept(), (FrameEnd, self.id)]  # at once: another thread may be writing the tail
-        else:
-            self.out.append((FrameEnd, self.id))
         recorder.frames.pop(self.key, None)
         recorder.lost = clock() - at
 
