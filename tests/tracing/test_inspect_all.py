@@ -1,0 +1,32 @@
+"""`--inspect-all`: what the author would have written by hand."""
+
+from __future__ import annotations
+
+from trace_tools.statements import parse_source
+from trace_tools.tracing.inspect_all import inspect_all
+
+SOURCE = """def main():
+    a = b = 1
+    (c, [d, *e]), f.g, h[i] = values
+    k: int
+    m: int = 2
+    n += 1
+    for o, p in pairs:
+        print(o)
+    with open(q) as r, s:
+        pass
+    del a
+"""
+
+
+def test_each_name_that_is_bound_is_inspected_where_it_is_bound() -> None:
+    source = parse_source(SOURCE, "lecture.py")
+    found = [(d.line, d.place, [i.source for i in d.inspected]) for d in inspect_all(source)]
+    assert found == [
+        (2, "after", ["a", "b"]),
+        (3, "after", ["c", "d", "e"]),
+        (5, "after", ["m"]),
+        (6, "after", ["n"]),
+        (7, "header", ["o", "p"]),
+        (9, "header", ["r"]),
+    ]
