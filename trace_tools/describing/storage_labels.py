@@ -45,22 +45,15 @@ class StorageLabels:
         as an array and the tensor made from it: overlapping ones that are alive get one label.
         """
         if len(self._seen) >= self._prune_at:
-            self._prune()
-        label = self._overlapping(span) if span else None
-        label = label or f"s{next(self._numbers)}"
+            for other, memory in list(self._seen.items()):  # a copy, as below: another thread may add
+                if memory.dead():
+                    self._seen.pop(other, None)
+            self._prune_at = max(FIRST_PRUNING, 2 * len(self._seen))
+        for memory in list(self._seen.values()) if span else ():
+            if span and memory.span and span[0] < memory.span[1] and memory.span[0] < span[1] and not memory.dead():
+                label = memory.label
+                break
+        else:
+            label = f"s{next(self._numbers)}"
         self._seen[key] = _Memory(label, dead, span)
         return label
-
-    def _overlapping(self, span: tuple[int, int]) -> str | None:
-        first, end = span
-        for memory in list(self._seen.values()):  # a copy: another thread may add
-            other = memory.span
-            if other and first < other[1] and other[0] < end and not memory.dead():
-                return memory.label
-        return None
-
-    def _prune(self) -> None:
-        for key, memory in list(self._seen.items()):
-            if memory.dead():
-                self._seen.pop(key, None)
-        self._prune_at = max(FIRST_PRUNING, 2 * len(self._seen))
