@@ -14,7 +14,7 @@ from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.charts.roofline import roof_of
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import HtmlWriter
-from trace_tools.rendering.overview import claim_lists, claim_texts, key_figures, machine_row
+from trace_tools.rendering.overview import MachineRow, claim_lists, claim_texts, key_figures
 from trace_tools.schema import Claim, Machine, Narrative, Peak, Process, Raised, Run, Trace, Value
 
 PEAKS = [
@@ -153,6 +153,5 @@ def test_two_machines_of_one_name_are_told_apart_on_the_site(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("trace", [lecture().trace(), failing().trace()], ids=["plain", "failing"])
 def test_a_row_of_the_site_says_what_the_trace_says(trace: Trace) -> None:
-    row = machine_row(make_document(trace), "here", "Mine")
-    assert row.name == "Mine"
-    assert (row.folder, row.traced, row.passes, row.torch, row.peaks) == ("here", "2025-01-31", 3, "2.13.0", ())
+    row = MachineRow("Mine", "here", make_document(trace))
+    assert (row.torch, row.peaks, row.notes, row.duration) == ("2.13.0", [], [], "not measured")

@@ -191,7 +191,7 @@ def _site_files(site: Traces, out: Path) -> dict[str, bytes]:
     """Return the index of the site, which searches the pages of the first machine with a complete trace."""
     title = site[0].document.title if site else "No traces"
     names = _full_names(site)
-    machines = [overview.machine_row(one.document, one.folder, n) for n, one in zip(names, site, strict=True)]
+    machines = [overview.MachineRow(n, one.folder, one.document) for n, one in zip(names, site, strict=True)]
     pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}  # every section once, in reading order
     titles: dict[tuple[int, str], str] = {}
     for name, one in zip(names, site, strict=True):

@@ -95,10 +95,8 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
 def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame]) -> Section:
     """Return the page of a section: its first call in full, and any more of it below."""
     page = _Composer(ran)
-    definition = ran.definitions[calls[0].frame]
-    title, summary = _titled(definition, function)
-    body = page.body(calls[0], definition, "", 0)
-    blocks = fold([*body, *(page.call(again, 0) for again in calls[1:])])
+    title, summary = _titled(ran.definitions[calls[0].frame], function)
+    blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
 
@@ -133,9 +131,9 @@ def _around(ran: Lecture, known: set[str]) -> tuple[tuple[Block, ...], tuple[Blo
     page, tree = _Composer(ran), ran.tree
     known = known | {frame.function for frame in tree.frames.values()}
     statements = ran.editions[0].source.parsed.statements
-    called = {s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in known}
-    opening = page.body(tree.main, ran.definitions[tree.main.frame], "", DEEPEST) if tree.main is not None else []
-    setup = page.body(tree.module, None, "", 0, skip=called) if tree.module is not None else []
+    called = frozenset(s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in known)
+    opening = page.body(tree.main, "", DEEPEST) if tree.main is not None else []
+    setup = page.body(tree.module, "", 0, skip=called) if tree.module is not None else []
     return fold(opening), fold(setup)
 
 
@@ -168,15 +166,15 @@ class _Composer:
         blocks: list[Block] = []
         header = None
         if definition is not None:
-            blocks = self.body(frame, definition, f"{anchor}-", depth + 1)
+            blocks = self.body(frame, f"{anchor}-", depth + 1)
             body = self._ran.editions[frame.source].source.body(definition)[:1]
             inline = any(segment.first <= definition.line for segment in body)
             numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
             lines = self._lines(frame.source, numbers, definition.node.col_offset)
-            header = CodeRow(
-                lines, f"{anchor}-L{definition.line}", definition.line, arguments=tuple(frame.arguments or ())
-            )
-        executions = [e for block in blocks if isinstance(block, Listing) for row in block.rows for e in row.executions]
+            line, arguments = definition.line, tuple(frame.arguments or ())
+            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments)
+        executions = [execution for row in _rows(blocks) for execution in row.executions]
+        inner = [block for block in blocks if isinstance(block, Call)]
         return Call(
             function=frame.function,
             frame=frame.frame,
@@ -189,30 +187,17 @@ class _Composer:
             blocks=tuple(blocks),
             level=min(depth + 2, 6),
             thread=frame.thread,
-            troubled=any(e.troubled for e in executions)
-            or any(block.troubled for block in blocks if isinstance(block, Call)),
-            observed=bool(header and header.arguments)
-            or any(
-                e.values or e.step.claim or e.step.stdout or e.step.warnings or any(call.observed for call in e.calls)
-                for e in executions
-            ),
+            troubled=any(e.troubled for e in executions) or any(call.troubled for call in inner),
+            observed=bool(header and header.arguments) or any(execution.observed for execution in executions),
         )
 
-    def body(
-        self,
-        frame: Frame,
-        definition: Statement | None,
-        prefix: str,
-        depth: int,
-        *,
-        skip: Iterable[int] = (),
-    ) -> list[Block]:
+    def body(self, frame: Frame, prefix: str, depth: int, *, skip: frozenset[int] = frozenset()) -> list[Block]:
         """Lay one call out along its function's segments.
 
         Rows gather into listings; what was said, and calls that speak to the reader themselves, stand between them.
         Blank lines around a listing go, and so does a listing of nothing but comments.
         """
-        source = self._ran.editions[frame.source].source
+        source, definition = self._ran.editions[frame.source].source, self._ran.definitions[frame.frame]
         segments = source.body(definition)
         columns = (source.parsed.statements[s.statements[0]].node.col_offset for s in segments if s.statements)
         indent = min(columns, default=0)
@@ -231,9 +216,8 @@ class _Composer:
             rows.clear()
             executable = False
 
-        skipped = frozenset(skip)
         for segment in segments:
-            if not skipped.isdisjoint(segment.statements):
+            if not skip.isdisjoint(segment.statements):
                 continue
             row = self._row(frame, segment, prefix, indent, depth)
             parts = [call for e in row.executions for call in e.calls if call.speaks]

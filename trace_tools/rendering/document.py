@@ -64,6 +64,12 @@ class Execution:
         claim = self.step.claim
         return failed or (claim is not None and not claim.held) or any(call.troubled for call in self.calls)
 
+    @property
+    def observed(self) -> bool:
+        """Whether anything was inspected, claimed or printed in it, or in the calls it made."""
+        step = self.step
+        return bool(step.values or step.claim or step.stdout or step.warnings) or any(c.observed for c in self.calls)
+
 
 def execution(step: Step, machine: Machine, failure: Failure | None = None, timed_runs: int | None = None) -> Execution:
     """Return the execution of one step, of a trace with so many timed runs; its calls are added by who knows them."""

@@ -307,7 +307,15 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
     rows, listed = [], []
     for m in machines:
         name = f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes)
-        rows.append([name, escape(m.torch), str(m.passes), _claim_count(m.held, m.failed), m.duration])
+        rows.append(
+            [
+                name,
+                escape(m.torch),
+                str(m.document.run.passes),
+                _claim_count(m.document.held, m.document.failed),
+                m.duration,
+            ]
+        )
     for s in sections:
         pages = (f"[{escape(n)}]({address}.md) {_claim_count(held, failed)}" for n, address, held, failed in s.pages)
         listed.append([str(s.number), escape(prose.plain_text(s.title)), ", ".join(pages)])

@@ -2,7 +2,7 @@
 
 meta(document, section)                    ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
 list(key_figures(document))                [KeyFigure("567", "claims, all of them hold"), …]
-machine_row(document, "cpu", "AMD EPYC")   one machine of the site's index
+MachineRow("AMD EPYC", "cpu", document)     one machine of the site's index
 """
 
 from __future__ import annotations
@@ -48,31 +48,6 @@ class ClaimList(WithClaims):
     slug: str
     title: str
     claims: tuple[ClaimLine, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MachineRow:
-    """One machine in the list of all machines."""
-
-    name: str
-    folder: str
-    torch: str
-    traced: str  # the day
-    passes: int
-    held: int
-    failed: int
-    duration: str
-    peaks: tuple[tuple[str, str], ...]  # multiplication and memory: what, how fast
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SectionRow:
-    """One section in the list of all sections, with its page on each machine that has it."""
-
-    number: int
-    title: str
-    pages: tuple[tuple[str, str, int, int], ...]  # machine, address without its ending, claims held, failed
 
 
 # --- a page's own line, and what must not be overlooked on it ---
@@ -266,22 +241,44 @@ def process_texts(process: Process) -> tuple[str, str, str, str, str]:
     return formats.one_line(process.name, 40), formats.one_line(process.ended, 200), cold, warm, remarks
 
 
-# --- a machine in the site's index ---
+# --- the site's index ---
 
 
-def machine_row(document: Document, folder: str, name: str) -> MachineRow:
-    """Return what the list of all machines says of one, under a name; `folder` is where its pages lie."""
-    peaks = (peak for peak in (leading_peak(document.machine), _bandwidth(document.machine)) if peak is not None)
-    times = _warm_runs(document.run) or _cold_runs(document.run)
-    return MachineRow(
-        name=name,
-        folder=folder,
-        torch=dict(document.versions).get("torch", "–"),
-        traced=formats.one_line(document.run.started[:10], 10),
-        passes=document.run.passes,
-        held=document.held,
-        failed=document.failed,
-        duration=formats.duration(statistics.median(times)) if times else "not measured",
-        peaks=tuple(peak_texts(peak)[:2] for peak in peaks),
-        notes=tuple(notice.kind for notice in document.notices if notice.kind in ("partial", "stale")),
-    )
+@dataclass(frozen=True, slots=True)
+class MachineRow:
+    """One machine in the list of all machines, under a name; `folder` is where its pages lie."""
+
+    name: str
+    folder: str
+    document: Document
+
+    @property
+    def torch(self) -> str:
+        """The version that ran."""
+        return dict(self.document.versions).get("torch", "–")
+
+    @property
+    def duration(self) -> str:
+        """How long `main` took: warm where it was run twice."""
+        times = _warm_runs(self.document.run) or _cold_runs(self.document.run)
+        return formats.duration(statistics.median(times)) if times else "not measured"
+
+    @property
+    def peaks(self) -> list[tuple[str, str, str]]:
+        """Of multiplication and memory: what, how fast, from where."""
+        machine = self.document.machine
+        return [peak_texts(peak) for peak in (leading_peak(machine), _bandwidth(machine)) if peak is not None]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is wrong with its trace as a whole."""
+        return [notice.kind for notice in self.document.notices if notice.kind in ("partial", "stale")]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRow:
+    """One section in the list of all sections, with its page on each machine that has it."""
+
+    number: int
+    title: str
+    pages: tuple[tuple[str, str, int, int], ...]  # machine, address without its ending, claims held, failed

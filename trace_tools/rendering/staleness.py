@@ -142,6 +142,12 @@ class _Code:
         self.prose = {number: narrative for number, narrative in constants.items() if narrative is not None}
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
+        self.gone = {id(self.statements[number].node) for number in self.prose}
+        self.directives: list[tuple[int, object]] = []  # that say what is recorded: their statement, and what they say
+        for one in source.directives:
+            if one.name in RECORDED:
+                inspected = [(ast.dump(item.node), item.unit) for item in one.inspected]
+                self.directives.append((one.statement, (one.name, one.place, one.names, inspected)))
         self.positions: dict[int, _Position] = {}
         numbers = {id(s.node): s.number for s in self.statements}
         owners: list[tuple[int | None, ast.AST]] = [(None, source.parsed.tree)]
@@ -154,31 +160,25 @@ class _Code:
     @cached_property
     def fingerprint(self) -> tuple[list[object], list[object]]:
         """What must be equal for a trace of one text to be a trace of the other: code and data directives."""
-        directives: list[object] = [(self.index.get(d.statement), _directive(d)) for d in self._directives()]
-        return list(_flat(self.source.parsed.tree, self._gone())), directives
+        directives: list[object] = [(self.index.get(statement), said) for statement, said in self.directives]
+        return list(_flat(self.source.parsed.tree, self.gone)), directives
 
     def parts(self) -> dict[str, list[object]]:
         """Return what each of the module's functions does, by name, and what the rest of the module does."""
         found: dict[str, list[object]] = {MODULE: []}
         owners: dict[int, tuple[str, int]] = {}  # of a statement: the function it is in, and its place there
-        gone, name, first = self._gone(), MODULE, 0
+        name, first = MODULE, 0
         for place, number in enumerate(self.kept):
             statement = self.statements[number]
             if statement.parent is None:
                 name = statement.node.name if isinstance(statement.node, FUNCTIONS) else MODULE
                 first = place
-                found.setdefault(name, []).extend(_flat(statement.node, gone))
+                found.setdefault(name, []).extend(_flat(statement.node, self.gone))
             owners[number] = (name, place - first)
-        for directive in self._directives():
-            owner, offset = owners.get(directive.statement, (MODULE, 0))
-            found[owner].append((offset, _directive(directive)))
+        for of, said in self.directives:
+            owner, offset = owners.get(of, (MODULE, 0))
+            found[owner].append((offset, said))
         return found
-
-    def _gone(self) -> set[int]:
-        return {id(self.statements[number].node) for number in self.prose}
-
-    def _directives(self) -> list[Directive]:
-        return [directive for directive in self.source.directives if directive.name in RECORDED]
 
     @cached_property
     def gaps(self) -> dict[_Gap, list[int]]:
@@ -192,11 +192,6 @@ class _Code:
         """Return the gap in which a prose statement stands."""
         position = self.positions[number]
         return position.parent, position.path, sum(n < number and n in self.index for n in position.siblings)
-
-
-def _directive(directive: Directive) -> object:
-    inspected = [(ast.dump(item.node), item.unit) for item in directive.inspected]
-    return directive.name, directive.place, directive.names, inspected
 
 
 def _constant(node: ast.stmt, word: str) -> Narrative | None:
