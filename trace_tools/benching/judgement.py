@@ -20,10 +20,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trace_tools.benching.paired import FEWEST_ROUNDS, LARGE, OTHERS, SUSPECTED, Floats, SwapTest, judge_pairs
+from trace_tools.benching.paired import FEWEST_ROUNDS, LARGE, OTHERS, SUSPECTED, Floats, judge_pairs
 from trace_tools.comparing.difference import Difference, Side, StepPair, TimeFinding, TimeStatistics, Verdict
 from trace_tools.comparing.judging.between import DEFAULT, Choices, explained, findings_between
-from trace_tools.comparing.judging.times import COLD, Execution, StatementTimes, by_statement, durations, with_times
+from trace_tools.comparing.judging.times import (
+    COLD,
+    StatementTimes,
+    by_statement,
+    durations,
+    verdict_of,
+    with_times,
+    with_verdict,
+)
 from trace_tools.schema import Machine, Step
 from trace_tools.statements import parse_source, reached
 
@@ -77,8 +85,31 @@ def judge_rounds(a: Side, b: Side, rounds: int, choices: Choices = DEFAULT) -> R
     suspected = np.array(_suspected(compared, statements, functions))
     groups = np.where(suspected, SUSPECTED, np.where(large, LARGE, OTHERS))
     test = judge_pairs(_logs([unit.a_ns for unit in units]), _logs([unit.b_ns for unit in units]), groups)
-    judged = [execution for place, statement in enumerate(statements) for execution in _found(statement, test, place)]
-    named = [_named(name, test, len(statements) + n) for n, name in enumerate(functions)]
+    judged = [
+        execution
+        for place, statement in enumerate(statements)
+        for execution in with_verdict(
+            statement,
+            float(test.effect[place]),
+            called=bool(test.called[place]),
+            interval=test.interval(place),
+            p=float(test.p[place]),
+            adjusted_p=float(test.adjusted_p[place]),
+            detectable=float(test.detectable[place]),
+        )
+    ]
+    named = [
+        FunctionTime(
+            function,
+            a_ns=math.exp(test.a[place]),
+            b_ns=math.exp(test.b[place]),
+            ratio=math.exp(test.effect[place]),
+            interval=test.interval(place),
+            verdict=verdict_of(float(test.effect[place]), called=bool(test.called[place])),
+            would_find=float(test.detectable[place]),
+        )
+        for place, function in enumerate(functions, start=len(statements))
+    ]
     in_half = float(np.median(test.detectable[: len(statements)]))
     noise = float(np.median(test.error)) * math.sqrt(rounds / 2)  # as if all rounds were alike
     counted = replace(
@@ -195,47 +226,6 @@ def _suspected(
 def _last(function: str) -> str:
     """Return the name by which a function is called: "forward" of "Block.forward"."""
     return function.rpartition(".")[2]
-
-
-# --- what was found -------------------------------------------------------------------------------
-
-
-def _found(statement: StatementTimes, test: SwapTest, place: int) -> list[Execution]:
-    """Give each execution its statement's verdict beside its own durations."""
-    return [
-        (
-            row,
-            replace(
-                time,
-                verdict=_verdict(test, place),
-                executions=len(statement.executions),
-                overall=math.exp(test.effect[place]),
-                interval=test.interval(place),
-                p=float(test.p[place]),
-                adjusted_p=float(test.adjusted_p[place]),
-                detectable=float(test.detectable[place]),
-            ),
-        )
-        for row, time in statement.executions
-    ]
-
-
-def _verdict(test: SwapTest, place: int) -> Verdict:
-    if not test.called[place]:
-        return "no difference detected"
-    return "slower" if test.effect[place] > 0 else "faster"
-
-
-def _named(function: str, test: SwapTest, place: int) -> FunctionTime:
-    return FunctionTime(
-        function,
-        a_ns=math.exp(test.a[place]),
-        b_ns=math.exp(test.b[place]),
-        ratio=math.exp(test.effect[place]),
-        interval=test.interval(place),
-        verdict=_verdict(test, place),
-        would_find=float(test.detectable[place]),
-    )
 
 
 def _rounds_needed(ratio: float, detectable: float, rounds: int, most: int = 50) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.comparing.plain_tracing import align, lines, traced
 from tests.traces import example_trace
+from trace_tools.call_tree import Tree
 from trace_tools.comparing.matching.code import codes_of
 from trace_tools.schema import Frame, SourceFile, Step, Trace
 
@@ -15,12 +16,12 @@ def test_a_source_that_this_python_cannot_parse_is_matched_by_its_lines() -> Non
         return example_trace(sources=[SourceFile("lecture.py", text)], steps=steps)
 
     a, b = unreadable("x = 1", "y = 2"), unreadable("x = 1", "new = 0", "y = 2")
-    assert not codes_of(a)[0].parsed
+    assert not codes_of(Tree(a))[0].parsed
     assert lines(align(a, b)) == {(2, 2), (3, 4), (None, 3)}
 
 
 def test_code_is_compared_exactly_then_without_names_then_without_constants() -> None:
-    [source] = codes_of(traced("y = 2 * 3  # a comment\nz = 2 * 3\nz = 2 * 4\n"))
+    [source] = codes_of(Tree(traced("y = 2 * 3  # a comment\nz = 2 * 3\nz = 2 * 4\n")))
     first, second, third = source.functions["<module>"]
     assert first.exact != second.exact and first.unnamed == second.unnamed
     assert second.unnamed != third.unnamed and second.bare == third.bare
@@ -28,7 +29,6 @@ def test_code_is_compared_exactly_then_without_names_then_without_constants() ->
 
 
 def test_a_compound_statement_counts_with_its_header() -> None:
-    a, b = (
-        codes_of(traced(f"for i in range(2):\n    {body}\n"))[0].functions["<module>"] for body in ("x = 1", "y = 2")
-    )
+    texts = (f"for i in range(2):\n    {body}\n" for body in ("x = 1", "y = 2"))
+    a, b = (codes_of(Tree(traced(text)))[0].functions["<module>"] for text in texts)
     assert a[0].exact == b[0].exact and a[1].exact != b[1].exact

@@ -163,6 +163,9 @@ def explained(difference: Difference, choices: Choices = DEFAULT) -> Difference:
 def _excused(row: StepPair, rows: list[StepPair]) -> StepPair:
     """Excuse, beside the steps that a clock chose, what calls around them count and take because of them."""
 
+    if not row.findings and not row.times:
+        return row
+
     def why(f: Finding | TimeFinding) -> str | None:
         if isinstance(f, TimeFinding):
             return rows[f.cause].excused if f.cause is not None else None

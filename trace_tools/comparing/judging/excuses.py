@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.matching.align import Aligned
@@ -90,6 +91,7 @@ def _is_marked(step: Step) -> bool:
     return step.clock or step.runs is not None
 
 
+@lru_cache(maxsize=8)  # mostly both sides ran the same
 def _ancestors(source: SourceFile) -> Mapping[int, Sequence[int]]:
     """Return, for each statement, the choosing ones that it stands in, innermost first; a loop stands in itself."""
     try:

@@ -16,7 +16,7 @@ from trace_tools.comparing.difference import Aspect, Finding, FramePair, StepPai
 from trace_tools.comparing.judging.counters import counter_findings
 from trace_tools.comparing.judging.values import Context, judge
 from trace_tools.comparing.matching.functions import Matching, translated
-from trace_tools.schema import Claim, Narrative, Raised, Step, Value
+from trace_tools.schema import Claim, Raised, Step, Value
 
 SHOWN = 80  # characters of a message in a detail
 
@@ -129,28 +129,17 @@ def _raised(a: Raised | None, b: Raised | None) -> Iterator[Finding]:
         yield Finding("steps", "changed", subject, a, b, "an exception left it", True, 1.0)
 
 
-# --- what was said --------------------------------------------------------------------------------
-
-
 def _output(a: Step, b: Step) -> Iterator[Finding]:
     """Compare what was printed, warned of and told; none of it matters by itself: numbers are in it that vary."""
-    if a.stdout or b.stdout:
-        yield _said(Subject("printed"), a.stdout or "", b.stdout or "", same=a.stdout == b.stdout)
-    if a.warnings or b.warnings:
-        warnings = "\n".join(a.warnings or []), "\n".join(b.warnings or [])
-        yield _said(Subject("warnings"), *warnings, same=a.warnings == b.warnings)
-    if a.narrative or b.narrative:
-        kinds = ", ".join(dict.fromkeys(told.kind for told in b.narrative or a.narrative or []))
-        sides = _told(a.narrative), _told(b.narrative)
-        yield _said(Subject("told", 0, kinds), *sides, same=a.narrative == b.narrative)
-
-
-def _told(narrative: list[Narrative] | None) -> str:
-    return " ".join(told.text or told.title or told.url or told.kind for told in narrative or [])
-
-
-def _said(subject: Subject, a: str, b: str, *, same: bool) -> Finding:
-    return Finding("output", "same", subject) if same else Finding("output", "changed", subject, a, b)
+    kinds = ", ".join(dict.fromkeys(told.kind for told in b.narrative or a.narrative or []))
+    told = (" ".join(n.text or n.title or n.url or n.kind for n in step.narrative or []) for step in (a, b))
+    for subject, x, y, texts in (
+        (Subject("printed"), a.stdout, b.stdout, (a.stdout or "", b.stdout or "")),
+        (Subject("warnings"), a.warnings, b.warnings, ("\n".join(a.warnings or []), "\n".join(b.warnings or []))),
+        (Subject("told", 0, kinds), a.narrative, b.narrative, told),
+    ):
+        if x or y:
+            yield Finding("output", "same", subject) if x == y else Finding("output", "changed", subject, *texts)
 
 
 def absence(row: StepPair, excused: str | None, unjudged: str | None, time: TimeFinding | None) -> Finding:

@@ -33,21 +33,19 @@ def with_settings(rows: Sequence[StepPair], difference: Difference) -> list[Step
     explained: dict[tuple[str | None, Change], int] = {}  # what a section is known to have repeated
     found = []
     for row in rows:
-        findings = []
+        section, findings = difference.frames[row.frame].section, []
         for f in row.findings:
-            changed = _change(f)
-            if changed is not None and f.verdict == "changed":
-                place = (difference.frames[row.frame].section, changed)
-                number = explained.get(place)
+            changed = _change(f) if f.verdict == "changed" else None
+            if changed is not None:
+                number = explained.get((section, changed))
                 if number is None:
-                    number = _repeated(
-                        changed, difference.settings, f"{f.subject.expression} {difference.source_line(row)}"
-                    )
+                    code = f"{f.subject.expression} {difference.source_line(row)}"
+                    number = _repeated(changed, difference.settings, code)
                 if number is not None:
-                    explained[place] = number
+                    explained[section, changed] = number
                     f = replace(f, setting=number, matters=False)
             findings.append(f)
-        found.append(replace(row, findings=tuple(findings)))
+        found.append(replace(row, findings=tuple(findings)) if findings else row)
     return found
 
 
@@ -114,41 +112,40 @@ def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[
 
 def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int, int]:
     """Return, for each row whose code or count is not the same, the row that speaks for its statement."""
-    speaks: dict[tuple[object, ...], int] = {}
-    counted: dict[tuple[int, int], bool] = {}
-    own: dict[int, tuple[object, ...]] = {}
-    for row in rows:
-        for f in row.findings:
-            if f.subject.kind == "executions" and f.verdict == "changed" and f.cause is None:
-                counted[row.frame, row.step.statement] = True
-                speaks[_key(row, frames)] = row.number
-    for row in rows:
-        alone = any(f.subject.kind == "step" and f.matters and f.cause is None for f in row.findings)
-        loop = counted.get((row.frame, row.step.statement), False) and row.a is not None and row.b is not None
-        inner = any(f.subject.kind == "step" for f in row.findings) and not alone
-        if (row.edited and not inner) or alone or loop:
-            own[row.number] = _key(row, frames)
-            speaks.setdefault(own[row.number], row.number)
-    return {number: speaks[key] for number, key in own.items()}
 
+    def key(row: StepPair) -> tuple[object, ...]:
+        """What is the same for all executions of a statement, in a section."""
+        pair = frames[row.frame]
+        frame = pair.b if row.b is not None else pair.a
+        function = (frame.source, frame.function) if frame is not None else None
+        return pair.section, function, row.b is None, row.step.statement
 
-def _key(row: StepPair, frames: Sequence[FramePair]) -> tuple[object, ...]:
-    pair = frames[row.frame]
-    frame = pair.b if row.b is not None else pair.a
-    function = (frame.source, frame.function) if frame is not None else None
-    return pair.section, function, row.b is None, row.step.statement
+    counted = {
+        (row.frame, row.step.statement): row
+        for row in rows
+        for f in row.findings
+        if f.subject.kind == "executions" and f.verdict == "changed" and f.cause is None
+    }
+    speaks = {key(row): row.number for row in counted.values()}
+    leads: dict[int, int] = {}
+    for row in rows:
+        told = [f for f in row.findings if f.subject.kind == "step"]
+        alone = any(f.matters and f.cause is None for f in told)
+        loop = (row.frame, row.step.statement) in counted and row.a is not None and row.b is not None
+        if alone or loop or (row.edited and not told):
+            leads[row.number] = speaks.setdefault(key(row), row.number)
+    return leads
 
 
 def _marked(row: StepPair, origin: int, speaks: bool) -> StepPair:
     """Say of a row's findings what they may follow from; not of what makes the row an origin itself."""
-    own = origin == row.number
-
-    def follows(f: Finding) -> bool:
-        if f.verdict == "not judged" or f.cause is not None or f.setting is not None:
-            return False
-        return not (own and speaks and f.aspect == "steps")
-
-    findings = tuple(replace(f, origin=origin) if follows(f) else f for f in row.findings)
+    own = origin == row.number and speaks
+    findings = tuple(
+        f
+        if f.verdict == "not judged" or f.cause is not None or f.setting is not None or (own and f.aspect == "steps")
+        else replace(f, origin=origin)
+        for f in row.findings
+    )
     times = tuple(replace(time, origin=origin) if time.matters and time.cause is None else time for time in row.times)
     return replace(row, findings=findings, times=times)
 
@@ -162,6 +159,8 @@ def _after_counts(
 
     `known` has a row, and its statement if a value of it changed so, by section and change; FLOPs also as a factor.
     """
+    if not row.findings and not row.times:
+        return row
     statement = row.step.statement
     longer: set[bool] = set()  # which way the work changed
     for f in row.findings:

@@ -21,6 +21,7 @@ import statistics as samples
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -138,7 +139,7 @@ def durations(difference: Difference, busy: str | None = None) -> list[Execution
             if statement.executions[0][1].subject == OWN_TIME and statement.typical_ns < enough_ns:
                 small.update(row.number for row, _ in statement.executions)
     found = [(row, replace(time, why=SMALL) if row.number in small else time) for row, time in found]
-    return [(row, _with_shares(row, time, *machines) if time.why is None else time) for row, time in found]
+    return [(row, _compared(row, time, difference) if time.why is None else time) for row, time in found]
 
 
 def _durations(row: StepPair, on_a: Machine, on_b: Machine, same_machine: bool) -> Iterator[TimeFinding]:
@@ -182,14 +183,19 @@ def _why_not(a: Step, b: Step, in_a: Timing, in_b: Timing, *, own: bool, same_ma
     return FEW if few and same_machine else None
 
 
-def _with_shares(row: StepPair, time: TimeFinding, on_a: Machine, on_b: Machine) -> TimeFinding:
-    """Add what fraction of its own machine's roof each side came to."""
-    sides = _best_share(row.a, time.subject, on_a), _best_share(row.b, time.subject, on_b)
-    names = list(dict.fromkeys(name for _, name in sides if name))
-    if not names:
-        return time
-    roof = names[0] if len(names) == 1 else f"A: {names[0]}, B: {names[1]}"
-    return replace(time, a_share=sides[0][0], b_share=sides[1][0], roof=roof)
+def _compared(row: StepPair, time: TimeFinding, difference: Difference) -> TimeFinding:
+    """Add what can be said of one execution: its ratio, and what fraction of its own machine's roof each side came to.
+
+    On one machine its durations are geometric means: what the test compares.
+    """
+    a_ns, b_ns = time.a_ns, time.b_ns
+    if difference.same_machine:
+        a_ns, b_ns = (math.exp(math.fsum(_logs(ns)) / len(ns)) for ns in (time.a_samples_ns, time.b_samples_ns))
+    a_share, a_roof = _best_share(row.a, time.subject, difference.a.trace.machine)
+    b_share, b_roof = _best_share(row.b, time.subject, difference.b.trace.machine)
+    roof = f"A: {a_roof}, B: {b_roof}" if a_roof and b_roof and a_roof != b_roof else a_roof or b_roof
+    ratio = max(b_ns, 1.0) / max(a_ns, 1.0)
+    return replace(time, a_ns=a_ns, b_ns=b_ns, ratio=ratio, a_share=a_share, b_share=b_share, roof=roof)
 
 
 def _best_share(step: Step | None, subject: Subject, machine: Machine) -> tuple[float | None, str | None]:
@@ -235,34 +241,23 @@ def _on_one_machine(
     test = statistics.moderated([s.logs for s in found], _most_drift(difference), suspected)
     low, high = test.intervals()
     detectable = test.detectable()
-    judged: list[Execution] = []
-    different = 0
-    for place, statement in enumerate(found):
-        effect = float(test.effect[place])
-        verdict: Verdict = "no difference detected"
-        if test.called[place]:
-            verdict = "slower" if effect > 0 else "faster"
-            different += len(statement.executions)
-        for row, time in statement.executions:
-            a_ns, b_ns = (math.exp(math.fsum(_logs(ns)) / len(ns)) for ns in (time.a_samples_ns, time.b_samples_ns))
-            of_statement = replace(
-                time,
-                verdict=verdict,
-                a_ns=a_ns,  # the geometric mean: what the test compares
-                b_ns=b_ns,
-                ratio=max(b_ns, 1.0) / max(a_ns, 1.0),
-                executions=len(statement.executions),
-                overall=math.exp(effect),
-                interval=(float(low[place]), float(high[place])),
-                p=float(test.p[place]),
-                adjusted_p=float(test.adjusted_p[place]),
-                detectable=float(detectable[place]),
-            )
-            judged.append((row, of_statement))
+    judged = [
+        execution
+        for place, statement in enumerate(found)
+        for execution in with_verdict(
+            statement,
+            float(test.effect[place]),
+            called=bool(test.called[place]),
+            interval=(float(low[place]), float(high[place])),
+            p=float(test.p[place]),
+            adjusted_p=float(test.adjusted_p[place]),
+            detectable=float(detectable[place]),
+        )
+    ]
     return judged, replace(
         counted,
         judged=len(judged),
-        different=different,
+        different=sum(time.matters for _, time in judged),
         statements=len(found),
         noise=math.sqrt(test.typical.variance),
         degrees_of_freedom=test.prior.degrees_of_freedom,
@@ -270,6 +265,18 @@ def _on_one_machine(
         detectable=float(np.median(detectable)),
         passes_for_20_percent=statistics.processes_needed(1.2, test.typical, test.threshold),
     )
+
+
+def with_verdict(statement: StatementTimes, effect: float, *, called: bool, **found: Any) -> list[Execution]:
+    """Give each execution what was found of its statement, beside its own durations; `effect` is log(B / A)."""
+    verdict = verdict_of(effect, called=called)
+    found |= {"verdict": verdict, "executions": len(statement.executions), "overall": math.exp(effect)}
+    return [(row, replace(time, **found)) for row, time in statement.executions]
+
+
+def verdict_of(effect: float, *, called: bool) -> Verdict:
+    """Name what a test found."""
+    return ("slower" if effect > 0 else "faster") if called else "no difference detected"
 
 
 def _operators(step: Step | None) -> list[tuple[str, int]] | None:
@@ -298,7 +305,7 @@ def _across_machines(found: Sequence[Execution]) -> list[Execution]:
     factors = dict(zip(several, statistics.side_by_side(logs) if logs else (), strict=True))
     judged = []
     for n, (row, time) in enumerate(found):
-        ratio = max(time.b_ns, 1.0) / max(time.a_ns, 1.0)
+        ratio = time.ratio or 1.0
         interval = (ratio / float(factors[n]), ratio * float(factors[n])) if n in factors else None
-        judged.append((row, replace(time, verdict="ratio", ratio=ratio, overall=ratio, interval=interval)))
+        judged.append((row, replace(time, verdict="ratio", overall=ratio, interval=interval)))
     return judged

@@ -38,7 +38,7 @@ class Aligned:
 def align(a: Tree, b: Tree) -> Aligned:
     """Match two traces of one lecture, whose source may have been edited between them."""
     same = [source.text for source in a.trace.sources] == [source.text for source in b.trace.sources]
-    matching = SAME if same else match_code(codes_of(a.trace), codes_of(b.trace))
+    matching = SAME if same else match_code(codes_of(a), codes_of(b))
     frames, steps = _counterparts(a, b, matching)
     pairs, rows = _merged(a, b, matching, frames, steps)
     return Aligned(tuple(pairs), tuple(rows), matching)

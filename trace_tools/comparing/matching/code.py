@@ -1,6 +1,6 @@
 """A trace's sources → what can be compared of each statement: its code exactly, without names, without constants.
 
-    codes_of(trace)[0].functions["matmul"]  # [Code(number=8, exact="…", unnamed="…", bare="…", …), …]
+    codes_of(Tree(trace))[0].functions["matmul"]  # [Code(number=8, exact="…", unnamed="…", bare="…", …), …]
 
 A compound statement counts with its header only; what is inside it are statements of their own. Comments
 are not code, so an annotation more or less changes nothing.
@@ -12,8 +12,9 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from trace_tools.call_tree import Tree
 from trace_tools.errors import LectureError
-from trace_tools.schema import Frame, Step, Trace
+from trace_tools.schema import SourceFile
 from trace_tools.statements import CLAUSES, Statement, parse_source
 
 NAMING = frozenset({"id", "name", "asname", "arg", "names", "attr"})  # fields that hold identifiers
@@ -42,13 +43,12 @@ class SourceCode:
     parsed: bool = True  # else statements are known by the text of their lines, and only those that ran
 
 
-def codes_of(trace: Trace) -> list[SourceCode]:
-    """Return the code of each of the trace's sources, in their order."""
-    return [_parsed(trace, number) or _by_lines(trace, number) for number in range(len(trace.sources))]
+def codes_of(tree: Tree) -> list[SourceCode]:
+    """Return the code of each of a trace's sources, in their order."""
+    return [_parsed(source) or _by_lines(tree, number) for number, source in enumerate(tree.trace.sources)]
 
 
-def _parsed(trace: Trace, number: int) -> SourceCode | None:
-    source = trace.sources[number]
+def _parsed(source: SourceFile) -> SourceCode | None:
     functions: dict[str, list[Code]] = {}
     try:
         for statement in parse_source(source.text, source.path).statements:
@@ -107,20 +107,16 @@ def _tokens(statement: ast.stmt) -> Iterator[tuple[str, str]]:
             yield "constant", repr(item)
 
 
-def _by_lines(trace: Trace, number: int) -> SourceCode:
+def _by_lines(tree: Tree, number: int) -> SourceCode:
     """Know each statement that ran by the text of its line."""
-    lines = trace.sources[number].text.split("\n")
+    source = tree.trace.sources[number]
+    lines = source.text.split("\n")
     functions: dict[str, dict[int, Code]] = {}
-    for function, statement, line in _ran(trace, number):
-        text = lines[line - 1].strip() if line <= len(lines) else ""
-        functions.setdefault(function, {})[statement] = Code(statement, text, text, text, "", (), ())
+    for step in tree.by_id.values():
+        frame = tree.frames[step.frame]
+        if frame.source == number:
+            text = lines[step.line - 1].strip() if step.line <= len(lines) else ""
+            code = Code(step.statement, text, text, text, "", (), ())
+            functions.setdefault(frame.function, {})[step.statement] = code
     ordered = {name: [codes[n] for n in sorted(codes)] for name, codes in functions.items()}
-    return SourceCode(trace.sources[number].path, ordered, parsed=False)
-
-
-def _ran(trace: Trace, source: int) -> Iterator[tuple[str, int, int]]:
-    """Yield (function, statement, line) of every step in a source."""
-    frames = {event.frame: event for event in trace.steps if isinstance(event, Frame)}
-    for event in trace.steps:
-        if isinstance(event, Step) and frames[event.frame].source == source:
-            yield frames[event.frame].function, event.statement, event.line
+    return SourceCode(source.path, ordered, parsed=False)
