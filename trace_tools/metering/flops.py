@@ -145,7 +145,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
-def _each(weight: int, names: str) -> dict[str, Weight]:
+def _each(weight: Weight, names: str) -> dict[str, Weight]:
     return dict.fromkeys(names.split(), weight)
 
 
@@ -158,60 +158,41 @@ ELEMENTWISE: dict[str, Weight] = {
     **_each(1, "__rshift__ bitwise_left_shift bitwise_right_shift"),
     **_each(TRANSCENDENTAL, "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh asinh acosh"),
     **_each(TRANSCENDENTAL, "atanh erf erfc erfinv lgamma digamma angle special_expit special_ndtri i0"),
-    "rsqrt": 2,
-    "leaky_relu": 2,  # comparison, ×
-    "leaky_relu_backward": 2,
-    "hardtanh": 2,
-    "hardtanh_backward": 2,
+    **_each(2, "rsqrt leaky_relu leaky_relu_backward hardtanh hardtanh_backward"),  # √, ÷; comparison, ×; two bounds
     "lerp": 3,  # a + w · (b − a)
-    "atan2": 1 + TRANSCENDENTAL,
-    "xlogy": 1 + TRANSCENDENTAL,
+    **_each(1 + TRANSCENDENTAL, "atan2 xlogy"),
     "polar": 2 + 2 * TRANSCENDENTAL,  # r·cos θ, r·sin θ
     "logaddexp": 4 + 2 * TRANSCENDENTAL,  # max, min, −, exp, log1p, +
     "sigmoid": SIGMOID,
     "tanh": TANH,
-    "silu": SIGMOID + 1,
-    "glu": SIGMOID + 1,
+    **_each(SIGMOID + 1, "silu glu"),
     "softplus": 1 + 2 * TRANSCENDENTAL,
     "log_sigmoid_forward": 4 + 2 * TRANSCENDENTAL,  # min, |x|, −, exp, log1p, −
     "mish": 2 + 2 * TRANSCENDENTAL + TANH,
     "elu": 3 + TRANSCENDENTAL,  # comparison, exp, − 1, · α
     "hardsigmoid": 4,  # + 3, two bounds, ÷ 6
     "hardswish": 5,
-    "sigmoid_backward": 3,  # g · (1 − y) · y
-    "tanh_backward": 3,  # g · (1 − y·y)
+    **_each(3, "sigmoid_backward tanh_backward"),  # g · (1 − y) · y; g · (1 − y·y)
     "silu_backward": SIGMOID + 5,  # g · s · (1 + x · (1 − s))
-    "_softmax": 4 + TRANSCENDENTAL,  # max, −, exp, Σ, ÷
-    "_safe_softmax": 4 + TRANSCENDENTAL,
-    "_log_softmax": 4 + TRANSCENDENTAL,  # max, −, exp, Σ, −
+    **_each(4 + TRANSCENDENTAL, "_softmax _safe_softmax _log_softmax"),  # max, −, exp, Σ, and ÷ or −
     "_softmax_backward_data": 4,  # y · (g − Σ g·y)
     "_log_softmax_backward_data": 3 + TRANSCENDENTAL,  # g − exp(y) · Σ g
-    "native_dropout": 2,  # · mask, ÷ (1 − p)
-    "native_dropout_backward": 2,
+    **_each(2, "native_dropout native_dropout_backward"),  # · mask, ÷ (1 − p)
     "native_layer_norm": _affine(5, 2),  # mean, −, ², Σ, · 1/σ
-    "native_layer_norm_backward": 13,  # dx 10: g·w, x̂ (2), Σ (1), Σ g·x̂ (2), joined (4); dw 2, db 1
-    "native_group_norm": _affine(5, 1),
-    "native_group_norm_backward": 13,
-    "native_batch_norm": _affine(5, 1),
-    "_native_batch_norm_legit": _affine(5, 1),
-    "_batch_norm_with_update": _affine(5, 1),
+    **_each(_affine(5, 1), "native_group_norm native_batch_norm _native_batch_norm_legit _batch_norm_with_update"),
     "cudnn_batch_norm": _affine(5, 1),
-    "native_batch_norm_backward": 13,
-    "batch_norm_backward": 13,
-    "cudnn_batch_norm_backward": 13,
+    # dx 10: g·w, x̂ (2), Σ (1), Σ g·x̂ (2), joined (4); dw 2, db 1
+    **_each(13, "native_layer_norm_backward native_group_norm_backward native_batch_norm_backward"),
+    **_each(13, "batch_norm_backward cudnn_batch_norm_backward"),
     "_fused_rms_norm": lambda args, kwargs: 3 + (args[2] is not None),  # ², Σ, · 1/rms
     "_fused_rms_norm_backward": 9,  # g·w, x̂, Σ g·x̂ (2), joined (3), dw (2)
-    "max_pool2d_with_indices": _pool,  # one comparison per element of the window
-    "avg_pool2d": _pool,
+    **_each(_pool, "max_pool2d_with_indices avg_pool2d"),  # one comparison or + per element of the window
     "mse_loss_backward": 3,
     "_amp_foreach_non_finite_check_and_unscale": 2,
-    "add": _add,
-    "sub": _add,
-    "rsub": _add,
+    **_each(_add, "add sub rsub"),
     "pow": _pow,
     "clamp": _clamp,
-    "addcmul": _add_product,
-    "addcdiv": _add_product,
+    **_each(_add_product, "addcmul addcdiv"),
     "gelu": _gelu,
     "gelu_backward": _gelu_backward,
     "_fused_adam": _adam(2),  # g + λ·p
