@@ -122,12 +122,15 @@ class _Walk:
         return {"type": "none"}
 
     def _str(self, obj: str) -> Plain:
-        value: Plain = {"type": "str", "value": self._text(obj)}
-        return value | {"length": len(obj)} if len(obj) > self.limits.text else value
+        return self._as_text(obj, obj, len(obj), "value")
 
     def _bytes(self, obj: bytes | bytearray) -> Plain:
-        value: Plain = {"type": class_name(type(obj)), "text": self._text(repr(obj[: self.limits.text]))}
-        return value | {"length": len(obj)} if len(obj) > self.limits.text else value
+        return self._as_text(obj, repr(obj[: self.limits.text]), len(obj))
+
+    def _as_text(self, obj: object, text: str, length: int = 0, field: str = "text") -> Plain:
+        """Describe an object by a text, and by the length of all of it where that is more than is written down."""
+        value = {"type": class_name(type(obj)), field: self._text(text)}
+        return value | {"length": length} if length > self.limits.text else value
 
     def _text(self, text: str) -> str:
         text = self.describer.clean(text)
@@ -249,19 +252,19 @@ class _Walk:
     # ------------------------------------------------------------ other objects
 
     def _class(self, obj: type) -> Plain:
-        return {"type": class_name(type(obj)), "text": self._text(type.__repr__(obj))}
+        return self._as_text(obj, type.__repr__(obj))
 
     def _module(self, obj: types.ModuleType) -> Plain:
         name = types.ModuleType.__getattribute__(obj, "__name__")
-        return {"type": class_name(type(obj)), "text": self._text(f"<module {name!r}>")}  # its file differs by machine
+        return self._as_text(obj, f"<module {name!r}>")  # its file differs by machine
 
     def _plainly(self, obj: object) -> Plain:
         """Describe an object of a class whose repr is known to be quick and to run no other code."""
-        return {"type": class_name(type(obj)), "text": self._text(plain_repr(obj))}
+        return self._as_text(obj, plain_repr(obj))
 
     def _method(self, obj: types.MethodType) -> Plain:
         name = getattr(obj.__func__, "__qualname__", "?")
-        return {"type": "method", "text": self._text(f"<bound method {name}>")}  # its object may print for pages
+        return self._as_text(obj, f"<bound method {name}>")  # its object may print for pages
 
     def _unknown(self, obj: Any) -> Plain:
         """Describe a dataclass by its fields, anything else by its repr."""
@@ -280,8 +283,7 @@ class _Walk:
         text, why = self._attempt(lambda: plain_repr(obj), "repr")
         if text is None:
             return {"type": class_name(type(obj)), "note": self._note(why)}
-        value = {"type": class_name(type(obj)), "text": self._text(text)}
-        return value | {"length": len(text)} if len(text) > self.limits.text else value
+        return self._as_text(obj, text, len(text))
 
     def _attempt(self, call: Callable[[], Any], name: str) -> tuple[Any, str]:
         """Call code of the lecture within the time that is left for this value."""
