@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from rich.console import Console
 
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, at, differ, with_steps
 from tests.pretend_gpu import MADE_UP, pretend_gpu
-from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.traces import example_trace
-from trace_tools.commands.compare import compare as command
 from trace_tools.comparing.compare import SEVERAL, Comparison, Line, compare
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.judging.times import HARNESS
-from trace_tools.comparing.reports.comparison_report import csv_text, factor, report_of
-from trace_tools.comparing.reports.html import html
-from trace_tools.comparing.reports.markdown import figure_files, markdown
-from trace_tools.comparing.reports.terminal import terminal
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
-from trace_tools.rendering.compose import make_document
-from trace_tools.schema import Claim, Machine, Measured, Meters, Peak, Step, Trace, Value
+from trace_tools.schema import Machine, Measured, Meters, Peak, Step, Trace, Value
 
 
 def compared(*measured: Measured, harness: bool = True) -> Trace:
@@ -103,18 +90,6 @@ def machine_trace(name: str, ns: list[int], text: str = LECTURE, **more: Any) ->
     made.step(first, "seconds", values=[("seconds", Value("float", ns[0] / 1e9, unit="s"))])
     machine = more.pop("machine", Machine(name, name, "cpu", peaks=PEAKS))
     return made.trace(machine=machine, **more)
-
-
-def test_claims_are_counted_once_each_as_on_the_pages_however_often_they_were_judged() -> None:
-    made = Recording(LECTURE)
-    first = made.frame("first", made.step(made.frame("main"), "first()"))
-    made.step(first, "y = ", annotated=True, host_ns=[10], values=[("y", matrix(2, 2))])
-    for held in (True, False, True):
-        made.step(first, "assert", claim=Claim("seconds < 1", held, []))
-    traces = [made.trace(machine=Machine(name, name, "cpu")) for name in "ab"]
-    text = markdown(report_of(side_by_side(*traces), "md"))
-    assert text.count("| 1 of 1 failed |") == 2
-    assert make_document(traces[0]).failed == 1
 
 
 def side_by_side(*traces: Trace, base: str | None = None) -> Comparison:
@@ -267,105 +242,6 @@ def test_a_partial_trace_says_that_it_is() -> None:
     notes = side_by_side(machine_trace("b", [1_000]), partial).notes
     assert "a is partial (ValueError at line 6): what it did not reach is missing here." in notes
     assert "a ran in one pass: how far its times scatter is not known." in notes
-
-
-def test_csv_holds_every_number_exactly() -> None:
-    found = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [140_000] * 3))
-    rows = list(csv.DictReader(io.StringIO(csv_text(found))))
-    times = [row for row in rows if row["quantity"] == "time_s" and row["where"] == "step"]
-    assert [(float(row["a"]), float(row["b"])) for row in times] == [(2e-4, 1.4e-4)] * 3
-    assert float(times[0]["b ÷ a"]) == pytest.approx(0.7)
-    assert {row["quantity"] for row in rows} >= {"mfu", "peak_bytes", "value", "peak", "highest_mfu"}
-
-
-def test_csv_holds_no_formula() -> None:
-    name = "=HYPERLINK(1)"
-    bad = machine_trace("a", [1_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
-    header = next(csv.reader(io.StringIO(csv_text(side_by_side(bad, machine_trace("b", [1_000]))))))
-    assert not any(cell.startswith("=") for cell in header)
-
-
-def test_markdown_tables_have_as_many_cells_as_columns() -> None:
-    found = side_by_side(machine_trace("a|`x`", [20_000]), machine_trace("b", [10_000]), machine_trace("c", [30_000]))
-    report = report_of(found, "md", csv="compare.csv")
-    text, files = markdown(report), figure_files(report.parts)
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    widths = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
-    assert set(widths) == {5, 8}  # three machines and what they are; the machines' own table
-    assert "● **10 µs** (× 0.5)" in text
-    assert set(re.findall(r"\]\((figures/[^)]+)\)", text)) == set(files)
-    assert "figures/" not in markdown(report_of(found, "md"))  # on stdout no files lie beside it
-
-
-@pytest.mark.parametrize("width", [80, 160])
-def test_the_terminal_shows_each_quantity_once(width: int) -> None:
-    console = Console(width=width, record=True, file=io.StringIO())
-    found = side_by_side(machine_trace("a", LONG), machine_trace("b", [100_000] * 3))
-    console.print(terminal(report_of(found, "terminal", width=width)))
-    shown = console.export_text()
-    assert all(len(line) <= width for line in shown.splitlines())
-    for title in ("Time", "Achieved FLOP/s", "MFU", "Bandwidth", "Peak memory", "Measured by the lecture", "Peaks"):
-        assert len(re.findall(rf"^{title}\b", shown, re.MULTILINE)) >= 1, title
-    assert "● 100 µs  × 0.5" in shown
-
-
-@pytest.mark.parametrize(("ratio", "text"), [(0.5, "× 0.5"), (1 / 1470, "× 1/1,470"), (61_100, "× 61,100"), (3, "× 3")])
-def test_ratios_are_read_without_exponents(ratio: float, text: str) -> None:
-    assert factor(ratio) == text
-
-
-def test_hostile_traces_give_pages_in_which_nothing_runs() -> None:
-    hostile = hostile_trace()
-    other = replace(hostile, machine=replace(hostile.machine, slug='" onload="window.pwned=1'))
-    found = side_by_side(hostile, other)
-    page = html(report_of(found, "html"))
-    assert re.findall(r"<script\b", page) == ["<script"]
-    names: list[str] = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: names.extend(n for n, _ in attributes)  # type: ignore[method-assign]
-    parser.feed(page)
-    assert not [name for name in names if name.startswith("on") or name == "style"]
-    text = markdown(report_of(found, "md"))
-    assert not re.search(r"(?<!\\)<(?!br>)", re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text))
-    Console(file=io.StringIO(), width=100).print(terminal(report_of(found, "terminal", everything=True)))
-
-
-def test_the_command_writes_pages_and_csv_beside_each_other(tmp_path: Path) -> None:
-    paths = []
-    for name, ns in (("a", 20_000), ("b", 10_000)):
-        paths.append(tmp_path / f"{name}.yaml")
-        write(machine_trace(name, [ns]), paths[-1])
-    out = tmp_path / "site" / "compare"
-    done = CliRunner().invoke(command, [*map(str, paths), "-o", str(out), "--base", "b"])
-    assert done.exit_code == 0, done.output
-    pair = {"b-to-a.html", "b-to-a.md"}
-    assert {path.name for path in out.iterdir()} == {
-        "index.html",
-        "index.md",
-        "compare.csv",
-        "figures",
-        ".pages",
-    } | pair
-    assert all(f'href="{name}"' in (out / "index.html").read_text() for name in pair if name.endswith("html"))
-    assert 'href="index.html"' in (out / "b-to-a.html").read_text() and "](b-to-a.md)" in (out / "index.md").read_text()
-    (out / "own-to-me.md").write_text("not made here")
-    assert "b (base)" in (out / "index.html").read_text()
-    before = (out / "index.html").read_bytes()
-    CliRunner().invoke(command, [*map(str, paths), "-o", str(out), "--base", "b"])
-    assert (out / "index.html").read_bytes() == before
-    CliRunner().invoke(command, [*map(str, paths), "-o", str(out)])  # the base is the other one now
-    assert {path.name for path in out.glob("*-to-*")} == {"a-to-b.html", "a-to-b.md", "own-to-me.md"}
-    shown = CliRunner().invoke(command, [*map(str, paths), "--format", "csv"])
-    assert next(csv.reader(io.StringIO(shown.output)))[0] == "quantity"
-
-
-def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    write(machine_trace("a", [1_000]), path)
-    (tmp_path / "out").write_text("")
-    done = CliRunner().invoke(command, [str(path), str(path), "-o", str(tmp_path / "out")])
-    assert isinstance(done.exception, UsageError)
-    assert "can't be written" in str(done.exception)
 
 
 def test_a_pretend_gpu_says_that_it_is_made_up_and_is_a_valid_trace(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from tests.traces import example_trace
 from trace_tools.comparing.difference import Aspect, Difference
 from trace_tools.comparing.judging.between import Choices
 from trace_tools.comparing.reports.difference_report import headline
-from trace_tools.comparing.reports.entries import ORDER, entries, times_text
+from trace_tools.comparing.reports.entries import ORDER, entries
 from trace_tools.errors import UsageError
-from trace_tools.schema import Claim, Meters, Raised, Step, Value
+from trace_tools.schema import Claim, Meters, Raised, Step
 
 
 def leading(difference: Difference) -> tuple[Aspect, str, int]:
@@ -65,13 +65,6 @@ def test_a_planted_change_is_found_and_led_with(
     assert all(not entries(difference, other) for other in ORDER if other != aspect)
 
 
-@pytest.mark.parametrize(
-    ("ratio", "text"), [(1.214, "1.21× slower"), (0.5, "2× faster"), (1 / 3154, "3,150× faster"), (1.004, "as long")]
-)
-def test_ratios_of_times_in_words(ratio: float, text: str) -> None:
-    assert times_text(ratio) == text
-
-
 def test_two_traces_of_one_section_are_compared_like_any_others() -> None:
     a, b = traced("x = 1\ny = 2\nz = 3\n"), traced("x = 1\nz = 3\n")
     only = [replace(t, run=replace(t.run, only="first", complete=False)) for t in (a, b)]
@@ -107,31 +100,3 @@ def test_a_partial_trace_is_compared_as_far_as_it_goes() -> None:
     assert not difference.matters
     assert "B is partial: killed by SIGKILL" in terminal_of(difference)
     assert any(f.detail == "B is partial: it ended before" for _, f in difference.findings("steps"))
-
-
-def test_the_report_fits_a_screen_and_leads_with_claims() -> None:
-    def wrecked(step: Step) -> Step:
-        worse = slower(3.0, step.line)(step)
-        values = [(f"v{n}", Value("int", n)) for n in range(9)]
-        claim = Claim("y == 2", False, message="no") if step.line == 7 else step.claim
-        return replace(worse, claim=claim, values=values, meters=Meters(5, 5, 5, 5, 5))
-
-    base = with_steps(made(0), lambda s: replace(s, values=[(f"v{n}", Value("int", -1)) for n in range(9)]))
-    text = terminal_of(differ(base, with_steps(made(1), wrecked)))
-    assert len(text.splitlines()) <= 60
-    assert text.index("Claims") < text.index("Values") < text.index("Memory") < text.index("Time, ")
-    assert "more (--all)" in text
-    assert len(terminal_of(differ(base, with_steps(made(1), wrecked)), everything=True)) > 3 * len(text)
-
-
-def test_settings_and_versions_come_first() -> None:
-    b = replace(made(0), versions=[("torch", "9.9")], run=replace(made(0).run, seed=7))
-    text = terminal_of(differ(made(0), b))
-    assert "setting: seed 0 → 7; version: python 3.11.7 → –; version: torch 2.13.0 → 9.9" in text.replace("\n", " ")
-
-
-def test_hostile_text_is_shown_as_what_it_is() -> None:
-    nasty = "[bold red]x[/]\x1b[2J\u202e"
-    b = with_steps(made(0), at(6, values=[(nasty, Value("str", nasty))]))
-    text = terminal_of(differ(made(0), replace(b, versions=[(nasty, nasty)])), everything=True)
-    assert "[bold red]x[/]" in text and "\x1b" not in text and "\u202e" not in text

@@ -1,0 +1,52 @@
+"""`compare`: pages and CSV beside each other in a folder, or one form on stdout."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from tests.comparing.test_compare import machine_trace
+from trace_tools.commands.compare import compare as command
+from trace_tools.errors import UsageError
+from trace_tools.file_format.trace_file import write
+
+
+def test_the_command_writes_pages_and_csv_beside_each_other(tmp_path: Path) -> None:
+    paths = []
+    for name, ns in (("a", 20_000), ("b", 10_000)):
+        paths.append(tmp_path / f"{name}.yaml")
+        write(machine_trace(name, [ns]), paths[-1])
+    out = tmp_path / "site" / "compare"
+    done = CliRunner().invoke(command, [*map(str, paths), "-o", str(out), "--base", "b"])
+    assert done.exit_code == 0, done.output
+    pair = {"b-to-a.html", "b-to-a.md"}
+    assert {path.name for path in out.iterdir()} == {
+        "index.html",
+        "index.md",
+        "compare.csv",
+        "figures",
+        ".pages",
+    } | pair
+    assert all(f'href="{name}"' in (out / "index.html").read_text() for name in pair if name.endswith("html"))
+    assert 'href="index.html"' in (out / "b-to-a.html").read_text() and "](b-to-a.md)" in (out / "index.md").read_text()
+    (out / "own-to-me.md").write_text("not made here")
+    assert "b (base)" in (out / "index.html").read_text()
+    before = (out / "index.html").read_bytes()
+    CliRunner().invoke(command, [*map(str, paths), "-o", str(out), "--base", "b"])
+    assert (out / "index.html").read_bytes() == before
+    CliRunner().invoke(command, [*map(str, paths), "-o", str(out)])  # the base is the other one now
+    assert {path.name for path in out.glob("*-to-*")} == {"a-to-b.html", "a-to-b.md", "own-to-me.md"}
+    shown = CliRunner().invoke(command, [*map(str, paths), "--format", "csv"])
+    assert next(csv.reader(io.StringIO(shown.output)))[0] == "quantity"
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    write(machine_trace("a", [1_000]), path)
+    (tmp_path / "out").write_text("")
+    done = CliRunner().invoke(command, [str(path), str(path), "-o", str(tmp_path / "out")])
+    assert isinstance(done.exception, UsageError)
+    assert "can't be written" in str(done.exception)
