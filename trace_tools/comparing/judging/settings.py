@@ -13,7 +13,8 @@ from statistics import median
 from trace_tools import formats
 from trace_tools.comparing.difference import SettingChange, Side
 from trace_tools.comparing.matching.subsequence import common
-from trace_tools.schema import Machine, Process, Run, Trace
+from trace_tools.rates import peak_of
+from trace_tools.schema import Machine, Run, Trace
 
 RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")
 MACHINE = ("name", "device", "cpu", "cores", "threads", "multiprocessors", "compute_capability", "memory_bytes")
@@ -36,101 +37,66 @@ def load_of(run: Run) -> float:
 
     Typical, because a load average lags: the first process may still see what ran before it.
     """
-    return median([_load(process) for process in run.processes if process.name.startswith("pass")] or [0.0])
-
-
-def _load(process: Process) -> float:
-    found = (LOAD.match(note) for note in process.notes or ())
-    return max((float(match[1]) / int(match[2]) for match in found if match), default=0.0)
+    loads = []
+    for process in run.processes:
+        if process.name.startswith("pass"):
+            noted = (LOAD.match(note) for note in process.notes or ())
+            loads.append(max((float(match[1]) / int(match[2]) for match in noted if match), default=0.0))
+    return median(loads or [0.0])
 
 
 def settings_of(a: Trace, b: Trace) -> tuple[SettingChange, ...]:
     """Return what differs of settings, versions, machine and source, in the order of how much it explains."""
-    return (*_run(a, b), *_versions(a, b), *_machine(a, b), *_sources(a, b))
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else formats.one_line(str(value), LONGEST)
-
-
-def _run(a: Trace, b: Trace) -> Iterator[SettingChange]:
-    for name in RUN:
-        x, y = getattr(a.run, name), getattr(b.run, name)
-        if x != y:
-            yield SettingChange("setting", name, x, y)
-
-
-def _versions(a: Trace, b: Trace) -> Iterator[SettingChange]:
+    found = [SettingChange("setting", name, getattr(a.run, name), getattr(b.run, name)) for name in RUN]
     in_a, in_b = dict(a.versions), dict(b.versions)
-    for name in {**in_a, **in_b}:
-        if in_a.get(name) != in_b.get(name):
-            yield SettingChange("version", name, in_a.get(name), in_b.get(name))
-
-
-def _machine(a: Trace, b: Trace) -> Iterator[SettingChange]:
+    found += [SettingChange("version", name, in_a.get(name), in_b.get(name)) for name in in_a | in_b]
     for name in (*MACHINE, *INSTALLED):
-        x, y = getattr(a.machine, name), getattr(b.machine, name)
-        if x != y:
-            unit = "B" if name.endswith("_bytes") else None
-            yield SettingChange("machine", name.removesuffix("_bytes"), x, y, unit)
-    yield from _peaks(a.machine, b.machine)
+        unit = "B" if name.endswith("_bytes") else None
+        sides = getattr(a.machine, name), getattr(b.machine, name)
+        found.append(SettingChange("machine", name.removesuffix("_bytes"), *sides, unit))
+    return (*(setting for setting in found if setting.a != setting.b), *_peaks(a.machine, b.machine), *_sources(a, b))
 
 
 def _peaks(a: Machine, b: Machine) -> Iterator[SettingChange]:
     """Yield the peaks that a datasheet gives to one of the machines and that the other does not have."""
-    in_a, in_b = ({peak.name: peak for peak in machine.peaks} for machine in (a, b))
-    for name in {**in_a, **in_b}:
-        peaks = in_a.get(name), in_b.get(name)
-        promised = [p.per_second if p is not None and not p.measured else None for p in peaks]
+    for name in dict.fromkeys(peak.name for machine in (a, b) for peak in machine.peaks):
+        in_a, in_b = peak_of(a, name), peak_of(b, name)
+        promised = [None if peak is None or peak.measured else peak.per_second for peak in (in_a, in_b)]
         if promised[0] != promised[1]:
             unit = "B/s" if name == "memory" else "FLOP/s"
-            a_rate, b_rate = (peak.per_second if peak is not None else None for peak in peaks)
-            measured = peaks[0] is not None and peaks[0].measured, peaks[1] is not None and peaks[1].measured
-            yield SettingChange("machine", f"{name} peak", a_rate, b_rate, unit, measured)
+            rates = (in_a.per_second if in_a is not None else None), (in_b.per_second if in_b is not None else None)
+            measured = in_a is not None and in_a.measured, in_b is not None and in_b.measured
+            yield SettingChange("machine", f"{name} peak", *rates, unit, measured)
 
 
 def _sources(a: Trace, b: Trace) -> Iterator[SettingChange]:
-    in_a, in_b = ({s.path: s.text for s in trace.sources} for trace in (a, b))
+    """Yield the sources that are not the same, with how many lines each has and how many are not in the other."""
+    in_a, in_b = ({source.path: source.text for source in trace.sources} for trace in (a, b))
     if len(in_a) == len(in_b) == 1 and in_a.keys() != in_b.keys():  # one lecture by two names
         (path_a, text_a), (path_b, text_b) = *in_a.items(), *in_b.items()
         yield SettingChange("source", "file", path_a, path_b)
         in_a, in_b = {path_b: text_a}, {path_b: text_b}
-    for path in {**in_a, **in_b}:
-        if in_a.get(path) != in_b.get(path):
-            yield SettingChange("source", path, *_lines(in_a.get(path), in_b.get(path)))
+    for path in in_a | in_b:
+        if path not in in_a or path not in in_b:
+            there = "there" if path in in_a else None, "there" if path in in_b else None
+            yield SettingChange("source", path, *there)
+        elif in_a[path] != in_b[path]:
+            lines = in_a[path].splitlines(), in_b[path].splitlines()
+            kept = len(common(*lines))
+            a_text, b_text = (f"{len(side):,} lines, {len(side) - kept:,} only here" for side in lines)
+            yield SettingChange("source", path, a_text, b_text)
     if a.run.commit != b.run.commit:
         yield SettingChange("source", "commit", a.run.commit, b.run.commit)
 
 
-def _lines(a: str | None, b: str | None) -> tuple[str | None, str | None]:
-    """Say how many lines a source has on each side, and how many are not in the other."""
-    if a is None or b is None:
-        return (None if a is None else "there"), (None if b is None else "there")
-    in_a, in_b = a.splitlines(), b.splitlines()
-    kept = len(common(in_a, in_b))
-    return (
-        f"{len(in_a):,} lines, {len(in_a) - kept:,} only here",
-        f"{len(in_b):,} lines, {len(in_b) - kept:,} only here",
-    )
-
-
 def notes_of(side: Side, letter: str) -> Iterator[str]:
-    """Yield what a reader should know of how one of the traces was made."""
+    """Yield what a reader should know of how one of the traces was made; of alike notes on the machine the first."""
     run = side.trace.run
-    if not run.complete:
-        yield f"{letter} is partial: {formats.one_line(run.ended, LONGEST)}"
-    for note in side.notes:
-        yield f"{letter} is partial: {formats.one_line(note, LONGEST)}"
+    for why in (*([] if run.complete else [run.ended]), *side.notes):
+        yield f"{letter} is partial: {_text(why)}"
     for process in run.processes:
         if process.why_no_warm:
             yield f"{letter}, {_text(process.name)}: no warm run: {_text(process.why_no_warm)}"
-    yield from _noted(run, letter)
-    for dropped in run.dropped[:5]:
-        yield f"{letter} lost: {_text(dropped)}"
-
-
-def _noted(run: Run, letter: str) -> Iterator[str]:
-    """Yield what was noted of the machine during the processes, alike notes once."""
     alike: dict[str, list[str]] = {}
     for process in run.processes:
         for note in process.notes or ():
@@ -138,3 +104,9 @@ def _noted(run: Run, letter: str) -> Iterator[str]:
     for notes in alike.values():
         more = f" (and {len(notes) - 1} more like it)" if len(notes) > 1 else ""
         yield f"{letter}, {notes[0]}{more}"
+    for dropped in run.dropped[:5]:
+        yield f"{letter} lost: {_text(dropped)}"
+
+
+def _text(text: str) -> str:
+    return formats.one_line(text, LONGEST)

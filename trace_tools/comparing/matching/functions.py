@@ -42,8 +42,8 @@ class FunctionMatch:
 
     a: str | None  # qualified names; "<module>" for the module itself
     b: str | None
-    how: Literal["same", "edited", "renamed", "moved", "only in A", "only in B"] = "same"
-    similarity: float = 1.0  # share of their statements that are alike
+    how: Literal["edited", "renamed", "moved", "only in A", "only in B"]
+    similarity: float  # share of their statements that are alike
     variables: tuple[tuple[str, str], ...] = ()  # renamed: (in A, in B)
 
 
@@ -87,47 +87,40 @@ def translated(expression: str, renamed: Mapping[str, str]) -> str:
 
 def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
     """Match the code of two traces; each a list of their sources."""
-    of_a, of_b = _by_function(a), _by_function(b)
-    pairs = _functions(_sources(a, b), of_a, of_b)
+    of_a, of_b = (
+        {(number, name): codes for number, source in enumerate(side) for name, codes in source.functions.items()}
+        for side in (a, b)
+    )
+    paths = {source.path: number for number, source in enumerate(b)}
+    sources = {number: paths[source.path] for number, source in enumerate(a) if source.path in paths}
+    if a and b and 0 not in sources and 0 not in sources.values():
+        sources[0] = 0  # the lecture itself comes first, whatever it is called
+    pairs = _functions(sources, of_a, of_b)
     called = {_last(f): _last(g) for f, g in pairs.items() if _last(f) != _last(g)}
-    places: dict[Place, Place] = {}
+    to_b: dict[Place, Place] = {}
     edited: set[Place] = set()
     names: dict[Function, Mapping[str, str]] = {}
-    matches = []
+    functions = []
     for f, g in pairs.items():
         matched = _statements(of_a[f], of_b[g], called)
         names[f] = _variables(matched, called)
         for x, y in matched:
-            places[f[0], x.number] = (g[0], y.number)
+            to_b[f[0], x.number] = (g[0], y.number)
             if x.exact != y.exact:
                 edited.add((f[0], x.number))
-        matches.append(_described(f, g, (of_a[f], of_b[g]), names[f]))
-    matches += [FunctionMatch(f[1], None, "only in A", 0.0) for f in of_a if f not in pairs]
-    taken = set(pairs.values())
-    matches += [FunctionMatch(None, g[1], "only in B", 0.0) for g in of_b if g not in taken]
-    changed = tuple(match for match in matches if match.how != "same")
-    return Matching(
-        changed,
-        frozenset(edited),
-        parsed=all(source.parsed for source in (*a, *b)),
-        to_b=places,
-        to_a={place: key for key, place in places.items()},
-        called=pairs,
-        names=names,
-    )
-
-
-def _by_function(sources: Sequence[SourceCode]) -> dict[Function, Sequence[Code]]:
-    return {(n, name): codes for n, source in enumerate(sources) for name, codes in source.functions.items()}
-
-
-def _sources(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> dict[int, int]:
-    """Match sources by path; the lecture itself, which comes first, with the lecture."""
-    paths = {source.path: number for number, source in enumerate(b)}
-    found = {number: paths[source.path] for number, source in enumerate(a) if source.path in paths}
-    if a and b and 0 not in found and 0 not in found.values():
-        found[0] = 0
-    return found
+        how: Literal["edited", "renamed", "moved"] = "edited"
+        if f[1] != g[1]:
+            how = "moved" if _last(f) == _last(g) else "renamed"
+        elif [code.exact for code in of_a[f]] == [code.exact for code in of_b[g]]:
+            continue
+        similarity = _similarity(of_a[f], of_b[g])
+        functions.append(FunctionMatch(f[1], g[1], how, similarity, tuple(sorted(names[f].items()))))
+    functions += [FunctionMatch(f[1], None, "only in A", 0.0) for f in of_a if f not in pairs]
+    matched_b = set(pairs.values())
+    functions += [FunctionMatch(None, g[1], "only in B", 0.0) for g in of_b if g not in matched_b]
+    to_a = {there: here for here, there in to_b.items()}
+    parsed = all(source.parsed for source in (*a, *b))
+    return Matching(tuple(functions), frozenset(edited), parsed, False, to_b, to_a, pairs, names)
 
 
 # --- functions ------------------------------------------------------------------------------------
@@ -172,17 +165,6 @@ def _unnamed(code: Code) -> Key:
 
 def _weight(key: Key) -> int:
     return min(len(key[0]), LENGTHY)
-
-
-def _described(
-    f: Function, g: Function, codes: tuple[Sequence[Code], Sequence[Code]], variables: Mapping[str, str]
-) -> FunctionMatch:
-    how: Literal["same", "edited", "renamed", "moved"]
-    if f[1] != g[1]:
-        how = "moved" if _last(f) == _last(g) else "renamed"
-    else:
-        how = "same" if [c.exact for c in codes[0]] == [c.exact for c in codes[1]] else "edited"
-    return FunctionMatch(f[1], g[1], how, _similarity(*codes), tuple(sorted(variables.items())))
 
 
 # --- statements within a function -----------------------------------------------------------------
