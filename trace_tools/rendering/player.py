@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_tools import formats, summaries
-from trace_tools.call_tree import Tree
 from trace_tools.rendering.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
 from trace_tools.rendering.lecture import Lecture
 from trace_tools.rendering.packing import deltas, packed, table
@@ -87,8 +86,13 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
                 execution=lecture.executions[step.id],
             )
         )
+    stack = []
+    for frame in frames:
+        name, of = tree.frames[frame].function, tree.frames[frame].of
+        calls = tree.call_number[frame], tree.call_total[function, name]
+        stack.append(StackFrame(name, place.get(of) if of is not None else None, *calls))
     return Stepping(
-        frames=tuple(_stack_frame(tree, frame, place) for frame in frames),
+        frames=tuple(stack),
         stops=tuple(stops),
         said=tuple((said, place[step]) for said, step in anchors.narrations if step in place),
     )
@@ -106,14 +110,6 @@ def _stops_at(lecture: Lecture, step: Step) -> bool:
     shown = number not in edition.source.hidden and number not in edition.source.narrative
     observed = step.values or step.narrative or step.claim or step.raised
     return shown or bool(observed) or bool(lecture.tree.calls(step.id))
-
-
-def _stack_frame(tree: Tree, number: int, place: dict[int, int]) -> StackFrame:
-    frame = tree.frames[number]
-    of = place.get(frame.of) if frame.of is not None else None
-    return StackFrame(
-        frame.function, of, tree.call_number[number], tree.call_total[tree.section_of[number], frame.function]
-    )
 
 
 def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[list[Variable]]]:
@@ -195,8 +191,8 @@ def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
     """Return the block of a section, of at most `budget` characters."""
     stops = section.stepping.stops
     texts = [(_time(stop), list(_notes(stop)), list(map(_variable, stop.variables))) for stop in stops]
-    for keep in (_all, _telling, _first_and_last):
-        kept = keep(stops)
+    for keep in (None, _telling, _first_and_last):
+        kept = keep(stops) if keep is not None else list(range(len(stops)))
         text = packed(_columns(section, kept, texts))
         if len(text) <= budget:
             return StepBlock(text, len(kept), len(stops))
@@ -204,10 +200,6 @@ def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
         kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
         text = packed(_columns(section, kept, texts))
     return StepBlock(text, len(kept), len(stops))
-
-
-def _all(stops: Sequence[Stop]) -> list[int]:
-    return list(range(len(stops)))
 
 
 def _telling(stops: Sequence[Stop]) -> list[int]:

@@ -121,16 +121,14 @@ class _Live:
         try:
             page = await run_in_threadpool(site.page, address)
         except Exception as error:  # a template calls what it likes, so anything can be wrong with one
-            return self._unmade(address, _in_a_line(error))
+            problem = _in_a_line(error)
+            self._board.post(problems=(f"{address} can't be rendered: {problem}",), link="")
+            return _html(plain_page("This page can't be rendered", problem), 500)
         if page is None and (instead := address.replace(f"/{PARTIAL}/", "/")) in site.addresses:
             return RedirectResponse(f"/{instead}", headers=HEADERS)  # what failed has been mended
         if page is None:
             return _html(plain_page("No such page", "It may come with the next save of the lecture."), 404)
         return _html(live_page(page))
-
-    def _unmade(self, address: str, problem: str) -> Response:
-        self._board.post(problems=(f"{address} can't be rendered: {problem}",), link="")
-        return _html(plain_page("This page can't be rendered", problem), 500)
 
     async def notices(self, request: Request) -> Response:
         return StreamingResponse(self._stream(), media_type="text/event-stream", headers=HEADERS)
