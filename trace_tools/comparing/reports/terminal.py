@@ -62,7 +62,8 @@ def _changes(grid: Grid) -> Text:
     for what, a, b, *more in grid.rows:
         left, right = a.text or a.code, b.text or b.code
         change = left if left == right else f"{left} → {right}"
-        said.append(" ".join(text for text in (what.text, change, what.soft, *(m.text for m in more)) if text))
+        named = (f"{m.text} {column}" for m, column in zip(more, grid.columns[3:], strict=True) if m.text)
+        said.append(" ".join(text for text in (what.text, change, what.soft, *named) if text))
     return Text.assemble((f"{grid.name}  ", "bold"), "; ".join([*said, *([grid.rest] if grid.rest else [])]))
 
 
