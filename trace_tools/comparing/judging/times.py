@@ -57,14 +57,14 @@ UNLIKE = "another number of measurements in it"
 FEW = f"fewer than {statistics.FEWEST_PROCESSES} processes on a side"
 GRAVEST = (LOADED, FEW, COLD, CLOCKS, COMPILED, LAUNCH, UNLIKE, HARNESS, SMALL, SHORT)  # where nothing is judged
 
-Execution = tuple[StepPair, TimeFinding]  # an execution that both sides timed, or one of the calls that it measured
+RowTime = tuple[StepPair, TimeFinding]  # an execution that both sides timed, or one of the calls that it measured
 
 
 @dataclass(frozen=True, slots=True)
 class StatementTimes:
     """What is judged as one: executions of a statement, with what they took together in each process (ns)."""
 
-    executions: Sequence[Execution]
+    executions: Sequence[RowTime]
     a_ns: Sequence[float]
     b_ns: Sequence[float]
 
@@ -91,7 +91,7 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
         a_processes=max((len(time.a_samples_ns) for _, time in found), default=0),
         b_processes=max((len(time.b_samples_ns) for _, time in found), default=0),
     )
-    judged: list[Execution] = []
+    judged: list[RowTime] = []
     if comparable and difference.same_machine:
         judged, counted = _on_one_machine(by_statement(comparable, difference.frames), counted, difference)
     elif comparable:
@@ -106,8 +106,8 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
 
 def with_times(
     difference: Difference,
-    found: Sequence[Execution],
-    judged: Sequence[Execution],
+    found: Sequence[RowTime],
+    judged: Sequence[RowTime],
     counted: TimeStatistics,
     not_judged: str | None,
 ) -> Difference:
@@ -123,7 +123,7 @@ def with_times(
 # --- what both sides timed ------------------------------------------------------------------------
 
 
-def durations(difference: Difference, busy: str | None = None) -> list[Execution]:
+def durations(difference: Difference, busy: str | None = None) -> list[RowTime]:
     """Return the durations of what both sides timed, with `why` where they can't be judged; `busy` is why none can."""
     machines = difference.a.trace.machine, difference.b.trace.machine
     found = [(row, time) for row in difference.rows for time in _durations(row, *machines, difference.same_machine)]
@@ -207,9 +207,9 @@ def _best_share(step: Step | None, subject: Subject, machine: Machine) -> tuple[
     return max(shares, default=(None, None))
 
 
-def by_statement(executions: Sequence[Execution], frames: Sequence[FramePair]) -> list[StatementTimes]:
+def by_statement(executions: Sequence[RowTime], frames: Sequence[FramePair]) -> list[StatementTimes]:
     """Gather executions by statement and function; those that fewer processes timed are apart."""
-    grouped: dict[tuple[object, ...], list[Execution]] = {}
+    grouped: dict[tuple[object, ...], list[RowTime]] = {}
     for row, time in executions:
         frame = frames[row.frame].frame
         processes = len(time.a_samples_ns), len(time.b_samples_ns)
@@ -234,7 +234,7 @@ def _logs(durations_ns: Sequence[float]) -> list[float]:
 
 def _on_one_machine(
     found: Sequence[StatementTimes], counted: TimeStatistics, difference: Difference
-) -> tuple[list[Execution], TimeStatistics]:
+) -> tuple[list[RowTime], TimeStatistics]:
     """Test which statements differ, and give each execution its statement's verdict beside its own durations."""
     # Other operators in a statement: it may well take another time, whatever its clocks say.
     suspected = [any(_operators(row.a) != _operators(row.b) for row, _ in s.executions) for s in found]
@@ -267,7 +267,7 @@ def _on_one_machine(
     )
 
 
-def with_verdict(statement: StatementTimes, effect: float, *, called: bool, **found: Any) -> list[Execution]:
+def with_verdict(statement: StatementTimes, effect: float, *, called: bool, **found: Any) -> list[RowTime]:
     """Give each execution what was found of its statement, beside its own durations; `effect` is log(B / A)."""
     verdict = verdict_of(effect, called=called)
     found |= {"verdict": verdict, "executions": len(statement.executions), "overall": math.exp(effect)}
@@ -298,7 +298,7 @@ def _most_drift(difference: Difference) -> float:
 # --- two machines ---------------------------------------------------------------------------------
 
 
-def _across_machines(found: Sequence[Execution]) -> list[Execution]:
+def _across_machines(found: Sequence[RowTime]) -> list[RowTime]:
     """Give each execution its ratio, with an interval where both sides have several processes."""
     several = [n for n, (_, t) in enumerate(found) if min(len(t.a_samples_ns), len(t.b_samples_ns)) > 1]
     logs = [(_logs(time.a_samples_ns), _logs(time.b_samples_ns)) for _, time in (found[n] for n in several)]
