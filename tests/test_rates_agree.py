@@ -22,7 +22,7 @@ from tests.rendering.recording import Recording
 from trace_tools.file_format.trace_file import dump, load
 from trace_tools.rendering.charts.of_pages import section_points
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.document import CodeRow, Document, Listing, visible
+from trace_tools.rendering.document import CodeListing, CodeRow, Document, visible
 from trace_tools.rendering.remarks import remarks, timed
 from trace_tools.schema import Machine, Measured, Meters, Peak, Step, Trace
 
@@ -79,7 +79,7 @@ def rows(document: Document) -> Iterator[CodeRow]:
     """Every row of every page."""
     for section in document.sections:
         for block in visible(section.blocks):
-            yield from block.rows if isinstance(block, Listing) else ()
+            yield from block.rows if isinstance(block, CodeListing) else ()
 
 
 def shown(row: CodeRow) -> Iterator[tuple[int, float, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.rendering.recording import Recording, matrix
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.document import Block, Call, CodeRow, Document, Listing, Narration, Section, salient
+from trace_tools.rendering.document import Block, Call, CodeListing, CodeRow, Document, Narration, Section, salient
 from trace_tools.schema import Claim, Frame, Machine, Meters, Narrative, Peak, Raised, Run, Step, Value
 from trace_tools.statements import parse_source, sections
 
@@ -125,12 +125,12 @@ def blocks_of(blocks: Sequence[Block]) -> Iterator[Block]:
         yield block
         if isinstance(block, Call):
             yield from blocks_of(block.blocks)
-        elif isinstance(block, Listing):
+        elif isinstance(block, CodeListing):
             yield from blocks_of([call for row in block.rows for e in row.executions for call in e.calls])
 
 
 def rows(blocks: Sequence[Block]) -> list[CodeRow]:
-    return [row for block in blocks_of(blocks) if isinstance(block, Listing) for row in block.rows]
+    return [row for block in blocks_of(blocks) if isinstance(block, CodeListing) for row in block.rows]
 
 
 def row(section: Section, code: str) -> CodeRow:

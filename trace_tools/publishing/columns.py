@@ -25,7 +25,7 @@ from trace_tools.errors import UsageError
 from trace_tools.rendering.charts.of_pages import section_points
 from trace_tools.rendering.charts.roofline import Roof, roof_of
 from trace_tools.rendering.columns import Column, ColumnCell, ColumnEntry, Kind
-from trace_tools.rendering.document import Call, CodeRow, Execution, Listing, Section, execution, visible
+from trace_tools.rendering.document import Call, CodeListing, CodeRow, Execution, Section, execution, visible
 from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
 from trace_tools.schema import Frame, Machine, Step, Trace, Value
 
@@ -116,7 +116,7 @@ def column(section: Section, other: Counterparts) -> Column:
 def _rows(section: Section) -> Iterator[tuple[CodeRow, Call | None]]:
     """Yield every row of a page; a `def` line with the call whose arguments stand on it."""
     for block in visible(section.blocks):
-        if isinstance(block, Listing):
+        if isinstance(block, CodeListing):
             yield from ((row, None) for row in block.rows)
         elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
             yield block.header, block

@@ -32,10 +32,10 @@ from trace_tools.rendering.document import (
     Call,
     ClaimLine,
     CodeLine,
+    CodeListing,
     CodeRow,
     Document,
     Heading,
-    Listing,
     Narration,
     Notice,
     Section,
@@ -212,7 +212,7 @@ class _Composer:
             while rows and _blank(rows[-1]):
                 rows.pop()
             if executable:
-                blocks.append(Listing(tuple(rows)))
+                blocks.append(CodeListing(tuple(rows)))
             rows.clear()
             executable = False
 
@@ -345,8 +345,8 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
     def folded(block: Block) -> Block:
         if isinstance(block, Call):
             return folded_call(block)
-        if isinstance(block, Listing):
-            return Listing(tuple(map(folded_row, block.rows)))
+        if isinstance(block, CodeListing):
+            return CodeListing(tuple(map(folded_row, block.rows)))
         if block.narrative.kind != "text":
             return block
         found = prose.headings(block.narrative.text or "")
@@ -381,7 +381,7 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def _rows(blocks: Iterable[Block]) -> list[CodeRow]:
-    return [row for block in blocks if isinstance(block, Listing) for row in block.rows]
+    return [row for block in blocks if isinstance(block, CodeListing) for row in block.rows]
 
 
 def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:
@@ -394,8 +394,8 @@ def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:
         return replace(line, text=line.text[cut:], indent=line.indent + cut)
 
     return tuple(
-        Listing(tuple(replace(row, lines=tuple(map(moved, row.lines))) for row in block.rows))
-        if isinstance(block, Listing)
+        CodeListing(tuple(replace(row, lines=tuple(map(moved, row.lines))) for row in block.rows))
+        if isinstance(block, CodeListing)
         else block
         for block in blocks
     )
@@ -432,7 +432,7 @@ def _contents(blocks: Sequence[Block], claims: Sequence[ClaimLine]) -> tuple[Hea
         if isinstance(block, Call) and block.shown == "part":
             own = [block.anchor]
         last = next((anchor for anchor in reversed(own) if anchor in listed), last)
-        if isinstance(block, Listing):
+        if isinstance(block, CodeListing):
             under |= {row.anchor: last for row in block.rows}
     held = Counter(under.get(line.anchor) for line in claims if line.claim.held)
     failed = Counter(under.get(line.anchor) for line in claims if not line.claim.held)

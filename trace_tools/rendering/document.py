@@ -4,7 +4,7 @@
       opening    what `main` itself says and does        setup    the module's own code
       sections   one per function that `main` calls
         blocks   Narration (prose, figure, table, link, image)
-                 Listing → CodeRow (one statement) → Execution → Call → blocks …
+                 CodeListing → CodeRow (one statement) → Execution → Call → blocks …
 
 Every execution that the trace holds is in the tree; `salient` is the one rule for which are shown where
 all would be too many. Leaf facts (Value, Claim, Meters, Narrative) are the trace's own.
@@ -103,7 +103,7 @@ class CodeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class CodeListing:
     """Consecutive rows of code."""
 
     rows: tuple[CodeRow, ...]
@@ -177,12 +177,12 @@ class Call:
         if self.header is None or not (self.header.lines or self.header.arguments):
             return self.blocks
         first, rest = self.blocks[:1], self.blocks[1:]
-        if first and isinstance(first[0], Listing):
-            return (Listing((self.header, *first[0].rows)), *rest)
-        return (Listing((self.header,)), *self.blocks)
+        if first and isinstance(first[0], CodeListing):
+            return (CodeListing((self.header, *first[0].rows)), *rest)
+        return (CodeListing((self.header,)), *self.blocks)
 
 
-Block = Listing | Narration | Call
+Block = CodeListing | Narration | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,14 +347,14 @@ def visible(blocks: Sequence[Block]) -> Iterator[Block]:
         yield block
         if isinstance(block, Call) and block.shown != "named":
             yield from visible(block.blocks)
-        elif isinstance(block, Listing):
+        elif isinstance(block, CodeListing):
             for row in block.rows:
                 yield from visible(calls_shown(row))
 
 
 def rows_shown(blocks: Sequence[Block]) -> Iterator[CodeRow]:
     """Yield every row of code that a page shows, in order."""
-    return (row for block in visible(blocks) if isinstance(block, Listing) for row in block.rows)
+    return (row for block in visible(blocks) if isinstance(block, CodeListing) for row in block.rows)
 
 
 def calls_shown(row: CodeRow) -> tuple[Call, ...]:
@@ -372,7 +372,7 @@ class Anchors:
         self.lines: dict[tuple[int, int], str] = {}  # of source and line: the first row it stands in
         self.narrations: list[tuple[int, int]] = []  # number on the page, step
         for block in visible(blocks):
-            if isinstance(block, Listing):
+            if isinstance(block, CodeListing):
                 for row in block.rows:
                     for execution in row.executions:
                         self.rows.setdefault(execution.step.id, row.anchor)

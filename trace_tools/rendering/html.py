@@ -30,8 +30,8 @@ from trace_tools.rendering.document import (
     Block,
     Call,
     CodeLine,
+    CodeListing,
     Document,
-    Listing,
     Narration,
     Notice,
     Section,
@@ -83,7 +83,7 @@ def _environment() -> Environment:
     found.globals["overview"] = overview
     found.filters |= {"prose": shown, "drawing": Markup, "remarks": remarks, "below": below}
     found.tests |= {
-        "listing": lambda block: isinstance(block, Listing),
+        "listing": lambda block: isinstance(block, CodeListing),
         "call": lambda block: isinstance(block, Call),
         "failing": lambda row: any(e.troubled for e in row.executions),
     }

@@ -17,7 +17,7 @@ from trace_tools.rendering import overview, prose
 from trace_tools.rendering.charts import svg
 from trace_tools.rendering.charts.of_pages import PageFigure, index_figures, section_figures
 from trace_tools.rendering.columns import Column, differing_lines
-from trace_tools.rendering.document import Block, Call, CodeRow, Document, Listing, Notice, Section, shared_storages
+from trace_tools.rendering.document import Block, Call, CodeListing, CodeRow, Document, Notice, Section, shared_storages
 from trace_tools.rendering.html import Surroundings
 from trace_tools.rendering.markdown_text import (
     code_span,
@@ -114,7 +114,7 @@ class MarkdownWriter:
 
     def _blocks(self, blocks: Iterable[Block]) -> Iterator[str]:
         for block in blocks:
-            if isinstance(block, Listing):
+            if isinstance(block, CodeListing):
                 yield from self._listing(block.rows)
             elif isinstance(block, Call):
                 yield from self._call(block)

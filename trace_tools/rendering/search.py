@@ -17,7 +17,7 @@ from typing import Literal
 
 from trace_tools import formats
 from trace_tools.rendering import overview, prose
-from trace_tools.rendering.document import Block, CodeRow, Document, Listing, Narration, visible
+from trace_tools.rendering.document import Block, CodeListing, CodeRow, Document, Narration, visible
 from trace_tools.rendering.packing import deltas, packed, table
 
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
@@ -115,7 +115,7 @@ def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
         rows: Sequence[CodeRow] = ()
         if isinstance(block, Narration):
             yield from _said(block, page)
-        elif isinstance(block, Listing):
+        elif isinstance(block, CodeListing):
             rows = block.rows
         elif block.shown == "part":
             yield SearchEntry("heading", page, block.anchor, _line(prose.plain_text(block.title)))

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from trace_tools.rendering.document import Narration
+from trace_tools.rendering.narration import as_html, as_markdown
+from trace_tools.schema import Narrative, Series
+
+SAID = [
+    Narrative("text", text="Says *it*."),
+    Narrative("note", text="Says *it*."),
+    Narrative("link", title="Says it", url="https://example.org", authors="A. Author"),
+    Narrative("image", title="Says it", url="there.png"),
+    Narrative("table", title="Says it", columns=["a", "b"], rows=[[1, "<x>"], [None, 2.5]]),
+    Narrative("plot", title="Says it", series=[Series("loss", [1, 2], [3, 4])]),
+]
+
+
+def image(address: str) -> str | None:
+    return f"figures/{address}" if address == "there.png" else None
+
+
+@pytest.mark.parametrize("narrative", SAID, ids=[one.kind for one in SAID])
+def test_each_word_stands_on_both_pages_with_what_it_says(narrative: Narrative) -> None:
+    said = Narration(narrative, 3)
+    page, text = as_html(said, image), as_markdown(said, image, lambda name, svg: f"figures/{name}.svg")
+    assert 'id="said-3"' in page and "ays" in page and "it" in text
+    assert "<x>" not in page and "<x>" not in text
+
+
+def test_an_image_that_is_not_there_is_said() -> None:
+    said = Narration(Narrative("image", url="nowhere.png"), 1)
+    assert "Image not shown: nowhere.png" in as_html(said, image)
+    assert "Image not shown" in as_markdown(said, image, lambda name, svg: name)
+
+
+def test_what_other_runs_said_stands_below() -> None:
+    said = Narration(Narrative("text", text="Fast.", others=[("Slow.", 2)]), 1, sometimes="4 of 6 runs say this")
+    for text in (as_html(said, image), as_markdown(said, image, lambda name, svg: name)):
+        assert "4 of 6 runs say this" in text and "Slow." in text
