@@ -23,6 +23,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ MEASUREMENTS = 100  # kept of one step
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in prose: 1,024 and 0.5 and 6.3e24
 
-Read = Callable[[RunRecord], Any]  # the same value, or what was said at the same place, as another run had it
+Read = Callable[[Iterable[RunRecord]], list[Any]]  # the same value, or what was said, as those of the runs had it
 
 
 def merge(folder: Path, source: ParsedSource) -> Trace:
@@ -378,7 +379,7 @@ class _Builder:
 
     def _frame(self, frame: FrameDraft) -> Frame:
         arguments = [
-            (source, self._judged(_value(value, unit), _argument_at(frame.place, index)))
+            (source, self._judged(_value(value, unit), _argument(frame.place, index)))
             for index, (source, unit, value) in enumerate(frame.arguments)
         ]
         return Frame(
@@ -394,7 +395,7 @@ class _Builder:
         suspended = step.statement in self.program.suspending
         warm, cold = self.runs.warm, self.runs.cold
         values = [
-            (source, self._judged(_value(value, unit), _value_at(at, i)))
+            (source, self._judged(_value(value, unit), _read(at, _nth_value(i))))
             for i, (source, unit, value) in enumerate(step.values)
         ]
         claim, caught = self._claim(step)
@@ -427,17 +428,16 @@ class _Builder:
     def _judged(self, value: Value, read: Read) -> Value:
         """Mark a value that differs between timed runs, or that follows from a clock or a device's generator.
 
-        `read` returns it as another run had it, ABSENT where that did not come by.
+        `read` returns it as other runs had it.
         """
-        others = _present(read, self.runs.timed)
-        keys = {_key(other) for other in others}
+        keys = {_key(other) for other in read(self.runs.timed)}
         if len(keys) > 1:
-            warm = _scalars(_present(read, self.runs.warm or self.runs.cold))
-            cold = _scalars(_present(read, self.runs.cold)) if self.runs.warm else None
+            warm = _scalars(read(self.runs.warm or self.runs.cold))
+            cold = _scalars(read(self.runs.cold)) if self.runs.warm else None
             return replace(value, varies=True, samples=warm, cold_samples=cold)
-        if any(_key(other) not in keys for other in _present(read, self.runs.shaken)):
+        if any(_key(other) not in keys for other in read(self.runs.shaken)):
             return replace(value, clock=True)
-        if self.runs.seeded and any(_key(other) not in keys for other in _present(read, [self.runs.seeded])):
+        if self.runs.seeded and any(_key(other) not in keys for other in read([self.runs.seeded])):
             return replace(value, device_random=True)
         return value
 
@@ -451,7 +451,7 @@ class _Builder:
         at = step.place
         failed = [run.name for run in judging if at in run.steps_at and _failed(run.steps_at[at])]
         values = [
-            (source, self._judged(_value(side, None), _side_at(at, i)))
+            (source, self._judged(_value(side, None), _read(at, _nth_side(i))))
             for i, (source, side) in enumerate(zip(sources, sides, strict=True))
             if side is not None
         ]
@@ -487,24 +487,26 @@ class _Builder:
 
     def _said(self, said: dict[str, Any], at: int, index: int) -> Narrative:
         """Add to what the story said how other runs said it: other numbers, or another sentence."""
-        read = _step_at(at, lambda other: other.narrative[index] if index < len(other.narrative) else ABSENT)
+        read = _read(at, lambda other: other.narrative[index : index + 1])
         choice = None
-        choices = [other.get("choice") for other in _present(read, self.runs.timed)]
-        if all(choices):
-            choice = decided(_all_samples(choices))
-            said, read = _answered(said, choice), _answering(read, choice)
+        timed = read(self.runs.timed)
+        if all(other.get("choice") for other in timed):
+            choice = _choice_of_all(timed)
+            answered = partial(_answered, choice=choice)
+            said, read = answered(said), _read(at, lambda other: [*map(answered, other.narrative[index : index + 1])])
+            timed = read(self.runs.timed)
         narrative = replace(from_plain(Narrative, {**said, "choice": None}, JOURNAL), choice=choice)
         if narrative.kind not in ("text", "note", "table"):
             return narrative
-        if len({_key(other) for other in _present(read, self.runs.timed)}) < 2:
+        if len({_key(other) for other in timed}) < 2:
             return narrative
         form = _form(said)
-        others = Counter(_form(other) for other in _present(read, self.runs.timed) if _form(other) != form)
-        texts = {_form(other): _words(other) for other in _present(read, self.runs.timed)}
+        others = Counter(_form(other) for other in timed if _form(other) != form)
+        texts = {_form(other): _words(other) for other in timed}
         if narrative.kind == "table":
             texts = dict.fromkeys(texts, "another table")
         warm, cold = (
-            [other for other in _present(read, runs) if _form(other) == form]
+            [other for other in read(runs) if _form(other) == form]
             for runs in (self.runs.warm or self.runs.cold, self.runs.cold if self.runs.warm else [])
         )
         varied = _varied_numbers if narrative.kind in ("text", "note") else _varied_cells
@@ -515,9 +517,10 @@ class _Builder:
         )
 
 
-def _all_samples(choices: Sequence[Mapping[str, Any]]) -> Choice:
-    """Return one choice with the samples of all runs that came by."""
-    return Choice(choices[0]["low"], choices[0]["high"], [sample for c in choices for sample in c["samples"]])
+def _choice_of_all(said: Sequence[Mapping[str, Any]]) -> Choice:
+    """Return what the samples of all runs that came by decide."""
+    choices = [one["choice"] for one in said]
+    return decided(Choice(choices[0]["low"], choices[0]["high"], [sample for c in choices for sample in c["samples"]]))
 
 
 def _answered(said: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
@@ -525,40 +528,21 @@ def _answered(said: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
     return {**said, "text": said["choice"]["sentences"][ANSWERS.index(choice.answer or "undecided")], "choice": None}
 
 
-def _answering(read: Read, choice: Choice) -> Read:
-    def answered(run: RunRecord) -> Any:
-        said = read(run)
-        return said if said is ABSENT else _answered(said, choice)
-
-    return answered
+def _read(place: int, get: Callable[[Draft], list[Any]]) -> Read:
+    """Return what gets something of a step of the story as other runs had it, as far as they came by."""
+    return lambda runs: [found for run in runs if place in run.steps_at for found in get(run.steps_at[place])]
 
 
-class _Absent:
-    """What is read of a run that did not come by."""
+def _nth_value(index: int) -> Callable[[Draft], list[Any]]:
+    return lambda step: [_nth(step.values, index, 2)]
 
 
-ABSENT = _Absent()
+def _nth_side(index: int) -> Callable[[Draft], list[Any]]:
+    return lambda step: [_nth(step.claim[2], index) if step.claim else None]
 
 
-def _step_at(place: int, get: Callable[[Draft], Any]) -> Read:
-    """Return what gets something of the step that another run made at a place."""
-    return lambda run: get(run.steps_at[place]) if place in run.steps_at else ABSENT
-
-
-def _value_at(place: int, index: int) -> Read:
-    return _step_at(place, lambda step: _nth(step.values, index, 2))
-
-
-def _side_at(place: int, index: int) -> Read:
-    return _step_at(place, lambda step: _nth(step.claim[2], index) if step.claim else None)
-
-
-def _argument_at(place: int, index: int) -> Read:
-    return lambda run: _nth(run.calls_at[place].arguments, index, 2) if place in run.calls_at else ABSENT
-
-
-def _present(read: Read, runs: Iterable[RunRecord]) -> list[Any]:
-    return [other for run in runs if (other := read(run)) is not ABSENT]
+def _argument(place: int, index: int) -> Read:
+    return lambda runs: [_nth(run.calls_at[place].arguments, index, 2) for run in runs if place in run.calls_at]
 
 
 def _form(said: Mapping[str, Any]) -> str:
