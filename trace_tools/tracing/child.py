@@ -25,7 +25,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -75,17 +75,10 @@ class Job:
             return CLOCKS_UP, CLOCKS_DOWN, *([OTHER_SEEDS] if self.device != "cpu" else [])
         return (COLD,) if self.metering else (COLD, WARM)
 
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> Job:
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
-
 
 def main(job_path: str) -> int:
     """Run the job; return 0 when every run of it was complete, EX_IOERR when the journal could not be written."""
-    job = Job.load(Path(job_path))
+    job = Job(**json.loads(Path(job_path).read_text(encoding="utf-8")))
     source = parse_source(job.text, job.lecture)
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
     program = instrument(source, directives, frozenset(job.skipped))

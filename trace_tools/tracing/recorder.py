@@ -184,7 +184,8 @@ class OpenFrame:
             self.beyond = executions
         else:
             self.here, self.beyond = self.out, None
-            self.n = self.counts[statement] = n = self.counts.get(statement, 0) + 1
+            counts = self.counts
+            self.n = counts[statement] = n = counts.get(statement, 0) + 1
             if n == recorder.head:
                 self.full = {**self.full, statement: Executions(n, recorder.tail)}
         self.current = statement
@@ -337,10 +338,10 @@ class OpenFrame:
         self.pin().append((Observation, self.seq, field, content))
 
     def value(self, source: str, unit: str | None, value: object) -> None:
-        self.observe("values", (source, unit, self._described(value)))
+        self.here.append((Observation, self.seq, "values", (source, unit, self._described(value))))
 
     def value_failed(self, source: str, unit: str | None) -> None:
-        self.observe("values", (source, unit, self._error()))
+        self.here.append((Observation, self.seq, "values", (source, unit, self._error())))
 
     def argument(self, source: str, unit: str | None, value: object) -> None:
         self.out.append((Argument, self.id, source, unit, self._described(value)))

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -144,8 +144,9 @@ class Tracer:
         """
         started = time.monotonic()
         limit_s = 4 * self._longest_s if name == SHAKEN else None
+        slug = name.replace(" ", "-")
         returned = self._child(name, folder, limit_s)
-        (folder / f"{_slug(name)}.status").write_text(str(returned), encoding="utf-8")
+        (folder / f"{slug}.status").write_text(str(returned), encoding="utf-8")
         self._longest_s = max(self._longest_s, time.monotonic() - started)
         return returned, time.monotonic() - started
 
@@ -180,19 +181,18 @@ class Tracer:
 
         A CPU's roof is the best of a few: the lecture, the head of the trace and every figure have the same.
         """
-        machine = self._known(folder, self.request.like) if self.request.like else self._surveyed(folder, 1)
+        like = self.request.like
+        if like is not None:
+            (folder / "versions.json").write_text(json.dumps(like.versions), encoding="utf-8")
+        machine = like.machine if like is not None else self._surveyed(folder, 1)
         slug = machines.slug(self.request.name) if self.request.name else machine.slug
         if not self.request.force:
             _refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
-        known = self.request.like is not None or machines.STORED in os.environ  # measured earlier
+        known = like is not None or machines.STORED in os.environ  # measured earlier
         again = range(2, min(self.request.passes, SURVEYS) + 1) if machine.device == "cpu" and not known else ()
         best = machines.with_best_peaks([machine, *(self._surveyed(folder, n) for n in again)])
         (folder / "machine.json").write_text(machines.to_json(best), encoding="utf-8")
         return best.device
-
-    def _known(self, folder: Path, like: Trace) -> Machine:
-        (folder / "versions.json").write_text(json.dumps(like.versions), encoding="utf-8")
-        return like.machine
 
     def _surveyed(self, folder: Path, number: int) -> Machine:
         self.progress(SURVEY, "this machine")
@@ -222,11 +222,26 @@ class Tracer:
     def _child(self, name: str, folder: Path, limit_s: float | None) -> int:
         """Run one process to its end, or for so long; return its status, negative for a signal."""
         listening, telling = os.pipe()
-        job = folder / f"{_slug(name)}.json"
-        self._job(name, folder, telling).save(job)
-        with (folder / f"{_slug(name)}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
+        slug = name.replace(" ", "-")
+        request, path = self.request, folder / f"{slug}.json"
+        job = Job(
+            name=name,
+            lecture=str(request.lecture.resolve()),
+            text=self.source.text,
+            journal=str(folder / f"{slug}.journal"),
+            device=self._device,
+            seed=request.seed,
+            limit=request.limit,
+            skipped=self.skipped,
+            keep_going=request.keep_going,
+            inspect_all=request.inspect_all,
+            progress=telling,
+            parent=os.getpid(),
+        )
+        path.write_text(json.dumps(asdict(job)), encoding="utf-8")
+        with (folder / f"{slug}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
             process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "trace_tools.tracing.child", str(job)],
+                [sys.executable, "-X", "faulthandler", "-m", "trace_tools.tracing.child", str(path)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -262,23 +277,6 @@ class Tracer:
         for line in lines.splitlines():
             with contextlib.suppress(ValueError):
                 self.progress(*json.loads(line))
-
-    def _job(self, name: str, folder: Path, telling: int) -> Job:
-        request = self.request
-        return Job(
-            name=name,
-            lecture=str(request.lecture.resolve()),
-            text=self.source.text,
-            journal=str(folder / f"{_slug(name)}.journal"),
-            device=self._device,
-            seed=request.seed,
-            limit=request.limit,
-            skipped=self.skipped,
-            keep_going=request.keep_going,
-            inspect_all=request.inspect_all,
-            progress=telling,
-            parent=os.getpid(),
-        )
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:
@@ -385,10 +383,6 @@ def _environment(stored: Path | None = None, device: str | None = None) -> dict[
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment
-
-
-def _slug(name: str) -> str:
-    return name.replace(" ", "-")
 
 
 def _text(path: Path) -> str:
