@@ -113,7 +113,9 @@ class _Process:
 
     def run(self) -> str:
         """Run the lecture as often as the job says, each time from the same state; return how that ended."""
-        self._note_conditions()
+        from trace_tools.machines.machine import conditions
+
+        self._note("notes", conditions())
         folder = str(Path(self.job.lecture).parent)
         sys.argv[:] = [self.job.lecture]
         sys.path.insert(0, folder)
@@ -127,56 +129,18 @@ class _Process:
                 self._note("why_no_warm", again)
                 status = again if again.startswith("KeyboardInterrupt") else COMPLETE
                 break
-        self._note_conditions()
+        self._note("notes", conditions())
         self._note("done", status)
         self.journal.close(complete=status == COMPLETE)
         return status
 
     def _run(self, name: str) -> str:
-        self.journal.write([(RunStart, name)])
-        self._progress(name)
-        seed_everything(self.job.seed)
-        recorder, meter = self._recorder()
-        module = self._module(recorder)
-        started = time.perf_counter_ns()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(_scratch_folder(Path(self.job.lecture)))
-            stack.enter_context(self._observed(name, recorder, meter))
-            stack.enter_context(_listening(recorder, self.redact))
-            stack.enter_context(recorder.watching(self._alive(recorder)))
-            status = self._execute(self.codes.pop(name), module)
-        ns = time.perf_counter_ns() - started
-        self.journal.write([(RunEnd, status, ns, list(recorder.refused.items()))])
-        return status
-
-    def _execute(self, code: types.CodeType, module: types.ModuleType) -> str:
-        try:
-            exec(code, vars(module))
-            module.main()
-        except BaseException as error:
-            return f"{type(error).__name__} at line {_line_in(error, self.job.lecture)}"
-        return COMPLETE
-
-    def _module(self, recorder: Recorder) -> types.ModuleType:
-        """Return the module the lecture runs in: registered, not `__main__`, on the search path."""
-        path = Path(self.job.lecture)
-        name = f"{path.stem}_lecture" if path.stem in {*sys.stdlib_module_names, *sys.modules} else path.stem
-        name = self.module_name = self.module_name or name
-        module = types.ModuleType(name)
-        sys.modules[name] = module
-        hooks = {
-            OPEN: recorder.open,
-            IS_COMPILING: self.torch.compiler.is_compiling,
-            UNSET: UNSET_SIDE,
-            SKIPPED: _nothing,
-        }
-        vars(module).update(hooks, __file__=str(path))
-        return module
-
-    def _recorder(self) -> tuple[Recorder, Meter | None]:
         from trace_tools.describing.values import Describer
         from trace_tools.metering.meters import Meter
 
+        self.journal.write([(RunStart, name)])
+        self._progress(name)
+        seed_everything(self.job.seed)
         cuda = self.torch.cuda if self.job.device == "cuda" else None
         settings = Settings(
             limit=self.job.limit,
@@ -186,30 +150,49 @@ class _Process:
         )
         meter = Meter(device="cuda" if cuda else None) if self.job.metering else None
         instruments = Instruments(Describer(redact=self.redact), cuda, meter, self._progress)
-        return Recorder(self.program, self.journal, instruments, settings), meter
+        recorder = Recorder(self.program, self.journal, instruments, settings)
+        module = self._module(recorder)
+        status = COMPLETE
+        started = time.perf_counter_ns()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_scratch_folder(Path(self.job.lecture)))
+            self._observe(name, recorder, meter, stack)
+            stack.enter_context(_listening(recorder, self.redact))
+            stack.enter_context(recorder.watching(self._alive(recorder)))
+            try:
+                exec(self.codes.pop(name), vars(module))
+                module.main()
+            except BaseException as error:
+                status = f"{type(error).__name__} at line {_line_in(error, self.job.lecture)}"
+        ns = time.perf_counter_ns() - started
+        self.journal.write([(RunEnd, status, ns, list(recorder.refused.items()))])
+        return status
 
-    @contextlib.contextmanager
-    def _observed(self, name: str, recorder: Recorder, meter: Meter | None) -> Iterator[None]:
-        """Meter or shake a run, and see what `measure` and `count` do in it."""
+    def _module(self, recorder: Recorder) -> types.ModuleType:
+        """Return the module the lecture runs in: registered, not `__main__`, on the search path."""
+        path = Path(self.job.lecture)
+        name = f"{path.stem}_lecture" if path.stem in {*sys.stdlib_module_names, *sys.modules} else path.stem
+        name = self.module_name = self.module_name or name
+        module = types.ModuleType(name)
+        sys.modules[name] = module
+        hooks = {OPEN: recorder.open, IS_COMPILING: self.torch.compiler.is_compiling, UNSET: UNSET_SIDE}
+        vars(module).update({**hooks, SKIPPED: lambda *_, **__: None}, __file__=str(path))
+        return module
+
+    def _observe(self, name: str, recorder: Recorder, meter: Meter | None, stack: contextlib.ExitStack) -> None:
+        """Meter or shake a run until the stack unwinds, and see what `measure` and `count` do in it."""
         from trace_tools.tracing.shaken import shaken_clocks, shaken_devices
 
-        with contextlib.ExitStack() as stack:
-            if name in (CLOCKS_UP, CLOCKS_DOWN):
-                folder = Path(self.job.journal).parent
-                stack.enter_context(shaken_clocks(self.job.seed, inverted=name == CLOCKS_DOWN, folder=folder))
-            elif name == OTHER_SEEDS:
-                stack.enter_context(shaken_devices())
-                seed_everything(self.job.seed)
-            else:
-                if meter is not None:
-                    stack.enter_context(meter)
-                stack.enter_context(witnessed(_MeasureWitness(recorder, meter)))
-            yield
-
-    def _note_conditions(self) -> None:
-        from trace_tools.machines.machine import conditions
-
-        self._note("notes", conditions())
+        if name in (CLOCKS_UP, CLOCKS_DOWN):
+            folder = Path(self.job.journal).parent
+            stack.enter_context(shaken_clocks(self.job.seed, inverted=name == CLOCKS_DOWN, folder=folder))
+        elif name == OTHER_SEEDS:
+            stack.enter_context(shaken_devices())
+            seed_everything(self.job.seed)
+        else:
+            if meter is not None:
+                stack.enter_context(meter)
+            stack.enter_context(witnessed(_MeasureWitness(recorder, meter)))
 
     def _note(self, field: str, content: Any) -> None:
         self.journal.write([(ProcessNote, field, content)])
@@ -266,10 +249,6 @@ class _MeasureWitness(Witness):
             one_call = counts if counted["operators"] else {"why": NOTHING_COUNTED}
         self.recorder.emit("measured", one_call)
         return measurement
-
-
-def _nothing(*_: object, **__: object) -> None:
-    """Stand for a section that is not to run."""
 
 
 @contextlib.contextmanager
