@@ -82,7 +82,7 @@ class StepTime(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What was observed of a step, for a field of `runs.Draft`; it stands before the step's last `StepTime`, or not."""
+    """What was observed of a step, for a field of `runs.Draft`; it may stand before the step's `StepTime` or after."""
 
     step: int
     field: str
