@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_tools.directives import parse_directives
-from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError
+from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError, TraceToolsError, UsageError
 from trace_tools.file_format.structure import to_plain
 from trace_tools.file_format.trace_file import load, write
 from trace_tools.machines import machine as machines
@@ -314,17 +314,24 @@ def merge_folder(folder: Path, out: Path) -> Traced:
     return Traced(trace, path, machine_folder, source)
 
 
-def recover(out: Path) -> list[Traced]:
-    """Merge the journals of runs below `out` whose parent is no more."""
-    recovered = []
+def recover(out: Path) -> tuple[list[Traced], list[Path]]:
+    """Merge the journals of runs below `out` whose parent is no more; return those, and the folders set aside.
+
+    What can't be read as a run, such as one that another version left, is renamed and kept: no journal is deleted
+    that was not merged, and none stands in the way of the next run.
+    """
+    recovered, aside = [], []
     for folder in sorted(out.glob(".run-*")):
         with _locked(folder) as alone:
             if not alone:
                 continue
-            with contextlib.suppress(NothingRecordedError, FileNotFoundError):
-                recovered.append(merge_folder(folder, out))
-            shutil.rmtree(folder)
-    return recovered
+            try:
+                with contextlib.suppress(NothingRecordedError, FileNotFoundError):
+                    recovered.append(merge_folder(folder, out))
+                shutil.rmtree(folder)
+            except (TraceFileError, LectureError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+                aside.append(folder.rename(folder.with_name(folder.name.replace(".run-", ".unmerged-"))))
+    return recovered, aside
 
 
 @contextlib.contextmanager
