@@ -19,7 +19,7 @@ import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from trace_tools.directives import NAMES, Directive, parse_directives
+from trace_tools.directives import NAMES, RECORDED, Directive, parse_directives
 from trace_tools.narrative import VOCABULARY
 from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 
@@ -47,6 +47,7 @@ class CutSource:
     narrative: frozenset[int]  # numbers of the narrative statements
     hidden: frozenset[int]  # of the statements under `@hide`
     stepped_over: frozenset[int]  # of the statements inside one under `@stepover`
+    marks: Mapping[int, frozenset[str]]  # by statement: names of directives that only pages obey
     bodies: Mapping[int | None, tuple[Segment, ...]]  # by the number of a `def`; None: the module
 
     def body(self, definition: Statement | None) -> tuple[Segment, ...]:
@@ -69,6 +70,10 @@ def cut_source(text: str, path: str) -> CutSource:
     parsed = parse_source(text, path)
     directives = parse_directives(parsed)
     hidden = {d.statement for d in directives if d.name == "hide"}
+    marks: dict[int, set[str]] = {}
+    for directive in directives:
+        if directive.name not in RECORDED:
+            marks.setdefault(directive.statement, set()).add(directive.name)
     outer = {d.statement for d in directives if d.name == "stepover"}
     stepped_over: set[int] = set()
     inspected = {d.statement for d in directives if d.name == "inspect"}
@@ -90,6 +95,7 @@ def cut_source(text: str, path: str) -> CutSource:
         frozenset(narrative),
         frozenset(hidden),
         frozenset(stepped_over),
+        marks={number: frozenset(names) for number, names in marks.items()},
         bodies={
             definition.number if definition is not None else None: tuple(
                 _segments(parsed, definition, len(lines), narrative, hidden)

@@ -39,6 +39,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it 
     "table": ("columns", "rows"),
     "plot": ("series",),
 }
+PROSE = frozenset({"text", "note"})  # kinds whose `text` is Markdown, with numbers that may vary
 SCALES = ("linear", "log")
 STYLES = ("line", "points", "bars", "steps")
 WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's

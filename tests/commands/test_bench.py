@@ -65,9 +65,7 @@ def left_behind(folder: Path, environment: dict[str, str]) -> list[str]:
     return [p.name for p in there if p.suffix != ".py" and not p.name.startswith("torchinductor")]
 
 
-def test_a_loop_six_times_as_long_is_found_though_its_side_raises(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path, environment: dict[str, str]) -> None:
     """Six rounds are run whatever the budget: fewer say nothing. What ran before the exception is compared."""
     worse = LECTURE.replace("range(2)", "range(12)")
     worse = worse.replace("    assert total >= 0\n", "    assert total < 0\n    raise OSError('no')\n")

@@ -49,6 +49,13 @@ Verdict = Literal[
     "edited",  # of a statement: it explains what follows
 ]
 
+# Verdicts on values that are counted and never matter, as reports count them; any other but "same" matters.
+HARMLESS: dict[Verdict, str] = {
+    "varies": "vary or follow from clocks",
+    "random": "device-random",
+    "rounding": "rounding only",
+}
+
 Kind = Literal[
     "value",  # an inspected expression
     "argument",  # of a call that the statement made, where the `def` line is inspected

@@ -256,6 +256,7 @@ class _Composer:
             executions=tuple(executions),
             omitted=sum(o.omitted for o in omitted),
             omitted_ns=sum(o.host_ns for o in omitted),
+            marks=frozenset().union(*(edition.source.marks.get(n, ()) for n in segment.statements)),
             ran=bool(steps or omitted or not segment.statements) or self._makes_no_step(frame, segment),
         )
 

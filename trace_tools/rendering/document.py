@@ -99,6 +99,7 @@ class CodeRow:
     omitted: int = 0  # executions that only count
     omitted_ns: int = 0  # all of them together
     ran: bool = True
+    marks: frozenset[str] = frozenset()  # names of directives that only pages obey: classes of the row
     arguments: tuple[tuple[str, Value], ...] = ()  # on the `def` line of a call
 
 

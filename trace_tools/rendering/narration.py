@@ -1,4 +1,4 @@
-"""What the pages make of each of the lecture's words, in both forms: a new word needs a case in each, and no more.
+"""What the pages make of each of the lecture's words, in both forms: a new word needs a case in each.
 
     as_html(narration, image)                  Markup('<div class="prose" id="said-3">…</div>')
     as_markdown(narration, image, drawing)     "A product of $(B, D)$ and …"

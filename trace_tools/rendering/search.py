@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Literal
 
 from trace_tools import formats
+from trace_tools.narrative import PROSE
 from trace_tools.rendering import overview, prose
 from trace_tools.rendering.document import Block, CodeListing, CodeRow, Document, Narration, visible
 from trace_tools.rendering.packing import deltas, packed, table
@@ -131,7 +132,7 @@ def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
 def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
     it = said.narrative
     anchor = f"said-{said.number}"
-    if it.kind in ("text", "note"):
+    if it.kind in PROSE:
         yield from (SearchEntry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
         text = prose.passages(it.text or "")
     elif it.kind == "table":

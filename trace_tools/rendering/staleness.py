@@ -22,6 +22,7 @@ from typing import NamedTuple
 from trace_tools.directives import RECORDED, Directive
 from trace_tools.errors import LectureError
 from trace_tools.layout import CutSource, cut_source, narrative_calls
+from trace_tools.narrative import PROSE
 from trace_tools.schema import Narrative, SourceFile, Step
 from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource, Statement
 
@@ -197,7 +198,7 @@ class _Code:
 def _constant(node: ast.stmt, word: str) -> Narrative | None:
     """Return what a `text` or `note` statement says when it is one literal string."""
     match node:
-        case ast.Expr(ast.Call(args=[ast.Constant(str(text))], keywords=[])) if word in ("text", "note"):
+        case ast.Expr(ast.Call(args=[ast.Constant(str(text))], keywords=[])) if word in PROSE:
             return Narrative(word, text=text)
     return None
 

@@ -32,7 +32,7 @@ from trace_tools.directives import parse_directives
 from trace_tools.errors import NothingRecordedError
 from trace_tools.file_format.structure import from_plain
 from trace_tools.machines.machine import from_json, slug
-from trace_tools.narrative import ANSWERS, decided
+from trace_tools.narrative import ANSWERS, PROSE, decided
 from trace_tools.schema import (
     Choice,
     Claim,
@@ -323,7 +323,7 @@ def _as_number(digits: str) -> float | str:
 
 def _words(said: Mapping[str, Any]) -> str:
     """Return all that a narrative call said, its numbers among it."""
-    if said.get("kind") in ("text", "note"):
+    if said.get("kind") in PROSE:
         return str(said.get("text") or "")
     return json.dumps([said.get("rows"), said.get("series")])
 
@@ -496,7 +496,7 @@ class _Builder:
             said, read = answered(said), _read(at, lambda other: [*map(answered, other.narrative[index : index + 1])])
             timed = read(self.runs.timed)
         narrative = replace(from_plain(Narrative, {**said, "choice": None}, JOURNAL), choice=choice)
-        if narrative.kind not in ("text", "note", "table"):
+        if narrative.kind not in {*PROSE, "table"}:
             return narrative
         if len({_key(other) for other in timed}) < 2:
             return narrative
@@ -509,7 +509,7 @@ class _Builder:
             [other for other in read(runs) if _form(other) == form]
             for runs in (self.runs.warm or self.runs.cold, self.runs.cold if self.runs.warm else [])
         )
-        varied = _varied_numbers if narrative.kind in ("text", "note") else _varied_cells
+        varied = _varied_numbers if narrative.kind in PROSE else _varied_cells
         return replace(
             narrative,
             varied=list(varied(said, warm, cold)) or None,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trace_tools import formats
-from trace_tools.comparing.difference import Aspect, Finding, FramePair, StepPair, Subject, TimeFinding
+from trace_tools.comparing.difference import HARMLESS, Aspect, Finding, FramePair, StepPair, Subject, TimeFinding
 from trace_tools.comparing.judging.counters import counter_findings
 from trace_tools.comparing.judging.values import Context, judge
 from trace_tools.comparing.matching.functions import Matching, translated
@@ -92,7 +92,8 @@ class StepJudge:
             return Finding("values", "changed", subject, a, b, detail, True, found.size)
         if found.verdict == "same":
             return Finding("values", "same", subject)
-        return Finding("values", found.verdict, subject, a, b, found.detail, found.verdict == "changed", found.size)
+        matters = found.verdict not in HARMLESS
+        return Finding("values", found.verdict, subject, a, b, found.detail, matters, found.size)
 
     def _aliasing(self, a: Value, b: Value) -> str | None:
         """Say how what shares memory with a tensor's counterpart is not its own counterpart."""

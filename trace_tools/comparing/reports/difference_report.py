@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from trace_tools import formats
 from trace_tools.comparing.compare import RATE, measured
-from trace_tools.comparing.difference import Aspect, Difference, Side, StepPair, TimeFinding
+from trace_tools.comparing.difference import HARMLESS, Aspect, Difference, Side, StepPair, TimeFinding
 from trace_tools.comparing.reports.comparison_report import roof_of
 from trace_tools.comparing.reports.entries import ORDER, ReportEntry, blocks, entries, is_unseen
 from trace_tools.comparing.reports.listing import Listing, listing_of, shown_line
@@ -269,11 +269,10 @@ def _notes(difference: Difference) -> list[str]:
 
 def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
     """Yield sentences about what was looked at and is not worth an entry, and how finely."""
-    names = {"varies": "vary or follow from clocks", "random": "device-random", "rounding": "rounding only"}
     for aspect in ORDER:
         of_aspect = {verdict: n for which, verdict, n in difference.counts if which == aspect}
         said = [f"{of_aspect['same']:,} the same"] if "same" in of_aspect else []
-        said += [f"{of_aspect[v]:,} {text}" for v, text in names.items() if v in of_aspect]
+        said += [f"{of_aspect[v]:,} {text}" for v, text in HARMLESS.items() if v in of_aspect]
         said += [f"{of_aspect['not judged']:,} not judged"] if "not judged" in of_aspect else []
         if said and aspect != "time":
             yield f"{aspect}: {', '.join(said)}"
