@@ -36,6 +36,7 @@ from trace_tools.file_format.structure import to_plain
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
 from trace_tools.statements import parse_source
+from trace_tools.tracing.claims import TimedClaims
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, Instrumented, instrument
 from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
@@ -56,6 +57,7 @@ class Job:
     text: str  # the source, as the parent read it
     journal: str
     device: str  # "cpu" or "cuda"
+    passes: int
     seed: int
     limit: int
     skipped: list[str]  # functions that `main` is not to call
@@ -108,6 +110,9 @@ class _Process:
         self.codes = codes
         self.journal = journal
         self.redact = Redactor.of_this_machine()
+        self.timed_claims: TimedClaims | None = None
+        if job.name in (METERING, SHAKEN):
+            self.timed_claims = TimedClaims(Path(job.journal).parent, job.passes)
         self.module_name: str | None = None
         self.place: str | None = None  # the last one told to the parent
 
@@ -144,7 +149,8 @@ class _Process:
         cuda = self.torch.cuda if self.job.device == "cuda" else None
         settings = Settings(
             limit=self.job.limit,
-            failing_claims_raise=not (self.job.keep_going or self.job.metering or self.job.name == SHAKEN),
+            failing_claims_raise=not self.job.keep_going,
+            timed_claims=self.timed_claims,
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
             describe_values=not self.job.metering,
         )
@@ -165,7 +171,7 @@ class _Process:
             except BaseException as error:
                 status = f"{type(error).__name__} at line {_line_in(error, self.job.lecture)}"
         ns = time.perf_counter_ns() - started
-        self.journal.write([(RunEnd, status, ns, list(recorder.refused.items()))])
+        self.journal.write([*recorder.evaluations.rows(), (RunEnd, status, ns, list(recorder.refused.items()))])
         return status
 
     def _module(self, recorder: Recorder) -> types.ModuleType:

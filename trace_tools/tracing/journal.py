@@ -40,6 +40,15 @@ class RunEnd(NamedTuple):
     refused: list[tuple[int, int]]
 
 
+class Evaluated(NamedTuple):
+    """How often a run evaluated an assert, and which evaluations raised: ranges; see `claims.Evaluations`."""
+
+    statement: int
+    evaluations: int
+    raised: list[tuple[int, int]]
+    measured: bool | None  # whether it raised under `measure`; None where it was not evaluated there
+
+
 class ProcessNote(NamedTuple):
     """What a process has to say beside its runs, for a field of `runs.ProcessRecord`."""
 
@@ -126,13 +135,13 @@ class OpenStep(NamedTuple):
 
 
 Record = (
-    RunStart | RunEnd | ProcessNote | FrameStart | FrameEnd | Argument | StepTime | Observation | StepError | Omission
-    | LastExecutions | OpenStep
+    RunStart | RunEnd | Evaluated | ProcessNote | FrameStart | FrameEnd | Argument | StepTime | Observation | StepError
+    | Omission | LastExecutions | OpenStep
 )  # fmt: skip
 
 KINDS: dict[str, Any] = {  # the first member of a record's line → its class
-    "run": RunStart, "end": RunEnd, "process": ProcessNote, "F": FrameStart, "E": FrameEnd, "G": Argument,
-    "S": StepTime, "O": Observation, "X": StepError, "T": Omission, "R": LastExecutions, "Q": OpenStep,
+    "run": RunStart, "end": RunEnd, "claim": Evaluated, "process": ProcessNote, "F": FrameStart, "E": FrameEnd,
+    "G": Argument, "S": StepTime, "O": Observation, "X": StepError, "T": Omission, "R": LastExecutions, "Q": OpenStep,
 }  # fmt: skip
 _LETTERS = {kind: letter for letter, kind in KINDS.items()}
 
@@ -221,6 +230,12 @@ def read_journal(path: Path) -> Iterator[Record]:
                 yield _record(json.loads(line))
             except ValueError:
                 return  # the process was killed in the middle of a write
+
+
+def read_evaluated(path: Path) -> Iterator[Evaluated]:
+    """Yield what a journal says of asserts; no other line is parsed, of which there may be a million."""
+    with path.open("rb") as lines:
+        yield from (Evaluated(*json.loads(line)[1:]) for line in lines if line.startswith(b'["claim",'))
 
 
 def _lines(rows: Iterable[Row]) -> bytes:

@@ -19,6 +19,7 @@ from then on (`pin`).
 from __future__ import annotations
 
 import _thread
+import inspect
 import itertools
 import sys
 import threading
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Protocol, TypeGuard
 
+from trace_tools.tracing.claims import Evaluations, TimedClaims
 from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.journal import (
     Argument,
@@ -51,6 +53,8 @@ FLUSH_S = 0.02  # a step that ended this long ago is in the journal
 
 Token = tuple[int, int, int, list[Row]]  # statement, step, execution and records of a step that is left
 Kept = tuple[int, int, float] | tuple[int, list[Row]]  # execution, step and seconds; or execution and its records
+
+OPAQUE = 0  # the key of the frame that stands for an opaque function's
 
 clock = time.perf_counter  # in s: arithmetic on integers of that many ns takes Python twice as long
 NONE: dict[int, Any] = {}
@@ -98,7 +102,8 @@ class Settings:
 
     limit: int = 100  # executions kept per frame and statement: the first and the last half
     frames: int = 1000  # frames kept per function
-    failing_claims_raise: bool = True
+    failing_claims_raise: bool = True  # else those that the lecture catches do, as far as its code says so
+    timed_claims: TimedClaims | None = None  # beside the timed runs: what claims did there, they do here
     opaque: frozenset[CodeType] = frozenset()  # calls under these functions are not recorded
     describe_values: bool = True
 
@@ -356,22 +361,20 @@ class OpenFrame:
 
     def held(self, statement: int, *sides: object) -> None:
         """Record a claim that held."""
+        self.recorder.evaluations.next(statement, measured=False)
         self._claim(statement, "held", sides)
 
     def broken(self, statement: int, *sides: object) -> bool:
         """Record a claim that did not hold; return whether the assertion is to fail."""
-        return self.break_claim(statement, sides, self)
+        raises = self.recorder.raises(statement, self)
+        self.break_claim(statement, sides, raises=raises)
+        return raises
 
-    def break_claim(self, statement: int, sides: tuple[object, ...], where: OpenFrame | DroppedFrame) -> bool:
-        """Record a claim that did not hold in this call or in one, `where`, that is not recorded.
-
-        It is raised where the lecture itself is about to catch it, too: what it does then is part of the lecture.
-        """
-        raises = self.recorder.settings.failing_claims_raise or self.recorder.is_caught(statement, where)
+    def break_claim(self, statement: int, sides: tuple[object, ...], *, raises: bool) -> None:
+        """Record a claim that did not hold in this call or in one below it that is not recorded."""
         self._claim(statement, "raised" if raises else "passed over", sides)
         if raises:
             self.failing = self.seq
-        return raises
 
     def _claim(self, statement: int, how: str, sides: tuple[object, ...]) -> None:
         with self.recorder.apart():
@@ -406,12 +409,20 @@ class OpenFrame:
         if isinstance(error, GeneratorExit):  # a generator being closed
             return
         self._exception(error, sys._getframe(1))
-        if id(error) in self.recorder.failing and self._is_outermost():
+        if id(error) in self.recorder.failing and self._is_outermost(sys._getframe(1)):
             self.pin().append((Observation, self.recorder.failing.pop(id(error)), "left", True))
 
-    def _is_outermost(self) -> bool:
-        """Whether this is a section, what calls sections, or where a thread began."""
-        return self.parent is None or self.parent.parent is None or self.parent.thread != self.thread
+    def _is_outermost(self, python_frame: FrameType) -> bool:
+        """Whether this is a section, what calls sections, or where a thread began.
+
+        What a thread pool or a task runs is none of these: a future hands the error on to whoever asks for the result.
+        """
+        if python_frame.f_code.co_flags & inspect.CO_COROUTINE:
+            return False
+        if self.parent is not None and self.parent.thread != self.thread:
+            caller = python_frame.f_back
+            return caller is None or caller.f_code.co_filename == threading.__file__
+        return self.parent is None or self.parent.parent is None
 
     def _exception(self, error: BaseException | None, python_frame: FrameType) -> None:
         now = clock()
@@ -493,7 +504,7 @@ class MeteredFrame(OpenFrame):
 class DroppedFrame:
     """A call that is not recorded: under @stepover, beyond a limit, or while values are read."""
 
-    __slots__ = ("current", "key", "parent", "recorder")
+    __slots__ = ("current", "key", "measured", "parent", "recorder")
 
     recorded = False
 
@@ -501,6 +512,7 @@ class DroppedFrame:
         self.recorder = recorder
         self.key = key
         self.parent = parent
+        self.measured: bool = key == OPAQUE or (isinstance(parent, DroppedFrame) and parent.measured)
         self.current: int | None = None
 
     def step(self, statement: int) -> None:
@@ -529,14 +541,15 @@ class DroppedFrame:
         self.recorder.frames.pop(self.key, None)
 
     def held(self, statement: int, *sides: object) -> None:
-        pass
+        """Count a claim that held."""
+        self.recorder.evaluations.next(statement, measured=self.measured)
 
     def broken(self, statement: int, *sides: object) -> bool:
         """Pass a claim that did not hold on to the step under which it happened."""
-        frame = self._around()
+        raises, frame = self.recorder.raises(statement, self), self._around()
         if frame is not None:
-            return frame.break_claim(statement, sides, self)
-        return self.recorder.settings.failing_claims_raise or self.recorder.is_caught(statement, self)
+            frame.break_claim(statement, sides, raises=raises)
+        return raises
 
     def _around(self) -> OpenFrame | None:
         frame = self.parent
@@ -558,6 +571,7 @@ class Recorder:
         self.lost = 0.0  # s spent recording so far: taken out of every step open at the time
         self.idle = 0.0  # of them, s for which a device had nothing to do, while a step was timed on it
         self.events = 0  # steps that are being timed on the device
+        self.evaluations = Evaluations()
         self.failing: dict[int, int] = {}  # id of an AssertionError under way → the step whose claim it is
         self.due = 0.0
         self.pending: list[Row] = []
@@ -605,7 +619,7 @@ class Recorder:
         while python_frame is not None:
             frame = frames.get(id(python_frame))
             if frame is not None:
-                return DroppedFrame(self, 0, frame) if dropped else frame
+                return DroppedFrame(self, OPAQUE, frame) if dropped else frame
             if python_frame.f_code in opaque:
                 dropped = True
             python_frame = python_frame.f_back
@@ -657,6 +671,22 @@ class Recorder:
                 cuda.synchronize()
                 self.idle += clock() - started
             self.lost = lost + clock() - started
+
+    def raises(self, statement: int, frame: OpenFrame | DroppedFrame) -> bool:
+        """Count an evaluation of an assert that fails in this frame; return whether it raises.
+
+        It does as in the timed runs, and where these say nothing, as the user has asked; also then it raises where the
+        lecture itself is about to catch it: what it does then is part of the lecture.
+        """
+        measured = isinstance(frame, DroppedFrame) and frame.measured
+        evaluation = self.evaluations.next(statement, measured=measured)
+        timed = self.settings.timed_claims
+        raised = timed.raises(evaluation) if timed else None
+        if raised is None:
+            raised = self.settings.failing_claims_raise or self.is_caught(statement, frame)
+        if raised:
+            self.evaluations.note_raised(evaluation)
+        return raised
 
     def is_caught(self, statement: int, frame: OpenFrame | DroppedFrame | None) -> bool:
         """Whether the lecture will catch an AssertionError that a statement raises: it, or what called it, is tried."""

@@ -14,6 +14,7 @@ from typing import Any
 from trace_tools.statements import ParsedSource
 from trace_tools.tracing.journal import (
     Argument,
+    Evaluated,
     FrameEnd,
     FrameStart,
     LastExecutions,
@@ -114,6 +115,8 @@ def read_process(name: str, path: Path, source: ParsedSource) -> ProcessRecord:
                 last = process.runs[-1]
                 last.status, last.ns, last.refused = status, ns, dict(refused)
                 _fill(last, records, source)
+            case Evaluated():
+                pass  # for the processes beside the passes
             case ProcessNote(into, content):
                 setattr(process, into, [*getattr(process, into), *content] if isinstance(content, list) else content)
             case _:

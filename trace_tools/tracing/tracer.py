@@ -230,6 +230,7 @@ class Tracer:
             text=self.source.text,
             journal=str(folder / f"{slug}.journal"),
             device=self._device,
+            passes=request.passes,
             seed=request.seed,
             limit=request.limit,
             skipped=self.skipped,
