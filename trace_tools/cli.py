@@ -10,11 +10,17 @@
     python -m trace_tools recover DIR             the journals of a killed run → DIR/<machine>/partial/
 
 Exit codes: 0 done (diff: no difference that matters); 1 a difference, a failed claim, an expression that
-could not be evaluated, or a lecture that raised; 2 bad usage or bad input.
+could not be evaluated, or a lecture that raised; 2 bad usage or bad input, or the system's refusal: a full disk, say;
+128 + n what signal n ended.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -27,18 +33,95 @@ from trace_tools.commands.render import render
 from trace_tools.commands.serve import serve
 from trace_tools.commands.trace import trace
 from trace_tools.commands.validate import validate
-from trace_tools.errors import TraceToolsError
+from trace_tools.errors import TraceToolsError, in_words
+
+STREAMS = ("stdin", "stdout", "stderr")
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands show the project's own errors as one line."""
+    """A group whose commands show the project's own errors, and those of the system, as one line."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        _open_streams()
+        return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
+        with _ended_by_signals() as signals:
+            try:
+                super().invoke(ctx)
+                sys.stdout.flush()
+            except TraceToolsError as error:
+                _say(f"error: {error}")
+                ctx.exit(error.exit_code)
+            except BrokenPipeError:  # nobody reads on: `| head -1`
+                _close_streams()
+                ctx.exit(128 + signal.SIGPIPE)
+            except (OSError, MemoryError) as error:
+                _say(f"error: {in_words(error)}")
+                _close_streams()
+                ctx.exit(2)
+            except KeyboardInterrupt as error:
+                _say(f"\n{error or 'interrupted'}")
+                ctx.exit(128 + (signals or [signal.SIGINT])[-1])
+            finally:
+                if signals and signals[-1] != signal.SIGINT:  # whatever there was still to do, is done
+                    ctx.exit(128 + signals[-1])
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[list[int]]:
+    """Take the end of the terminal or of the session for Ctrl-C; yield the signals that came.
+
+    One that is ignored, as `nohup` and a shell's background jobs have it, stays ignored.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        came.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            with contextlib.suppress(ValueError):  # not in the main thread
+                before[number] = signal.signal(number, interrupt)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _open_streams() -> None:
+    """Give the standard streams that were closed to /dev/null, or the first files opened would be in their place.
+
+    A letter that a stream's encoding doesn't have is shown by its number.
+    """
+    for number, name in enumerate(STREAMS):
         try:
-            return super().invoke(ctx)
-        except TraceToolsError as error:
-            click.echo(f"error: {error}", err=True)
-            ctx.exit(error.exit_code)
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
+        if number and hasattr(stream := getattr(sys, name), "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _close_streams() -> None:
+    """Leave nothing to be written at exit to a stream that takes nothing any more."""
+    for name in STREAMS[1:]:
+        stream = getattr(sys, name)
+        try:
+            stream.flush()
+        except OSError:
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

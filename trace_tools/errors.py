@@ -24,6 +24,7 @@ class TraceFileError(TraceToolsError):
 
     def __init__(self, path: str | Path, where: str | None, message: str) -> None:
         super().__init__(f"{path}: {where}: {message}" if where else f"{path}: {message}")
+        self.where = where
 
 
 class NothingRecordedError(TraceToolsError):
@@ -32,3 +33,11 @@ class NothingRecordedError(TraceToolsError):
 
 class UsageError(TraceToolsError):
     """The request itself can't be met: no such device, no such section, no place to write."""
+
+
+def in_words(error: BaseException) -> str:
+    """Return one line for an error: one of the project's, of the system, or that memory is used up."""
+    if isinstance(error, OSError):
+        why = error.strerror or str(error) or type(error).__name__
+        return f"{error.filename}: {why}" if error.filename else why
+    return "memory is used up" if isinstance(error, MemoryError) else str(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from trace_tools.errors import UsageError
 
 _OUTSIDE = re.compile(r"[/~]|[A-Za-z][A-Za-z0-9+.-]*:")  # how a path begins that is not relative, or a URL
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
+_FRESH = re.compile(r"\..+\.[0-9a-f]{8}")  # a file that is being written
+DEAD_S = 3600
 MANIFEST = ".pages"  # in a folder of pages: the names of what was made there
 
 
@@ -27,7 +30,7 @@ def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool =
     The folder must exist. Raises `UsageError` when the file can't be written (full, read-only, missing); what was
     there before is then untouched, and nothing else is left behind.
     """
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    fresh = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
     try:
         try:
             with open(fresh, "xb") as file:
@@ -48,6 +51,14 @@ def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool =
             _keep_name(path.parent)
     except OSError as error:
         raise UsageError(f"{path}: can't be written: {error.strerror or error}") from None
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a `replace` left in a folder that was killed in the middle; one at work has just written."""
+    for path in folder.glob(".*"):
+        with suppress(OSError):
+            if _FRESH.fullmatch(path.name) and path.stat().st_mtime < time.time() - DEAD_S:
+                path.unlink()
 
 
 def _keep_name(folder: Path) -> None:

@@ -15,7 +15,8 @@ from trace_tools.benching.rounds import BenchRequest, BenchResult, TooFewRoundsE
 from trace_tools.machines.machine import to_json
 from trace_tools.schema import Machine, Step
 from trace_tools.statements import parse_source
-from trace_tools.tracing.tracer import Request, Traced
+from trace_tools.tracing.run_folder import Traced
+from trace_tools.tracing.tracer import Request
 
 
 @dataclass

@@ -34,7 +34,8 @@ from trace_tools.comparing.judging.between import DEFAULT, Choices
 from trace_tools.errors import TraceToolsError
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Run, Trace
-from trace_tools.tracing.tracer import Request, Traced, Tracer, merge_folder, run_folder
+from trace_tools.tracing.run_folder import Traced, merge_folder, run_folder
+from trace_tools.tracing.tracer import Request, Tracer
 
 WAITING = {"OMP_WAIT_POLICY": "passive"}
 LOOKING = 0.15  # share of the time that may go to working out how noisy it is so far

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
 import sys
 import webbrowser
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from trace_tools.commands.recover import recover_first
 from trace_tools.errors import UsageError
 from trace_tools.serving.board import Board, Status
 
@@ -31,28 +30,27 @@ def serve(lecture: Path, out: Path, port: int, device: str, *, opens: bool) -> N
     from trace_tools.serving import server
     from trace_tools.serving.retracing import temporary_files
     from trace_tools.serving.session import Session
-    from trace_tools.tracing.tracer import recover
 
     if not lecture.is_file():
         raise UsageError(f"{lecture}: can't be read: no such file; expected a Python file")
     board = Board(_Log().show)
     at = server.listening(port)
-    with temporary_files() as temporary, _interruptible():
+    with temporary_files() as temporary:
         session = Session(lecture, out, board, device, temporary)
         serving = server.Server(server.application(board, lambda: session.site), board, at)
         gc.set_threshold(100_000, 20, 100)  # among so many objects, looking for cycles takes half of a page's time
         try:
             serving.start()
             click.echo(f"{serving.address}  (Ctrl-C ends it)")
-            if out.is_dir():
-                recover(out)
+            recover_first(out)
             session.begin()
             gc.freeze()  # the trace stays
             if opens:
                 webbrowser.open(serving.address)
             session.watch()
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)  # it is ending
         finally:
             serving.stop()
             session.stop()
@@ -67,18 +65,6 @@ def _check_what_is_installed() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UsageError(f"serve needs {', '.join(missing)}; `pip install {' '.join(missing)}`, or `make serve`")
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Take the end of the terminal or of the session for Ctrl-C."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Log:

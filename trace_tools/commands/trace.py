@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,15 @@ class Progress:
     def done(self) -> None:
         """Leave the terminal's line empty."""
         if sys.stderr.isatty():
-            click.echo("\r\x1b[K", nl=False, err=True)
+            self._say("\r\x1b[K")
 
     def show(self, process: str, place: str) -> None:
         if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{process}: {place}", nl=False, err=True)
+            self._say(f"\r\x1b[K{process}: {place}")
         elif process != self.shown:
-            click.echo(process, err=True)
+            self._say(f"{process}\n")
         self.shown = process
+
+    def _say(self, text: str) -> None:
+        with suppress(OSError):  # nobody reads it: that is no reason to lose a run
+            click.echo(text, nl=False, err=True)

@@ -50,6 +50,16 @@ def validate(trace: Trace, path: Path) -> None:
         raise mismatch.at(path) from None
 
 
+def check_step(step: Step, source: str) -> None:
+    """Raise `TraceFileError` at the first thing in a step, of frame 0 in this text, that can't be."""
+    events = _Events([SourceFile("", source)])
+    events.check(Frame(frame=step.frame, function=""))
+    try:
+        events.check(step)
+    except Mismatch as mismatch:
+        raise mismatch.at(f"line {step.line}") from None
+
+
 def _check_machine(machine: Machine) -> None:
     if not _SLUG.fullmatch(machine.slug):
         raise Mismatch(f"found {machine.slug[:80]!r}; expected a plain folder name like 'nvidia-h200'", ".slug")

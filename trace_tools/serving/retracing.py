@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from trace_tools.errors import TraceToolsError
-from trace_tools.tracing.tracer import StoppedError, Traced, Tracer
+from trace_tools.tracing.run_folder import Traced
+from trace_tools.tracing.tracer import StoppedError, Tracer
 
 Outcome = Traced | TraceToolsError
 

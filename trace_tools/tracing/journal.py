@@ -16,7 +16,8 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 TAIL_LIMIT_BYTES = 8 << 20
 
@@ -150,8 +151,29 @@ _as_json = json.JSONEncoder(  # `dumps` would make one for each record
 ).encode
 
 
-def _record(plain: list[Any]) -> Record:
+def _types(hint: Any) -> frozenset[type] | None:
+    """Return the types that a field of this hint may have in a file; None for any."""
+    members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return None if Any in members else frozenset(get_origin(member) or member for member in members)
+
+
+_FORMS = {kind: [_types(hint) for hint in get_type_hints(kind).values()] for kind in _LETTERS}
+
+NO_RECORD = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)  # what reading a damaged line may raise
+
+
+def _record(plain: Any) -> Record:
+    """Return the record that a line holds. Raises one of `NO_RECORD` where that is none."""
     kind, fields = KINDS[plain[0]], plain[1:]
+    for value, types in zip(fields, _FORMS[kind], strict=True):
+        if types is not None and type(value) not in types:
+            raise TypeError(f"found {type(value).__name__}")
     if kind is LastExecutions:
         fields[2] = [(execution, [_record(row) for row in rows]) for execution, rows in fields[2]]
     record: Record = kind(*fields)
@@ -220,16 +242,24 @@ class Journal:
         self._file = self._tail = -1
 
 
-def read_journal(path: Path) -> Iterator[Record]:
-    """Yield the records of a journal or tail; an unfinished last line is left out."""
+def read_journal(path: Path, unreadable: list[int] | None = None) -> Iterator[Record]:
+    """Yield the records of a journal or tail; the numbers of lines that hold none are added to `unreadable`.
+
+    A last line without its end is none of these: the process was killed in the middle of a write.
+    """
     if not path.exists():
         return
     with path.open("rb") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                return
             try:
-                yield _record(json.loads(line))
-            except ValueError:
-                return  # the process was killed in the middle of a write
+                record = _record(json.loads(line))
+            except NO_RECORD:
+                if unreadable is not None:
+                    unreadable.append(number)
+                continue
+            yield record
 
 
 def read_evaluated(path: Path) -> Iterator[Evaluated]:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_tools.directives import parse_directives
-from trace_tools.errors import NothingRecordedError
+from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError
 from trace_tools.file_format.structure import from_plain
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.narrative import ANSWERS, PROSE, decided
@@ -54,6 +54,7 @@ from trace_tools.schema import (
 )
 from trace_tools.statements import ParsedSource
 from trace_tools.tracing.instrument import Instrumented, instrument
+from trace_tools.tracing.journal import NO_RECORD
 from trace_tools.tracing.recorder import Settings
 from trace_tools.tracing.runs import (
     COLD,
@@ -80,21 +81,24 @@ NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in pros
 Read = Callable[[Iterable[RunRecord]], list[Any]]  # the same value, or what was said, as those of the runs had it
 
 
-def merge(folder: Path, source: ParsedSource) -> Trace:
-    """Return the trace of the run in `folder`, of the lecture `source`. Raises NothingRecordedError without a step."""
-    asked = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    name, beside = asked.pop("name"), asked.pop("beside")
+def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
+    """Return the trace of the run in `folder`, of the lecture `source`. Raises NothingRecordedError without a step.
+
+    `wary`, as in `read_process`, is for journals of which nothing else makes a valid trace.
+    """
+    asked = stored(folder / "run.json")
+    name, beside, _ = asked.pop("name"), asked.pop("beside"), asked.pop("force", None)
     run = from_plain(Run, asked, folder / "run.json")
     if not (folder / "machine.json").exists() or not list(folder.glob("*.journal")):
         raise NothingRecordedError(f"{run.lecture}: the run ended before anything was recorded")
     passes = sorted(folder.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
     journals = [*passes, *(path for process in (METERING, SHAKEN) for path in folder.glob(f"{process}.journal"))]
-    processes = [read_process(path.stem.replace("-", " "), path, source) for path in journals]
+    processes = [read_process(path.stem.replace("-", " "), path, source, wary=wary) for path in journals]
     of = {process.name: process.runs for process in processes}
     ran = [run for process in processes if process.name not in (METERING, SHAKEN) for run in process.runs]
     # The samples of a warm run that failed after a complete cold one don't count.
-    timed = [run for run in ran if run.status == COMPLETE or run.name.endswith(COLD)]
-    if not timed or not timed[0].steps:
+    timed = [run for run in ran if run.steps and (run.status == COMPLETE or run.name.endswith(COLD))]
+    if not timed:
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {_last_words(folder)}")
     runs = Runs(
         timed=timed,
@@ -115,11 +119,18 @@ def merge(folder: Path, source: ParsedSource) -> Trace:
     # Wrong clocks may well end the shaken process: without it a trace is complete, and says what could not be told.
     judging = [*(f"pass {n}" for n in range(1, run.passes + 1)), *(other for other in beside if other != SHAKEN)]
     failed = [f"{ended[process]} ({process})" for process in judging if ended.get(process, COMPLETE) != COMPLETE]
-    finished = all(ended.get(process) == COMPLETE for process in judging)
+    damaged = [
+        f"{one.unreadable:,} record{'s' * (one.unreadable > 1)} of {one.name} that could not be read"
+        for one in processes
+        if one.unreadable
+    ]
+    dropped += damaged
+    failed += damaged  # never to replace a trace that is whole
+    finished = not damaged and all(ended.get(process) == COMPLETE for process in judging)
     stopped = f"stopped after {len(ended)} of {run.passes + len(beside)} processes"
     if SHAKEN in beside and ended.get(SHAKEN, COMPLETE) != COMPLETE:
         dropped.append(f"what follows from clocks, from where the run with wrong clocks ended: {ended[SHAKEN]}")
-    machine = from_json((folder / "machine.json").read_text(encoding="utf-8"))
+    machine = stored(folder / "machine.json", from_json)
     return Trace(
         title=_title(source, run.lecture),
         run=replace(
@@ -132,10 +143,18 @@ def merge(folder: Path, source: ParsedSource) -> Trace:
             dropped=dropped,
         ),
         machine=replace(machine, slug=slug(name)) if name else machine,
-        versions=[(name, version) for name, version in json.loads((folder / "versions.json").read_text("utf-8"))],
+        versions=[(name, version) for name, version in stored(folder / "versions.json")],
         sources=[SourceFile(run.lecture, source.text)],
         steps=steps,
     )
+
+
+def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
+    """Read one of the files in a run's folder. Raises TraceFileError where the disk has damaged it."""
+    try:
+        return read(path.read_text(encoding="utf-8"))
+    except NO_RECORD as error:
+        raise TraceFileError(path, None, f"is damaged: {error}") from None
 
 
 def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:
@@ -157,12 +176,15 @@ def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Proc
 def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) -> str:
     """Say how a process ended that could not say so itself."""
     status = folder / f"{process.name.replace(' ', '-')}.status"
-    code = int(status.read_text(encoding="utf-8")) if status.exists() else None
+    try:
+        code = int(status.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it is written, in one go, when the process has ended
+        code = None
     if code is None:
         how = "stopped when the tracer was killed"
     elif code == os.EX_IOERR:
         how = "its journal could not be written: a full disk?"
-    elif code < 0:
+    elif -code in {*signal.Signals}:
         how = f"killed by {signal.Signals(-code).name}"
     else:
         how = f"exited with status {code}"
@@ -352,8 +374,15 @@ class _Builder:
         first_step: dict[int, int] = {}
         for step in self.story.steps.values():
             first_step[step.frame] = min(step.seq, first_step.get(step.frame, step.seq))
-        frames = [f for f in self.story.frames.values() if f.of is None or f.of in self.step_ids]
-        self.starts = {f.id: (first_step.get(f.id, f.of or 0), 0 if f.id in first_step else 2, f.id) for f in frames}
+        self.starts: dict[int, tuple[int, int, int]] = {}
+        for frame in sorted(self.story.frames.values(), key=lambda f: f.id):  # callers before the called
+            first = first_step.get(frame.id)
+            caller = self.story.steps.get(frame.of) if frame.of is not None else None
+            if frame.of is not None and (
+                caller is None or caller.frame not in self.starts or (first is not None and first <= caller.seq)
+            ):
+                continue  # its caller's record was damaged: what hangs on it is left out, too
+            self.starts[frame.id] = (frame.of or 0, 2, frame.id) if first is None else (first, 0, frame.id)
         ordered = sorted(self.starts, key=self.starts.__getitem__)
         self.frame_ids = {frame: number for number, frame in enumerate(ordered)}
 
@@ -363,7 +392,11 @@ class _Builder:
             placed.append((start, self._frame(self.story.frames[frame])))
         for step in self.story.steps.values():
             if step.frame in self.frame_ids:
-                placed.append(((step.seq, 1, 0), self._step(step)))
+                try:
+                    placed.append(((step.seq, 1, 0), self._step(step)))
+                except (TraceFileError, *NO_RECORD) as error:
+                    made = f"what was recorded there makes no trace: {error}"
+                    raise LectureError(self.source.path, self._line(step.statement), made) from error
         last: dict[tuple[int, int], int] = {}
         for step in self.story.steps.values():
             key = (step.frame, step.statement)

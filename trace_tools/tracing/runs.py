@@ -6,13 +6,22 @@ process = read_process("pass 1", folder / "pass-1.journal", source)
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trace_tools.statements import ParsedSource
+from trace_tools.errors import TraceFileError
+from trace_tools.file_format.structure import from_plain
+from trace_tools.file_format.validation import check_step
+from trace_tools.narrative import ANSWERS
+from trace_tools.schema import Step
+from trace_tools.statements import FUNCTIONS, ParsedSource
+from trace_tools.tracing.instrument import MODULE_FRAME
 from trace_tools.tracing.journal import (
+    NO_RECORD,
     Argument,
     Evaluated,
     FrameEnd,
@@ -62,6 +71,9 @@ class Draft:
     raised: dict[str, Any] | None = None
 
 
+OBSERVED = frozenset(one.name for one in fields(Draft)) - {"seq", "frame", "statement", "execution", "ns", "place"}
+
+
 @dataclass
 class FrameDraft:
     """A frame as one run recorded it."""
@@ -100,38 +112,121 @@ class ProcessRecord:
     restored: list[str]
     done: str | None = None
     why_no_warm: str | None = None
+    unreadable: int = 0  # records that the disk has damaged
 
 
-def read_process(name: str, path: Path, source: ParsedSource) -> ProcessRecord:
-    """Read one process's journal, and its tail if it was killed."""
+def read_process(name: str, path: Path, source: ParsedSource, *, wary: bool = False) -> ProcessRecord:
+    """Read one process's journal, and its tail if it was killed.
+
+    A record that can't be one is left out and counted: its line is damaged, or it names a statement that isn't there.
+    `wary` looks at what was observed, too, as the trace's own validation would: for a journal that makes no trace.
+    """
     process = ProcessRecord(name, [], [], [])
+    unreadable: list[int] = []
+    possible = partial(_is_possible, source=source, timed=name != METERING, wary=wary)
+    running = False  # between a run's start and its end
     records: list[Record] = []
-    for record in read_journal(path):
+    for record in read_journal(path, unreadable):
         match record:
             case RunStart(run):
-                records = []
+                if running:  # its end was damaged
+                    _fill(process.runs[-1], records, source)
+                records, running = [], True
                 process.runs.append(RunRecord(f"{name}, {run}"))
-            case RunEnd(status, ns, refused):
+            case RunEnd(status, ns, refused) if running and possible(record):
                 last = process.runs[-1]
                 last.status, last.ns, last.refused = status, ns, dict(refused)
                 _fill(last, records, source)
+                running = False
             case Evaluated():
                 pass  # for the processes beside the passes
-            case ProcessNote(into, content):
+            case ProcessNote(into, content) if possible(record):
                 setattr(process, into, [*getattr(process, into), *content] if isinstance(content, list) else content)
-            case _:
+            case _ if running and possible(record):
                 records.append(record)
-    if process.runs and process.runs[-1].status == KILLED:
-        _fill(process.runs[-1], [*records, *_tail(path.with_suffix(".tail"), records)], source)
+            case _:
+                unreadable.append(0)
+    if running:
+        tail = [record for record in read_journal(path.with_suffix(".tail"), unreadable) if possible(record)]
+        _fill(process.runs[-1], [*records, *_tail(tail, records)], source)
+    process.unreadable = len(unreadable)
     return process
 
 
-def _tail(path: Path, certain: Sequence[Record]) -> Iterator[Record]:
+def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: bool) -> bool:
+    """Whether a record may be one of this lecture's: what it names is there."""
+
+    def is_statement(number: int) -> bool:
+        return 0 <= number < len(source.statements)
+
+    match record:
+        case FrameStart(function=number):
+            return number == MODULE_FRAME or (
+                is_statement(number) and isinstance(source.statements[number].node, FUNCTIONS)
+            )
+        case StepTime() | OpenStep():
+            return is_statement(record.statement) and record.execution > 0
+        case Omission(_, statement, omitted, ns):
+            return is_statement(statement) and omitted > 0 and ns >= 0
+        case LastExecutions(_, statement, executions):
+            inner = partial(_is_possible, source=source, timed=timed, wary=wary)
+            return is_statement(statement) and all(inner(one) for _, records in executions for one in records)
+        case ProcessNote(into, content):
+            several = into in ("notes", "restored")
+            texts = content if several and isinstance(content, list) else [content]
+            return (several or into in ("done", "why_no_warm")) and all(isinstance(text, str) for text in texts)
+        case RunEnd(refused=refused):
+            plain: list[Any] = refused
+            return all(isinstance(pair, list) and [*map(type, pair)] == [int, int] for pair in plain)
+        case Observation(_, field, content):
+            return field in OBSERVED and (not wary or _is_sound(source, timed, field, content))
+        case Argument(_, name, _, value):
+            return not wary or _is_sound(source, timed, "values", [name, None, value])
+        case StepError(raised=raised):
+            return not wary or _is_sound(source, timed, "raised", raised)
+    return True
+
+
+def _is_sound(source: ParsedSource, timed: bool, field: str, content: Any) -> bool:
+    """Whether a step that had only this observation would be a valid one."""
+    try:
+        match field:
+            case "values":
+                expression, unit, value = content
+                plain: dict[str, Any] = {field: [[expression, {**value, "unit": unit}]]}
+            case "claim":
+                statement, how, sides = content
+                if not isinstance(source.statements[statement].node, ast.Assert) or not isinstance(how, str):
+                    return False
+                plain = {"values": [["", side] for side in sides if side is not None]}
+            case "measured":
+                counts = {name: figure for name, figure in content.items() if name != "seconds"}
+                plain = {field: [{"seconds": [content["seconds"]] if timed else [], **counts}]}
+            case "narrative":
+                plain = {field: [content]}
+                if content.get("choice") and len(content["choice"]["sentences"]) != len(ANSWERS):
+                    return False
+            case "meters":
+                plain = {field: {name: figure for name, figure in content.items() if figure != []}}
+                content["operators"]  # may be empty, but is there
+            case "left":
+                return content is True
+            case "device_ns" | "warnings":
+                plain = {field: [content]}
+            case _:
+                plain = {field: content}
+        check_step(from_plain(Step, {"id": 0, "frame": 0, "statement": 0, "line": 1, **plain}, field), source.text)
+    except (TraceFileError, *NO_RECORD):
+        return False
+    return True
+
+
+def _tail(tail: Iterable[Record], certain: Sequence[Record]) -> Iterator[Record]:
     """Yield what the tail adds: the last executions in frames that never closed, and the open steps."""
     kept: list[tuple[int, int, int, list[Record]]] = []  # frame, statement, execution, records
     opened: dict[int, OpenStep] = {}  # by frame, the last one counts
     omitted: dict[tuple[int, int], Omission] = {}  # by frame and statement, likewise
-    for record in read_journal(path):
+    for record in tail:
         match record:
             case LastExecutions(frame, statement, executions):
                 kept += [(frame, statement, execution, fresh) for execution, fresh in executions]
@@ -158,7 +253,7 @@ def _fill(run: RunRecord, records: Iterable[Record], source: ParsedSource) -> No
         match record:
             case FrameStart(frame, function, of, thread):
                 run.frames[frame] = FrameDraft(frame, function, of, thread)
-            case Argument(frame, argument, unit, value):
+            case Argument(frame, argument, unit, value) if frame in run.frames:
                 run.frames[frame].arguments.append([argument, unit, value])
             case StepTime(seq, frame, statement, execution, ns):
                 step = run.steps.setdefault(seq, Draft(seq, frame, statement, execution))

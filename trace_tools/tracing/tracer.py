@@ -4,38 +4,34 @@
     traced.path                   # rendered/cpu/trace.yaml, or rendered/cpu/partial/trace.yaml
     traced.trace.run.ended        # "complete", or how it ended
 
-Journals lie in OUT/.run-…, locked while their parent lives; `recover` merges those whose parent does not.
+Journals lie in OUT/.run-…, see `run_folder`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_tools.directives import parse_directives
-from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError, TraceToolsError, UsageError
+from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError, in_words
 from trace_tools.file_format.structure import to_plain
-from trace_tools.file_format.trace_file import load, write
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Run, Trace
-from trace_tools.statements import ParsedSource, parse_source, read_source, sections
+from trace_tools.statements import ParsedSource, read_source, sections
 from trace_tools.tracing.child import Job
-from trace_tools.tracing.merge import merge
+from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
 
 Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
@@ -68,17 +64,6 @@ class StoppedError(TraceToolsError):
     """`Tracer.stop` was called: nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A trace, and where it was written."""
-
-    trace: Trace
-    path: Path
-    folder: Path  # OUT/<machine>
-    source: ParsedSource
-    seconds: list[tuple[str, float]] = field(default_factory=list)  # wall time of each process
-
-
 class Tracer:
     """Runs the processes of one trace. Raises LectureError and UsageError before anything has run."""
 
@@ -99,23 +84,37 @@ class Tracer:
         self._stopped.set()
 
     def run(self) -> Traced:
-        """Trace the lecture; whatever happens to its processes, what they recorded is written."""
-        with run_folder(self.request.out) as folder:
-            seconds = self._processes(folder)
-            if self._stopped.is_set():
-                raise StoppedError(f"{self.request.lecture.name}: stopped")
-            traced = self.merge(folder)
-        return replace(traced, seconds=seconds)
+        """Trace the lecture; whatever happens to its processes, what they recorded is written.
 
-    def merge(self, folder: Path) -> Traced:
-        """Merge what lies in a run's folder, write the trace, and remove the folder."""
+        Raises UsageError where a file can't be written, a process can't be started, or what was recorded makes no
+        trace, and KeyboardInterrupt for one that came when there was nothing to write yet, or already again. The
+        journals are kept, and the error says where; an earlier trace stays as it was.
+        """
+        out, folder = self.request.out, None
         try:
-            traced = merge_folder(folder, self.request.out)
-        except UsageError as error:  # a full disk, say
-            again = f"`recover {self.request.out}` makes the trace once that is mended"
-            raise UsageError(f"{error}; {again}") from None
-        shutil.rmtree(folder)
-        return traced
+            with run_folder(out) as folder:
+                seconds = self._processes(folder)
+                if self._stopped.is_set():
+                    remove(folder)
+                    raise StoppedError(f"{self.request.lecture.name}: stopped")
+                try:
+                    traced = merge_folder(folder, out)
+                except (NothingRecordedError, UsageError, OSError, MemoryError):
+                    raise
+                except Exception as error:  # what this version recorded it should have been able to merge
+                    kept = set_aside(folder, error)
+                    raise UsageError(f"{kept.why}; its journals are kept in {kept.folder}") from error
+                remove(folder)
+        except (NothingRecordedError, UsageError, OSError, MemoryError, KeyboardInterrupt) as error:
+            left = folder is not None and folder.exists()
+            if isinstance(error, KeyboardInterrupt) or (self.interrupted and isinstance(error, NothingRecordedError)):
+                what = f"`recover {out}` makes the trace of what was recorded" if left else "nothing was recorded"
+                raise KeyboardInterrupt(f"interrupted; {what}") from None
+            if isinstance(error, NothingRecordedError):
+                raise
+            what = f"; `recover {out}` makes the trace of what was recorded once that is mended" if left else ""
+            raise UsageError(f"{in_words(error)}{what}") from error
+        return replace(traced, seconds=seconds)
 
     def prepare(self, folder: Path) -> None:
         """Write what is asked for into a run's folder, and measure the machine."""
@@ -133,7 +132,7 @@ class Tracer:
             keep_going=request.keep_going,
             inspect_all=request.inspect_all,
         )
-        asked = {**to_plain(run), "name": request.name, "beside": self._beside()}
+        asked = {**to_plain(run), "name": request.name, "beside": self._beside(), "force": request.force}
         (folder / "run.json").write_text(json.dumps(asked), encoding="utf-8")
         self._device = self._survey(folder)
 
@@ -156,11 +155,14 @@ class Tracer:
         if self.request.together:
             return self._at_once(names, folder)
         seconds = []
-        for name in names:
-            returned, taken = self.process(name, folder)
-            seconds.append((name, taken))
-            if returned != 0 or self.interrupted or self._stopped.is_set():
-                break
+        try:
+            for name in names:
+                returned, taken = self.process(name, folder)
+                seconds.append((name, taken))
+                if returned != 0 or self.interrupted or self._stopped.is_set():
+                    break
+        except KeyboardInterrupt:  # between two processes; `_wait` sees to the one that runs
+            self.interrupted = True
         return seconds
 
     def _beside(self) -> list[str]:
@@ -187,7 +189,7 @@ class Tracer:
         machine = like.machine if like is not None else self._surveyed(folder, 1)
         slug = machines.slug(self.request.name) if self.request.name else machine.slug
         if not self.request.force:
-            _refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
+            refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
         known = like is not None or machines.STORED in os.environ  # measured earlier
         again = range(2, min(self.request.passes, SURVEYS) + 1) if machine.device == "cpu" and not known else ()
         best = machines.with_best_peaks([machine, *(self._surveyed(folder, n) for n in again)])
@@ -251,7 +253,12 @@ class Tracer:
                 start_new_session=True,  # so that Ctrl-C comes to us, and we pass it on
             )
             os.close(telling)
-            return self._wait(process, progress.fileno(), limit_s)
+            try:
+                return self._wait(process, progress.fileno(), limit_s)
+            except BaseException:
+                _kill_all(process)
+                process.wait()
+                raise
 
     def _wait(self, process: subprocess.Popen[bytes], progress: int, limit_s: float | None) -> int:
         deadline: float | None = None
@@ -261,13 +268,14 @@ class Tracer:
                 self._listen(progress)
                 if process.poll() is not None:
                     return process.returncode
-                if self._stopped.is_set() or (ends is not None and time.monotonic() > ends):
+                if self._stopped.is_set() or any(at is not None and time.monotonic() > at for at in (ends, deadline)):
                     _kill_all(process)
-                elif deadline is not None and time.monotonic() > deadline:
-                    process.kill()
             except KeyboardInterrupt:
                 self.interrupted = True
-                process.send_signal(signal.SIGINT if deadline is None else signal.SIGKILL)
+                if deadline is None:
+                    process.send_signal(signal.SIGINT)
+                else:
+                    _kill_all(process)
                 deadline = time.monotonic() + GRACE_S
 
     def _listen(self, progress: int) -> None:
@@ -295,82 +303,6 @@ def check_lecture(path: Path) -> ParsedSource:
     return source
 
 
-def merge_folder(folder: Path, out: Path) -> Traced:
-    """Merge the journals in `folder` and write the trace below `out`: the whole lecture's, or to `partial/`.
-
-    Raises NothingRecordedError when there is nothing to merge, UsageError when `out` can't be written.
-    """
-    source = parse_source(_text(folder / "lecture.py"), "lecture.py")
-    trace = merge(folder, source)
-    machine_folder = out / trace.machine.slug
-    whole = trace.run.complete and trace.run.only is None
-    path = machine_folder / ("trace.yaml" if whole else "partial/trace.yaml")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path.parent}: can't be written: {error.strerror}") from None
-    write(trace, path)
-    if whole:
-        shutil.rmtree(machine_folder / "partial", ignore_errors=True)
-    return Traced(trace, path, machine_folder, source)
-
-
-def recover(out: Path) -> tuple[list[Traced], list[Path]]:
-    """Merge the journals of runs below `out` whose parent is no more; return those, and the folders set aside.
-
-    What can't be read as a run, such as one that another version left, is renamed and kept: no journal is deleted
-    that was not merged, and none stands in the way of the next run.
-    """
-    recovered, aside = [], []
-    for folder in sorted(out.glob(".run-*")):
-        with _locked(folder) as alone:
-            if not alone:
-                continue
-            try:
-                with contextlib.suppress(NothingRecordedError, FileNotFoundError):
-                    recovered.append(merge_folder(folder, out))
-                shutil.rmtree(folder)
-            except (TraceFileError, LectureError, ValueError, KeyError, TypeError, IndexError, AttributeError):
-                aside.append(folder.rename(folder.with_name(folder.name.replace(".run-", ".unmerged-"))))
-    return recovered, aside
-
-
-@contextlib.contextmanager
-def run_folder(out: Path) -> Iterator[Path]:
-    """Make a folder for journals below `out`, locked while this process lives."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".run-", dir=out))
-    except OSError as error:
-        raise UsageError(f"{out}: can't be written: {error.strerror}") from None
-    with _locked(folder):
-        try:
-            yield folder
-        except TraceToolsError as error:
-            if isinstance(error, StoppedError) or not list(folder.glob("*.journal")):
-                shutil.rmtree(folder)
-            raise
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Hold the folder's lock; yield whether it was free."""
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-def _refuse_other_lecture(path: Path, lecture: str) -> None:
-    """Raise UsageError when the trace at `path` is another lecture's."""
-    there = load(path).trace.run.lecture if path.exists() else lecture
-    if there != lecture:
-        raise UsageError(f"{path}: is a trace of {there}, not of {lecture}; use --force to replace it")
-
-
 def _skipped(source: ParsedSource, only: str | None) -> list[str]:
     """Return the functions that `main` is not to call, so that only one section runs."""
     names = sections(source)
@@ -391,8 +323,3 @@ def _environment(stored: Path | None = None, device: str | None = None) -> dict[
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment
-
-
-def _text(path: Path) -> str:
-    with path.open(encoding="utf-8", newline="") as file:
-        return file.read()

@@ -1,0 +1,86 @@
+"""What a killed tracer leaves below OUT, without starting one: a lecture run here with probes, and the files beside it.
+
+run = dead_run(out)                           OUT/.run-a, of which `recover` makes a complete trace
+run = dead_run(out, "b", done=False)          its process was killed: a partial one
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from tests.tracing.probed import Probed
+from trace_tools import narrative
+from trace_tools.machines.machine import to_json
+from trace_tools.schema import Machine, Peak
+from trace_tools.tracing.journal import ProcessNote
+
+LECTURE = '''"""A lecture that says a bit of everything."""
+from trace_tools import image, link, plot, table, text
+
+def main():
+    numbers()
+    words()
+
+def numbers():
+    text("There are $10$ numbers.")
+    total = 0
+    for i in range(12):
+        total += half(i)  # @inspect total
+    assert total > 3
+    print("total", total)
+
+def half(i):  # @inspect i
+    if i == 3:
+        try:
+            raise ValueError("three")
+        except ValueError as error:
+            said = str(error)  # @inspect said
+    return i / 2
+
+def words():
+    link("https://example.org", title="An example", authors=["A", "B"])
+    image("x.png", width="50%")
+    table([[1, "a"], [2.5, None]], ["n", "s"])
+    plot({"loss": [3, 2, 1]}, style="points")
+    nested = {"k": [1, (2.0, None)], "s": "text"}  # @inspect nested
+'''
+
+
+def dead_run(
+    out: Path,
+    name: str = "a",
+    *,
+    started: str = "2026-01-01T00:00:00+00:00",
+    done: bool = True,
+    lecture: str = "lecture.py",
+    text: str = LECTURE,
+    machine: str = "cpu",
+) -> Path:
+    """Make OUT/.run-<name> as a killed tracer would leave it; its one process was `done`, or killed with it."""
+    folder = out / f".run-{name}"
+    folder.mkdir(parents=True)
+    ran = {"lecture": lecture, "started": started, "seed": 0, "passes": 1, "limit": 10, "complete": False}
+    (folder / "run.json").write_text(json.dumps({**ran, "name": None, "beside": []}))
+    (folder / "lecture.py").write_text(text)
+    (folder / "versions.json").write_text('[["python", "3.11"]]')
+    peaks = [Peak("float32", 1.5e11, "measured", measured=True)]
+    (folder / "machine.json").write_text(to_json(Machine("A processor", machine, "cpu", peaks=peaks)))
+    probed = Probed(text, lecture, folder / "pass-1.journal", limit=10)
+    with contextlib.redirect_stdout(None), narrative.listening(lambda told: None):
+        if done:
+            probed.journal.close = lambda complete: None  # type: ignore[method-assign]
+            probed.main()
+            del probed.journal.close
+            probed.journal.write([(ProcessNote, "done", "complete")])
+            probed.journal.close(complete=True)
+            (folder / "pass-1.status").write_text("0")
+        else:
+            probed.start()
+            exec(probed.code, vars(probed.module))
+            probed.module.numbers()
+            probed.recorder.flush(wait=True)
+            probed._watching.pop_all()
+            probed.journal.close(complete=False)
+    return folder
