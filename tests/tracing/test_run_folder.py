@@ -143,7 +143,7 @@ def test_any_damage_leaves_a_valid_trace_or_the_journals(tmp_path: Path) -> None
             assert not any(left.get(name, b"").count(b"\n") > 2 for name in ("pass-1.journal", "pass-1.tail"))
         assert names(out) <= {"cpu", ".unmerged-a"}, names(out)
         shutil.rmtree(out)
-    assert lost < 30
+    assert 0 < lost < 45
 
 
 def damage(path: Path, drawn: random.Random) -> None:
