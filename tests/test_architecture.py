@@ -63,7 +63,8 @@ ALLOWED = {
 SPEAKERS = {
     "trace_tools.cli": {"click.echo", "ctx.exit"},  # an error of the project, as one line
     "trace_tools.tracing.survey": {"print", "sys.exit"},  # a process, whose last line is its parent's error
-    "trace_tools.tracing.child": {"os._exit"},  # a process, which threads of the lecture can't keep
+    "trace_tools.tracing.child": {"os._exit", "SystemExit", "sys.stderr.write"},  # a process: it ends as plain Python
+    "trace_tools.tracing.recorder": {"SystemExit"},  # a lecture's own
 }
 
 ENDS = {"print", "pprint", "print_exc", "print_exception", "echo", "secho", "exit", "_exit", "abort", "quit"}

@@ -13,7 +13,6 @@ import ast
 import atexit
 import contextlib
 import copy
-import io
 import json
 import linecache
 import os
@@ -27,7 +26,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from trace_tools import narrative
 from trace_tools.describing.redact import Redactor
@@ -41,8 +40,9 @@ from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, Instrumented, instrument
 from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
 from trace_tools.tracing.leftovers import Leftovers, seed_everything, working_directory
-from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings
+from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings, exit_status, exits_well
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
+from trace_tools.tracing.standard_output import OutputFile, printing
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter, Totals
@@ -90,8 +90,9 @@ def main(job_path: str) -> int:
     del source, directives
     linecache.cache[job.lecture] = (len(job.text), None, job.text.splitlines(keepends=True), job.lecture)
     journal = Journal(Path(job.journal))
-    os.register_at_fork(after_in_child=journal.forget)
-    status = _Process(job, program, codes, journal).run()
+    process = _Process(job, program, codes, journal)
+    os.register_at_fork(after_in_child=process.forget)
+    status = process.run()
     atexit._run_exitfuncs()
     if journal.trouble:
         return os.EX_IOERR
@@ -110,6 +111,9 @@ class _Process:
         self.codes = codes
         self.journal = journal
         self.redact = Redactor.of_this_machine()
+        self.output = OutputFile(Path(job.journal).with_suffix(".stdout"), self.redact)
+        self.recorder: Recorder | None = None
+        self.forked = False  # this is the child of a fork
         self.timed_claims: TimedClaims | None = None
         if job.name in (METERING, SHAKEN):
             self.timed_claims = TimedClaims(Path(job.journal).parent, job.passes)
@@ -155,8 +159,8 @@ class _Process:
             describe_values=not self.job.metering,
         )
         meter = Meter(device="cuda" if cuda else None) if self.job.metering else None
-        instruments = Instruments(Describer(redact=self.redact), cuda, meter, self._progress)
-        recorder = Recorder(self.program, self.journal, instruments, settings)
+        instruments = Instruments(Describer(redact=self.redact), cuda, meter, self._progress, self.output)
+        recorder = self.recorder = Recorder(self.program, self.journal, instruments, settings)
         module = self._module(recorder)
         status = COMPLETE
         started = time.perf_counter_ns()
@@ -165,11 +169,17 @@ class _Process:
             self._observe(name, recorder, meter, stack)
             stack.enter_context(_listening(recorder, self.redact))
             stack.enter_context(recorder.watching(self._alive(recorder)))
+            self.output.connect()
+            ended_by: BaseException | None = None
             try:
                 exec(self.codes.pop(name), vars(module))
                 module.main()
             except BaseException as error:
-                status = f"{type(error).__name__} at line {_line_in(error, self.job.lecture)}"
+                ended_by = error
+            if self.forked:
+                _end_as_plain(ended_by)
+            if ended_by is not None and not exits_well(ended_by):
+                status = f"{type(ended_by).__name__} at line {_line_in(ended_by, self.job.lecture)}"
         ns = time.perf_counter_ns() - started
         self.journal.write([*recorder.evaluations.rows(), (RunEnd, status, ns, list(recorder.refused.items()))])
         return status
@@ -200,11 +210,18 @@ class _Process:
                 stack.enter_context(meter)
             stack.enter_context(witnessed(_MeasureWitness(recorder, meter)))
 
+    def forget(self) -> None:
+        """Record nothing more: in the child of a fork, the journal is its parent's."""
+        self.forked = True
+        self.journal.forget()
+        if self.recorder is not None:
+            self.recorder.forget()
+
     def _note(self, field: str, content: Any) -> None:
         self.journal.write([(ProcessNote, field, content)])
 
     def _progress(self, place: str) -> None:
-        if place == self.place:
+        if place == self.place or self.forked:
             return
         self.place = place
         with contextlib.suppress(OSError):  # a parent that no longer listens
@@ -272,19 +289,20 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         recorder.emit("warnings", redact(f"{category.__name__}: {message}"))
 
-    stdout, show_before = sys.stdout, warnings.showwarning
-    sys.stdout = _Printed(lambda text: recorder.emit("stdout", redact(text)))
+    show_before = warnings.showwarning
     warnings.showwarning = show
     threading.Thread.start = recorded_start  # type: ignore[method-assign]
     try:
-        with narrative.listening(
-            lambda told: recorder.emit("narrative", _redacted(to_plain(told), redact)), recorder.apart
+        with (
+            printing(lambda text: recorder.printed(redact(text))),
+            narrative.listening(
+                lambda told: recorder.emit("narrative", _redacted(to_plain(told), redact)), recorder.apart
+            ),
         ):
             yield
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]
         warnings.showwarning = show_before
-        sys.stdout = stdout
 
 
 def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:
@@ -295,43 +313,6 @@ def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(plain, dict):
         return {key: _redacted(value, redact) for key, value in plain.items()}
     return plain
-
-
-class _Printed(io.TextIOBase):
-    """Standard output, each write told to a listener."""
-
-    encoding = "utf-8"
-
-    def __init__(self, listener: Callable[[str], None]) -> None:
-        self.listener = listener
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        self.listener(str(text))
-        return len(text)
-
-    def fileno(self) -> int:
-        return 1
-
-    @property
-    def buffer(self) -> _PrintedBytes:
-        return _PrintedBytes(self.listener)
-
-
-class _PrintedBytes(io.RawIOBase):
-    """What stands under standard output, for those who write bytes."""
-
-    def __init__(self, listener: Callable[[str], None]) -> None:
-        self.listener = listener
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Any) -> int:
-        self.listener(bytes(content).decode("utf-8", errors="replace"))
-        return len(content)
 
 
 @contextlib.contextmanager
@@ -351,6 +332,24 @@ def _scratch_folder(lecture: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _end_as_plain(error: BaseException | None) -> NoReturn:
+    """End this process as Python ends a script: in the child of a fork, which returned from the lecture."""
+    if isinstance(error, SystemExit):
+        status = exit_status(error)
+        if not isinstance(error.code, int | None):
+            sys.stderr.write(f"{error.code}\n")
+    else:
+        status = int(error is not None)
+    if status and error is not None and not isinstance(error, SystemExit):
+        sys.excepthook(type(error), error, error.__traceback__)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(status)
+
+
 def _line_in(error: BaseException, path: str) -> int | None:
     """Return the line of the lecture that the traceback ends at, or nearest to."""
     entry, line = error.__traceback__, None
@@ -362,6 +361,6 @@ def _line_in(error: BaseException, path: str) -> int | None:
 
 
 if __name__ == "__main__":
-    exit_status = main(sys.argv[1])
+    ended_with = main(sys.argv[1])
     sys.stderr.flush()
-    os._exit(exit_status)  # threads that the lecture left behind don't keep the process
+    os._exit(ended_with)  # threads that the lecture left behind don't keep the process

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+from trace_tools.tracing.own_file import OwnFile
+
 TAIL_LIMIT_BYTES = 8 << 20
 
 # --- the records --------------------------------------------------------------------------------------------------
@@ -187,20 +189,23 @@ class Journal:
     """Appends records; a full disk is noted in `trouble`, and the records wait for the next write."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()  # the lecture may go to another folder
+        self.path = path.absolute()
         self.tail_path = self.path.with_suffix(".tail")
         self.trouble: str | None = None
         self._waiting = b""
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._tail = os.open(self.tail_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        self._writes = True
+        self.tail_path.unlink(missing_ok=True)
+        self._file, self._tail = OwnFile(self.path), OwnFile(self.tail_path)
 
     def write(self, rows: Iterable[Row]) -> None:
         """Append records for good."""
+        if not self._writes:
+            return
         self._waiting += _lines(rows)
-        if not self._waiting or self._file < 0:
+        if not self._waiting:
             return
         try:
-            written = os.write(self._file, self._waiting)
+            written = os.write(self._file.descriptor(), self._waiting)
         except OSError as error:
             self.trouble = f"{self.path.name}: {error.strerror}"
             return
@@ -208,38 +213,44 @@ class Journal:
 
     def write_tail(self, rows: Iterable[Row]) -> bool:
         """Append records that may yet be discarded; return whether the tail has grown too long."""
-        if self._tail < 0:
+        if not self._writes:
             return False
         try:
-            os.write(self._tail, _lines(rows))
+            os.write(self._tail.descriptor(), _lines(rows))
+            return os.fstat(self._tail.descriptor()).st_size > TAIL_LIMIT_BYTES
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
-        return os.fstat(self._tail).st_size > TAIL_LIMIT_BYTES
+            return False
 
     def restart_tail(self, rows: Iterable[Row]) -> None:
         """Replace the tail by `rows`, in one rename."""
-        fresh = self.tail_path.with_suffix(".tail-new")
+        if not self._writes:
+            return
+        new = self.tail_path.with_suffix(".tail-new")
         try:
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-            os.write(descriptor, _lines(rows))
-            os.replace(fresh, self.tail_path)
+            new.unlink(missing_ok=True)
+            fresh = OwnFile(new)
+            os.write(fresh.descriptor(), _lines(rows))
+            os.replace(new, self.tail_path)
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
             return
-        os.close(self._tail)
-        self._tail = descriptor
+        self._tail.close()
+        fresh.path = self.tail_path
+        self._tail = fresh
 
     def close(self, *, complete: bool) -> None:
         """Close the files; the tail of a complete run is of no more use."""
-        for descriptor in (self._file, self._tail):
-            os.close(descriptor)
-        self._file = self._tail = -1
+        for file in (self._file, self._tail):
+            file.close()
+        self._writes = False
         if complete:
             self.tail_path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Write nothing more: in the child of a fork, the journal is its parent's."""
-        self._file = self._tail = -1
+        self._writes = False
+        self._waiting = b""
 
 
 def read_journal(path: Path, unreadable: list[int] | None = None) -> Iterator[Record]:

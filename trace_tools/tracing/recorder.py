@@ -21,6 +21,7 @@ from __future__ import annotations
 import _thread
 import inspect
 import itertools
+import math
 import sys
 import threading
 import time
@@ -48,7 +49,9 @@ from trace_tools.tracing.journal import (
     StepError,
     StepTime,
 )
+from trace_tools.tracing.standard_output import OutputFile
 
+PRINTED_S = 0.5e-6  # what is done sooner has not written to a descriptor
 FLUSH_S = 0.02  # a step that ended this long ago is in the journal
 
 Token = tuple[int, int, int, list[Row]]  # statement, step, execution and records of a step that is left
@@ -94,6 +97,7 @@ class Instruments:
     cuda: CudaLike | None = None  # on a GPU
     meter: MeterLike | None = None  # in the metering process
     section: Callable[[str], None] | None = None  # told of each function that main calls
+    output: OutputFile | None = None  # descriptor 1, where others than Python print
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class OpenFrame:
 
     recorded = True
     n = 0  # of the open step: which execution it is,
-    started = 0.0  # and since when it has run
+    started = math.inf  # and since when it has run
     event: Any = None  # of the device, at its start
     idle_before = lost_before = 0.0
     failing: int | None = None  # the step whose claim is being raised
@@ -171,16 +175,18 @@ class OpenFrame:
         """
         now = clock()
         recorder, last = self.recorder, self.beyond
+        at = now - recorder.lost
+        seconds = at - self.started
+        if seconds > PRINTED_S and recorder.has_output():
+            self._look()
+            last = self.beyond
         if last is None and not self.ended:
-            at = now - recorder.lost
             self.covered = False
             if self.current is not None:
-                self.here.append((StepTime, self.seq, self.id, self.current, self.n, round(1e9 * (at - self.started))))
+                self.here.append((StepTime, self.seq, self.id, self.current, self.n, round(1e9 * seconds)))
         elif last is None or last.pinned:
             at = self._stop(now)
         else:
-            at = now - recorder.lost
-            seconds = at - self.started
             last.seconds += seconds
             last.kept.append((last.count, self.seq, seconds))  # the oldest falls out
         executions = self.full.get(statement)
@@ -200,10 +206,17 @@ class OpenFrame:
             recorder.flush()
         recorder.lost = clock() - at
 
+    def _look(self) -> None:
+        """Record what others than Python have printed: in the open step, since it was looked when that began."""
+        if self.current is not None and (text := self.recorder.output()):
+            self.observe("stdout", text)
+
     def _stop(self, now: float) -> float:
         """Close the open step, if there is one; return the time without what recording took."""
         if self.ended:
             now = self._resumed(now)
+        elif now - self.recorder.lost - self.started > PRINTED_S and self.recorder.has_output():
+            self._look()
         self.covered = False
         at, last = now - self.recorder.lost, self.beyond
         if last is not None:
@@ -406,7 +419,7 @@ class OpenFrame:
     def raised(self) -> None:
         """Record the exception that is leaving this frame."""
         error = sys.exception()
-        if isinstance(error, GeneratorExit):  # a generator being closed
+        if isinstance(error, GeneratorExit) or exits_well(error):  # a generator being closed; the end of a program
             return
         self._exception(error, sys._getframe(1))
         if id(error) in self.recorder.failing and self._is_outermost(sys._getframe(1)):
@@ -586,6 +599,7 @@ class Recorder:
         self.frame_type: type[OpenFrame] = MeteredFrame if instruments.meter else OpenFrame
         self.written: dict[int, int] = {}  # by id: records of a list in the tail, of `Executions` the last one
         self.flushing = threading.Lock()  # held by the thread that writes
+        self.has_output: Callable[[], bool] = instruments.output.grown if instruments.output else bool
 
     # ------------------------------------------------------------------ frames
 
@@ -595,6 +609,8 @@ class Recorder:
         python_frame = sys._getframe(1)
         key, caller = id(python_frame), python_frame.f_back
         parent = self.frames.get(id(caller)) or self.owner(caller)
+        if isinstance(parent, OpenFrame) and now - self.lost - parent.started > PRINTED_S and self.has_output():
+            parent._look()
         frame: OpenFrame | DroppedFrame
         if (
             isinstance(parent, DroppedFrame)
@@ -644,6 +660,36 @@ class Recorder:
         if owner is not None:
             owner.observe(field, content)
         self.lost += clock() - now
+
+    def output(self) -> str:
+        """Return what others than Python have printed since the last time."""
+        return self.instruments.output.take() if self.instruments.output else ""
+
+    def printed(self, text: str) -> None:
+        """Record what Python prints, behind what others have printed before."""
+        if self.has_output() and (others := self.output()):
+            self.emit("stdout", others)
+        self.emit("stdout", text)
+
+    def _glance(self) -> None:
+        """Record what others print during a long statement of the main thread, from the thread that watches.
+
+        Its step may end at this moment, so nothing of it is touched: an observation may stand on either side.
+        """
+        if not self.has_output():
+            return
+        main = sys._current_frames().get(threading.main_thread().ident or 0)
+        owner = self.owner(main)
+        while owner is not None and (isinstance(owner, DroppedFrame) or owner.current is None):
+            owner = owner.parent
+        if owner is not None and (text := self.output()):
+            self.pending.append((Observation, owner.seq, "stdout", text))
+
+    def forget(self) -> None:
+        """Go on in the child of a fork: what is recorded there goes nowhere."""
+        self.journal.forget()
+        self.flushing = threading.Lock()  # the thread that held it is the parent's
+        self.has_output = bool
 
     def mark(self, field: str) -> None:
         """Mark every step open on this stack, once."""
@@ -753,6 +799,7 @@ class Recorder:
 
         def watch() -> None:
             while not done.wait(FLUSH_S):
+                self._glance()
                 if clock() > self.due:
                     self.flush()
                 alive()
@@ -765,6 +812,19 @@ class Recorder:
             done.set()
             ended.wait(1)  # in a process that was forked, nobody watches
             self.flush(wait=True)
+
+
+def exit_status(error: SystemExit) -> int:
+    """Return the status with which Python ends a process for this."""
+    code = error.code
+    return 0 if code is None else code & 0xFF if isinstance(code, int) else 1
+
+
+def exits_well(error: BaseException | None) -> bool:
+    """Whether this ends the process with status 0, or a thread, to which Python takes no status."""
+    if not isinstance(error, SystemExit):
+        return False
+    return exit_status(error) == 0 or threading.get_ident() != threading.main_thread().ident
 
 
 def _thread_name(ident: int) -> str:
