@@ -61,7 +61,7 @@ class OneLineErrors(click.Group):
                 _close_streams()
                 ctx.exit(2)
             except KeyboardInterrupt as error:
-                _say(f"\n{error or 'interrupted'}")
+                _say(str(error) or "interrupted")
                 ctx.exit(128 + (signals or [signal.SIGINT])[-1])
             finally:
                 if signals and signals[-1] != signal.SIGINT:  # whatever there was still to do, is done
@@ -120,8 +120,9 @@ def _close_streams() -> None:
 
 
 def _say(line: str) -> None:
+    """Print one line, whatever is in the names of files that it tells of."""
     with contextlib.suppress(OSError):
-        click.echo(line, err=True)
+        click.echo("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), err=True)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

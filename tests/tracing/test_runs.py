@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -9,9 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.checks.kills import kill_probed, lost
 from tests.tracing.probed import Probed
 from trace_tools.tracing.journal import RunEnd
 from trace_tools.tracing.runs import KILLED, RunRecord
+
+
+def let_50_ms_go_by() -> None:
+    """Wait for longer than that, in turns that every thread of this process gets: a busy machine gives it few."""
+    for _ in range(80):
+        time.sleep(0.001)
 
 
 def seen_at_look(text: str, folder: Path, **settings: int) -> tuple[Probed, RunRecord]:
@@ -19,7 +27,7 @@ def seen_at_look(text: str, folder: Path, **settings: int) -> tuple[Probed, RunR
     seen: list[RunRecord] = []
 
     def look() -> None:
-        time.sleep(0.08)
+        let_50_ms_go_by()
         seen.append(lecture.run)
 
     lecture = Probed(text, "lecture.py", folder / "x.journal", given={"look": look}, **settings)
@@ -130,7 +138,7 @@ def work():
     seen: list[RunRecord] = []
 
     def look() -> None:
-        time.sleep(0.08)
+        let_50_ms_go_by()
         seen.append(lecture.run)
 
     lecture.module.look = look
@@ -186,7 +194,7 @@ def test_the_run_before_leaves_nothing(tmp_path: Path) -> None:
     seen: list[RunRecord] = []
 
     def look() -> None:
-        time.sleep(0.08)
+        let_50_ms_go_by()
         seen.append(lecture.run)
 
     text = "def main():\n    for i in range(n):\n        x = i\n    look()\n"
@@ -200,6 +208,21 @@ def test_the_run_before_leaves_nothing(tmp_path: Path) -> None:
     assert executions(lecture, cold, "x = i") == {*range(1, 51), *range(251, 301)}
     assert executions(lecture, warm, "x = i") == {*range(1, 61)}
     assert warm.omitted == {}
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.2, 0.7, 1.3])
+def test_a_killed_process_has_every_step_that_had_ended_50_ms_before(tmp_path: Path, after_s: float) -> None:
+    """As the lecture itself wrote it down; `python -m tests.checks.kills` does it to a hundred whole traces."""
+    assert kill_probed(tmp_path, after_s + random.random() / 5) == []
+
+
+def test_what_the_kills_have_lost_is_found() -> None:
+    tick = "tick\n" * 50
+    assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 1, 2]) == []  # 3 had ended too late
+    assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 2]) == [1]
+    assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 1]) == [2, 2]
+    assert lost("run 1\n0\n1\nrun 1\n", [0]) == [1, 1]  # the first run was over
+    assert lost("run 1\n0\n1\ntick\n", []) == []
 
 
 def test_nothing_is_lost_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,18 +205,18 @@ class Journal:
         if not self._waiting:
             return
         try:
-            written = os.write(self._file.descriptor(), self._waiting)
+            _append(self._file.descriptor(), self._waiting)
         except OSError as error:
             self.trouble = f"{self.path.name}: {error.strerror}"
-            return
-        self._waiting = self._waiting[written:]
+        else:
+            self._waiting = b""
 
     def write_tail(self, rows: Iterable[Row]) -> bool:
         """Append records that may yet be discarded; return whether the tail has grown too long."""
         if not self._writes:
             return False
         try:
-            os.write(self._tail.descriptor(), _lines(rows))
+            _append(self._tail.descriptor(), _lines(rows))
             return os.fstat(self._tail.descriptor()).st_size > TAIL_LIMIT_BYTES
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
@@ -230,7 +230,7 @@ class Journal:
         try:
             new.unlink(missing_ok=True)
             fresh = OwnFile(new)
-            os.write(fresh.descriptor(), _lines(rows))
+            _append(fresh.descriptor(), _lines(rows))
             os.replace(new, self.tail_path)
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
@@ -251,6 +251,18 @@ class Journal:
         """Write nothing more: in the child of a fork, the journal is its parent's."""
         self._writes = False
         self._waiting = b""
+
+
+def _append(descriptor: int, content: bytes) -> None:
+    """Append all of it, or nothing: where a disk is full in the middle of a line, the next one would be spoilt."""
+    size, written = os.fstat(descriptor).st_size, 0
+    try:
+        while written < len(content):
+            written += os.write(descriptor, content[written:])
+    except OSError:
+        if written:
+            os.ftruncate(descriptor, size)
+        raise
 
 
 def read_journal(path: Path, unreadable: list[int] | None = None) -> Iterator[Record]:

@@ -27,6 +27,7 @@ from pathlib import Path
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError, in_words
 from trace_tools.file_format.structure import to_plain
+from trace_tools.files import why_not_inside
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
@@ -199,7 +200,7 @@ class Tracer:
     def _surveyed(self, folder: Path, number: int) -> Machine:
         self.progress(SURVEY, "this machine")
         stored = folder / f"machine-{number}.json"
-        command = [sys.executable, "-m", "trace_tools.tracing.survey", str(stored), self.request.device or ""]
+        command = [sys.executable, "-P", "-m", "trace_tools.tracing.survey", str(stored), self.request.device or ""]
         with subprocess.Popen(
             command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -244,7 +245,7 @@ class Tracer:
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
             process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "trace_tools.tracing.child", str(path)],
+                [sys.executable, "-P", "-X", "faulthandler", "-m", "trace_tools.tracing.child", str(path)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -297,6 +298,9 @@ def _kill_all(process: subprocess.Popen[bytes]) -> None:
 def check_lecture(path: Path) -> ParsedSource:
     """Read and check a lecture; raises LectureError where it is no lecture."""
     source = read_source(path)
+    name = path.name.encode("utf-8", "backslashreplace").decode()  # as a file can hold it
+    if (why := why_not_inside(name)) is not None:  # it stands in the trace, and pages look for it beside them
+        raise LectureError(path, None, f"can't be a lecture's name: {why}")
     parse_directives(source)
     if source.function("main") is None:
         raise LectureError(path, None, "defines no function `main`; expected `def main():`, which runs the lecture")
@@ -318,6 +322,7 @@ def _environment(stored: Path | None = None, device: str | None = None) -> dict[
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
+    environment.pop("PYTHONOPTIMIZE", None)  # it takes asserts away, and they are claims
     if stored is not None:
         environment[machines.STORED] = str(stored)
     if device == "cpu":

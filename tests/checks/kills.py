@@ -1,0 +1,186 @@
+"""Kill a traced lecture at random moments: is every step that had ended 50 ms before in what is recovered?
+
+    python -m tests.checks.kills --moments 100 [--seed 0]     real traces; exit code 1 where a step was lost
+    python -m tests.checks.kills probed FOLDER                one process: the lecture with probes, into a journal
+
+What happened is told by the lecture itself, which appends a line to a file by `os.write` after each step. Beside it a
+thread of the same process, which no probe sees, appends a tick and sleeps for 1 ms, again and again. A step has to be
+there when 50 ticks follow it: on a busy machine these take longer than 50 ms, as everything does in that process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.tracing.probed import Probed
+from trace_tools.file_format.trace_file import load
+from trace_tools.machines.machine import STORED, to_json
+from trace_tools.schema import Machine, Peak, Step, Trace
+from trace_tools.statements import parse_source
+from trace_tools.tracing.run_folder import recover
+from trace_tools.tracing.runs import read_process
+
+ROOT = Path(__file__).resolve().parents[2]
+TICKS = 50  # of 1 ms at least
+FIRST = LAST = 50  # executions that are kept of a loop
+WHO = ("lecture", "tracer", "both")  # is killed
+
+LECTURE = """
+import stamps
+def main():
+    stamps.start()
+    for i in range(600):
+        x = i  # @inspect x
+        stamps.done(x)
+        part(i)
+        stamps.pause(i)
+def part(i):
+    for j in range(i % 3):
+        y = (i, j)  # @inspect y
+"""
+
+STAMPS = """
+import _thread, os, random, time
+def start():
+    global file
+    file = os.open(os.environ["STAMPS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, b"run %d\\n" % os.getpid())
+    _thread.start_new_thread(tick, (file,))
+def tick(file):
+    while True:
+        time.sleep(0.001)
+        os.write(file, b"tick\\n")
+def done(i):
+    os.write(file, b"%d\\n" % i)
+def pause(i):
+    drawn = random.Random(i).random()
+    if drawn < 0.02:
+        time.sleep(0.08)
+    elif drawn < 0.5:
+        time.sleep(drawn / 200)
+"""
+
+
+def write_lecture(folder: Path) -> Path:
+    """Write the lecture and the module beside it; return its path."""
+    (folder / "stamps.py").write_text(STAMPS)
+    lecture = folder / "lecture.py"
+    lecture.write_text(LECTURE)
+    return lecture
+
+
+def lost(stamps: str, recovered: Iterable[int]) -> list[int]:
+    """Return the iterations of the first run that should be in a trace of it, and are not.
+
+    Those before the last ticks must be: the first ones, and as many before the last that is there.
+    """
+    first_run = stamps.split("run ")[1]
+    is_whole = stamps.count("run ") > 1
+    lines = first_run.splitlines()[1:]
+    ticks = [number for number, line in enumerate(lines) if line == "tick"]
+    end = len(lines) if is_whole else ticks[-TICKS] if len(ticks) >= TICKS else 0
+    old = [int(line) for line in lines[:end] if line.isdigit()]
+    there = set(recovered)
+    latest = max([*there, *old], default=-1)
+    kept = {*range(FIRST), *range(latest - LAST + 1, latest + 1)}
+    return [i for i in old if i in kept and i not in there] + [i for i in old[-1:] if max(there, default=-1) < i]
+
+
+def seen(trace: Trace) -> list[int]:
+    """Return the iterations that a trace has."""
+    values = [value for event in trace.steps if isinstance(event, Step) for name, value in event.values or ()
+              if name == "x"]  # fmt: skip
+    return [int(str(value.value)) for value in values]
+
+
+def wait_for(path: Path, tick: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a file has a line."""
+    deadline = time.monotonic() + 120
+    while not (path.exists() and tick in path.read_text()):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("the lecture did not begin")
+        time.sleep(0.01)
+
+
+def kill_traced(folder: Path, who: str, after_s: float) -> tuple[list[int], int]:
+    """Trace the lecture and kill WHO so long after it began; return what was lost, and how much was there."""
+    lecture, out, stamps = write_lecture(folder), folder / "out", folder / "stamps"
+    machine = folder / "machine.json"
+    machine.write_text(to_json(Machine("A processor", "cpu", "cpu", peaks=[Peak("float32", 1e11, "", measured=True)])))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), STORED: str(machine), "STAMPS": str(stamps)}
+    command = [sys.executable, "-m", "trace_tools", "trace", str(lecture), "--passes", "1", "-o", str(out)]
+    tracer = subprocess.Popen([*command, "--device", "cpu"], env=environment, stderr=subprocess.DEVNULL)
+    wait_for(stamps, "tick", tracer)
+    process = int(stamps.read_text().split()[1])
+    time.sleep(after_s)
+    if who != "lecture":
+        tracer.kill()
+    if who != "tracer":
+        os.kill(process, signal.SIGKILL)
+    tracer.wait()
+    deadline = time.monotonic() + 30
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(process, 0)  # it ends with its tracer
+            time.sleep(0.01)
+    recovered, kept = recover(out)
+    [path] = [one.path for one in recovered] or [out / "cpu/partial/trace.yaml"]
+    assert not kept, kept
+    there = seen(load(path).trace)
+    return lost(stamps.read_text(), there), len(there)
+
+
+def probed(folder: Path) -> None:
+    """Run the lecture with probes, in this process."""
+    sys.path.insert(0, str(write_lecture(folder).parent))
+    os.environ["STAMPS"] = str(folder / "stamps")
+    Probed(LECTURE, "lecture.py", folder / "x.journal").main()
+
+
+def kill_probed(folder: Path, after_s: float) -> list[int]:
+    """Run the lecture with probes in a process, kill it so long after it began, and return what was lost."""
+    stamps = folder / "stamps"
+    process = subprocess.Popen([sys.executable, "-m", "tests.checks.kills", "probed", str(folder)], cwd=ROOT)
+    wait_for(stamps, "tick", process)
+    time.sleep(after_s)
+    process.kill()
+    process.wait()
+    run = read_process("pass 1", folder / "x.journal", parse_source(LECTURE, "lecture.py")).runs[0]
+    return lost(stamps.read_text(), (v[2]["value"] for s in run.steps.values() for v in s.values if v[0] == "x"))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Kill at as many moments as asked for; return 1 where anything was lost."""
+    if arguments[:1] == ["probed"]:
+        probed(Path(arguments[1]))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--moments", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args(arguments)
+    drawn = random.Random(asked.seed)
+    wrong = 0
+    for moment in range(asked.moments):
+        who, after_s = WHO[moment % len(WHO)], drawn.uniform(0, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            missing, there = kill_traced(Path(folder), who, after_s)
+        wrong += bool(missing)
+        print(json.dumps({"moment": moment, "killed": who, "after_s": round(after_s, 3), "steps": there,
+                          "lost": missing}), flush=True)  # fmt: skip
+    print(f"{asked.moments} moments, {wrong} at which a step was lost")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
