@@ -161,13 +161,8 @@ def _types(hint: Any) -> frozenset[type] | None:
 
 _FORMS = {kind: [_types(hint) for hint in get_type_hints(kind).values()] for kind in _LETTERS}
 
-NO_RECORD = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    RecursionError,
-)  # what reading a damaged line may raise
+# What reading a damaged line may raise.
+NO_RECORD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 def _record(plain: Any) -> Record:
