@@ -65,6 +65,33 @@ def test_a_full_disk_is_noted_and_the_records_wait(tmp_path: Path, monkeypatch: 
     assert list(read_journal(journal.path)) == [FrameEnd(1), FrameEnd(2)]
 
 
+def test_where_a_disk_is_full_in_the_middle_of_a_line_the_next_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "a.journal")
+    write, room = os.write, [25]
+
+    def nearly_full(descriptor: int, content: bytes) -> int:
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        written = write(descriptor, content[: room[0]])
+        room[0] -= written
+        return written
+
+    monkeypatch.setattr(os, "write", nearly_full)
+    journal.write([(FrameEnd, 1), (FrameEnd, 2), (FrameEnd, 3), (FrameEnd, 4)])  # 8 bytes each
+    assert journal.path.read_bytes() == b'["E",1]\n["E",2]\n["E",3]\n' and journal.trouble
+    room[0] = 5
+    journal.write_tail([(FrameEnd, 1)])
+    assert journal.tail_path.read_bytes() == b""
+    room[0] = 1000
+    journal.write_tail([(FrameEnd, 5)])
+    journal.write([(FrameEnd, 6)])
+    unreadable: list[int] = []
+    assert list(read_journal(journal.path, unreadable)) == [FrameEnd(n) for n in (1, 2, 3, 4, 6)]
+    assert list(read_journal(journal.tail_path, unreadable)) == [FrameEnd(5)] and not unreadable
+
+
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "a.journal")
     journal.forget()

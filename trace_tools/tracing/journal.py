@@ -199,19 +199,14 @@ class Journal:
         self._waiting += _lines(rows)
         if not self._waiting:
             return
-        try:
-            _append(self._file.descriptor(), self._waiting)
-        except OSError as error:
-            self.trouble = f"{self.path.name}: {error.strerror}"
-        else:
-            self._waiting = b""
+        self._waiting = self._waiting[self._append(self._file, self._waiting) :]
 
     def write_tail(self, rows: Iterable[Row]) -> bool:
         """Append records that may yet be discarded; return whether the tail has grown too long."""
         if not self._writes:
             return False
+        self._append(self._tail, _lines(rows))
         try:
-            _append(self._tail.descriptor(), _lines(rows))
             return os.fstat(self._tail.descriptor()).st_size > TAIL_LIMIT_BYTES
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
@@ -224,8 +219,10 @@ class Journal:
         new = self.tail_path.with_suffix(".tail-new")
         try:
             new.unlink(missing_ok=True)
-            fresh = OwnFile(new)
-            _append(fresh.descriptor(), _lines(rows))
+            fresh, content = OwnFile(new), _lines(rows)
+            if self._append(fresh, content) < len(content):
+                fresh.close()
+                return
             os.replace(new, self.tail_path)
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
@@ -233,6 +230,24 @@ class Journal:
         self._tail.close()
         fresh.path = self.tail_path
         self._tail = fresh
+
+    def _append(self, file: OwnFile, content: bytes) -> int:
+        """Append all of it, or as many whole lines as there is room for; return how many bytes that was.
+
+        What ended it is noted. Half a line would spoil the next one.
+        """
+        written = 0
+        try:
+            descriptor = file.descriptor()
+            size = os.fstat(descriptor).st_size
+            while written < len(content):
+                written += os.write(descriptor, content[written:])
+        except OSError as error:
+            self.trouble = f"{file.path.name}: {error.strerror}"
+            written, torn = content.rfind(b"\n", 0, written) + 1, written
+            if written < torn:
+                os.ftruncate(descriptor, size + written)
+        return written
 
     def close(self, *, complete: bool) -> None:
         """Close the files; the tail of a complete run is of no more use."""
@@ -246,18 +261,6 @@ class Journal:
         """Write nothing more: in the child of a fork, the journal is its parent's."""
         self._writes = False
         self._waiting = b""
-
-
-def _append(descriptor: int, content: bytes) -> None:
-    """Append all of it, or nothing: where a disk is full in the middle of a line, the next one would be spoilt."""
-    size, written = os.fstat(descriptor).st_size, 0
-    try:
-        while written < len(content):
-            written += os.write(descriptor, content[written:])
-    except OSError:
-        if written:
-            os.ftruncate(descriptor, size)
-        raise
 
 
 def read_journal(path: Path, unreadable: list[int] | None = None) -> Iterator[Record]:
