@@ -39,7 +39,8 @@ from trace_tools.tracing.claims import TimedClaims
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, Instrumented, instrument
 from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
-from trace_tools.tracing.leftovers import Leftovers, seed_everything, working_directory
+from trace_tools.tracing.leftovers import Leftovers, seed_everything
+from trace_tools.tracing.process_settings import working_directory
 from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings, exit_status, exits_well
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
 from trace_tools.tracing.standard_output import OutputFile, printing
@@ -128,11 +129,16 @@ class _Process:
         folder = str(Path(self.job.lecture).parent)
         sys.argv[:] = [self.job.lecture]
         sys.path.insert(0, folder)
-        before = Leftovers.read()
+        before = Leftovers.read(Path(folder))
+        self._note("notes", before.unread)
         first, *others = self.job.runs
         status = self._run(first)
         for name in others if status == COMPLETE else ():
-            self._note("restored", before.restore())
+            left = before.restore()
+            self._note("restored", left.restored)
+            if left.stuck:  # a run that begins otherwise than the first would not be its warm one
+                self._note("why_no_warm", f"left behind: {'; '.join(left.stuck)}")
+                break
             again = self._run(name)
             if again != COMPLETE:  # the runs before serve, and the trace says why
                 self._note("why_no_warm", again)

@@ -1,30 +1,41 @@
 """What a lecture leaves behind in its process, put back before it runs again there.
 
-before = Leftovers.read()
-module.main()
-before.restore()  # ["default dtype", "environment"]: what had to be put back
+    before = Leftovers.read(Path("course"))
+    module.main()
+    left = before.restore()
+    left.restored   # ["default dtype", "environment", "math.pi"]: what had to be put back
+    left.stuck      # ["threads between operators: …"]: what could not be, so that no run here is as in a new process
+
+Settings are a table (`process_settings`), what was bound in modules and classes is compared (`patches`), and what is
+still running is waited for as Python waits for it at its end. Nothing here ends a run: what can't be read or put back
+is said.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import random
-import signal
 import sys
-import warnings
-from collections.abc import Callable
+import threading
+import time
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 from typing import Any
+
+from trace_tools.tracing.patches import LecturesOwn, Names
+from trace_tools.tracing.process_settings import ProcessSetting, process_settings
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+WAIT_S = 10.0  # for threads and processes that the lecture left running
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessSetting:
-    """One piece of process-wide state: how to read it and how to put it back."""
+class Left:
+    """What was put back, and what could not be: each with its name, the latter with the reason."""
 
-    name: str
-    read: Callable[[], Any]
-    write: Callable[[Any], None]
+    restored: list[str]
+    stuck: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +43,121 @@ class Leftovers:
     """The state of a process at one moment."""
 
     values: list[tuple[ProcessSetting, Any]]
+    names: Names
+    unread: list[str]  # settings that could not be read, and why
 
     @classmethod
-    def read(cls) -> Leftovers:
-        return cls([(setting, setting.read()) for setting in (*_python_settings(), *_torch_settings())])
+    def read(cls, folder: Path) -> Leftovers:
+        """Read the state before a lecture of this folder runs."""
+        values, unread = [], []
+        for setting in process_settings():
+            try:
+                values.append((setting, setting.read()))
+            except AttributeError:  # this version has no such thing
+                continue
+            except Exception as error:
+                unread.append(f"{setting.name} can't be read: {_in_a_line(error)}")
+        return cls(values, Names.read(folder), unread)
 
-    def restore(self) -> list[str]:
-        """Put back what differs; return the names of it."""
-        changed = []
-        for setting, value in self.values:
-            if setting.read() != value:
+    def restore(self) -> Left:
+        """Put back what differs.
+
+        What is bound in modules comes first, so that what reads and writes the settings is what it was. The lecture's
+        objects go when its modules have gone, and take with them what they hold: operators, loaders, files.
+        """
+        own = self.names.lectures_own()
+        stuck = _still_running(own)
+        restored, unknown = self.names.restore(own)
+        stuck += unknown
+        gc.collect()
+        for setting, before in self.values:
+            value = before
+            try:
+                now = setting.read()
+                value = _with_others(setting, now, before, own)
+                if same(now, value):
+                    continue
+            except Exception:  # what the lecture set may be what can't be read: it is put back
+                pass
+            try:
                 setting.write(value)
-                changed.append(setting.name)
-        return changed
+                if not same(setting.read(), value):
+                    raise RuntimeError("it stays as it is")
+                restored.append(setting.name)
+            except Exception as error:
+                stuck.append(f"{setting.name} can't be put back: {_in_a_line(error)}")
+        _forget_peaks()
+        return Left(restored, stuck)
+
+
+def _with_others(setting: ProcessSetting, now: Any, before: Any, own: LecturesOwn) -> Any:
+    """Return what is to be put back: what was there, and in a registry what libraries have added since."""
+    if setting.is_lectures is None:
+        return before
+    if isinstance(before, dict):
+        added = [(name, entry) for name, entry in now.items() if name not in before]
+        return {**before, **{name: entry for name, entry in added if not setting.is_lectures(own, (name, entry))}}
+    known = set(map(id, before))
+    return [*before, *(entry for entry in now if id(entry) not in known and not setting.is_lectures(own, entry))]
+
+
+def _still_running(own: LecturesOwn) -> list[str]:
+    """Wait for the threads in which the lecture's code runs and for its processes, as Python does at its end.
+
+    Return in words which of them go on. Threads of a pool that wait for work are none of the lecture's code.
+    """
+    deadline = time.monotonic() + WAIT_S
+    while (running := _threads(own)) and time.monotonic() < deadline:
+        if all(thread is None or thread.daemon for thread, _ in running):
+            break  # Python waits for no such thread
+        time.sleep(0.01)
+    said = [f"a thread is still at line {line} of the lecture" for _, line in running]
+    multiprocessing = sys.modules.get("multiprocessing")
+    for process in multiprocessing.active_children() if multiprocessing else ():
+        if process.daemon:
+            process.terminate()
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            said.append(f"{process.name} is still running")
+    return said
+
+
+def _threads(own: LecturesOwn) -> list[tuple[threading.Thread | None, int]]:
+    """Return the threads that are in the lecture's code, each with the line where it is."""
+    spaces = [vars(module) for module in own.modules.values()]
+    known, here, found = {thread.ident: thread for thread in threading.enumerate()}, threading.get_ident(), []
+    for ident, frame in sys._current_frames().items():
+        at: FrameType | None = frame if ident != here else None
+        while at is not None and not any(at.f_globals is space for space in spaces):
+            at = at.f_back
+        if at is not None:
+            found.append((known.get(ident), at.f_lineno))
+    return found
+
+
+def _forget_peaks() -> None:
+    """Let the device's allocator begin anew with what it counts: the lecture may read its figures."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.reset_accumulated_memory_stats()
+
+
+def _in_a_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def same(a: object, b: object) -> bool:
+    """Return whether two values are alike, down to objects that only are themselves; runs no code of a lecture."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return len(a) == len(b) and all(map(same, a.keys(), b.keys())) and all(map(same, a.values(), b.values()))
+    return type(a) in PLAIN and a == b
 
 
 def seed_everything(seed: int) -> None:
@@ -54,136 +167,3 @@ def seed_everything(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed % 2**32)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
-
-
-def working_directory() -> str:
-    """Return the working directory; "" when it no longer exists."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return ""
-
-
-def _python_settings() -> list[ProcessSetting]:
-    return [
-        ProcessSetting("working directory", working_directory, os.chdir),
-        ProcessSetting("environment", lambda: dict(os.environ), _set_environment),
-        ProcessSetting("warning filters", lambda: list(warnings.filters), _set_warning_filters),
-        ProcessSetting("sys.path", lambda: list(sys.path), lambda path: sys.path.__setitem__(slice(None), path)),
-        ProcessSetting("sys.argv", lambda: list(sys.argv), lambda argv: sys.argv.__setitem__(slice(None), argv)),
-        ProcessSetting("sys.stdout", lambda: sys.stdout, lambda stream: setattr(sys, "stdout", stream)),
-        ProcessSetting("sys.stderr", lambda: sys.stderr, lambda stream: setattr(sys, "stderr", stream)),
-        ProcessSetting("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-        ProcessSetting("garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
-        ProcessSetting("trace function", sys.gettrace, sys.settrace),
-        ProcessSetting("profile function", sys.getprofile, sys.setprofile),
-        *(_signal_setting(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)),
-    ]
-
-
-def _signal_setting(number: signal.Signals) -> ProcessSetting:
-    return ProcessSetting(
-        f"{number.name} handler", lambda: signal.getsignal(number), lambda handler: _set_signal(number, handler)
-    )
-
-
-def _set_signal(number: signal.Signals, handler: Any) -> None:
-    signal.signal(number, handler)
-
-
-def _torch_settings() -> list[ProcessSetting]:
-    if "torch" not in sys.modules:
-        return []
-    import torch
-
-    return [
-        ProcessSetting("default dtype", torch.get_default_dtype, torch.set_default_dtype),
-        ProcessSetting("default device", torch.get_default_device, _set_default_device),
-        ProcessSetting("grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
-        ProcessSetting("threads", torch.get_num_threads, torch.set_num_threads),
-        ProcessSetting(
-            "float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
-        ),
-        ProcessSetting("deterministic algorithms", _deterministic, _set_deterministic),
-        ProcessSetting("print options", _print_options, _set_print_options),
-        ProcessSetting("anomaly detection", torch.is_anomaly_enabled, _set_anomaly_detection),
-        *(_flag_setting(backend, flag) for backend, flag in _backend_flags()),
-        *(_hooks_setting(name) for name in sorted(vars(torch.nn.modules.module)) if name.startswith("_global_")),
-    ]
-
-
-def _backend_flags() -> list[tuple[Any, str]]:
-    import torch
-
-    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    flags = [(cudnn, "benchmark"), (cudnn, "deterministic"), (cudnn, "enabled"), (matmul, "allow_tf32")]
-    return [(backend, flag) for backend, flag in flags if hasattr(backend, flag)]
-
-
-def _flag_setting(backend: Any, flag: str) -> ProcessSetting:
-    return ProcessSetting(f"backend flag {flag}", lambda: getattr(backend, flag), lambda on: setattr(backend, flag, on))
-
-
-def _hooks_setting(name: str) -> ProcessSetting:
-    """A table of hooks that run on every module; other globals of that name are compared, too."""
-    import torch
-
-    module = vars(torch.nn.modules.module)
-
-    def read() -> Any:
-        return dict(module[name]) if isinstance(module[name], dict) else module[name]
-
-    def write(value: Any) -> None:
-        if isinstance(value, dict):
-            module[name].clear()
-            module[name].update(value)
-        else:
-            module[name] = value
-
-    return ProcessSetting(f"module hooks ({name.removeprefix('_global_')})", read, write)
-
-
-def _deterministic() -> tuple[bool, bool]:
-    import torch
-
-    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-
-
-def _set_deterministic(value: tuple[bool, bool]) -> None:
-    import torch
-
-    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
-
-
-def _print_options() -> dict[str, Any]:
-    import torch
-
-    return dict(vars(torch._tensor_str.PRINT_OPTS))
-
-
-def _set_print_options(options: dict[str, Any]) -> None:
-    import torch
-
-    vars(torch._tensor_str.PRINT_OPTS).update(options)
-
-
-def _set_anomaly_detection(enabled: bool) -> None:
-    import torch
-
-    torch.autograd.set_detect_anomaly(enabled)
-
-
-def _set_default_device(device: Any) -> None:
-    import torch
-
-    torch.set_default_device(None if str(device) == "cpu" else device)
-
-
-def _set_environment(environment: dict[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
-
-
-def _set_warning_filters(filters: list[Any]) -> None:
-    warnings.filters[:] = filters  # type: ignore[index]
-    warnings._filters_mutated()  # type: ignore[attr-defined]
