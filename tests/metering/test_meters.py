@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -338,3 +340,36 @@ def test_what_an_operator_costs(capsys: pytest.CaptureFixture[str]) -> None:
         with capsys.disabled():
             print(f"\n  a metered {name}: {extra * 1e6:.0f} µs more than {plain * 1e6:.1f} µs", end="")
         assert extra < 1e-3  # about 10 µs on an idle machine
+
+
+COUNTS = """
+import gc, sys, weakref
+import torch
+from trace_tools import count
+from trace_tools.metering import meters
+gc.disable()
+
+def kept(requires_grad):
+    x = torch.ones(8, 8, requires_grad=requires_grad)
+    loaded = set(sys.modules)
+    assert count(lambda: (x @ x).sum()).flops == 2 * 8**3 + 64
+    assert set(sys.modules) == loaded, set(sys.modules) - loaded
+    return weakref.ref(x)
+
+assert kept(False)() is None and kept(True)() is None  # nor is anything of a call kept in a cycle
+assert "torch._dynamo" not in sys.modules
+finders = list(sys.meta_path)
+with meters.Meter() as outer, meters.Meter() as inner:
+    compiled = torch.compile(lambda x: (x @ x).relu(), backend=lambda *_: 1 / 0)  # loads it
+    compiled(torch.ones(8, 8))
+    assert sys.meta_path == finders, "it is loaded: nobody waits any more"
+assert outer.flops == inner.flops == 2 * 8**3 + 64 and outer.fused
+from torch._dynamo import eval_frame
+assert eval_frame._stance.stance == "default" and "exec_module" not in vars(torch._dynamo.__loader__)
+print("done")
+"""
+
+
+def test_the_compiler_is_not_loaded_to_be_told_to_stand_aside_and_is_told_once_it_is() -> None:
+    ran = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, timeout=100)
+    assert ran.stdout == "done\n", ran.stderr

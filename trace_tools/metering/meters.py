@@ -99,11 +99,10 @@ class Meter:
         self.bytes_by_operator: Counter[str] = Counter()
         self._storages = Storages(device)
         self._mode = _Mode(self)
-        self._stance: Any = None
+        self._eager = _ForceEager()
 
     def __enter__(self) -> Meter:
-        self._stance = torch.compiler.set_stance("force_eager")
-        self._stance.__enter__()
+        self._eager.__enter__()
         self._mode.__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -111,7 +110,7 @@ class Meter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._mode.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
-        self._stance.__exit__(kind, error, traceback)
+        self._eager.__exit__(kind, error, traceback)
         self._storages.forget()
 
     @property
@@ -173,6 +172,55 @@ class Meter:
             self._storages.see_result(tensor)
 
 
+class _ForceEager:
+    """Tells torch's compiler to stand aside, once it is there.
+
+    Loading it takes more than a second, which a lecture that compiles nothing should not wait for, least of all in the
+    step in which it counts; and an import keeps the frames alive that it stands in. So where it is not loaded, this
+    waits for others to import it: for that time it stands among the finders of modules, finds it as those behind it do,
+    and speaks up when it is loaded. Where meters nest, the outermost speaks up first.
+    """
+
+    def __init__(self) -> None:
+        self._stance: Any = None
+
+    def __enter__(self) -> None:
+        if "torch._dynamo" in sys.modules:
+            self._speak_up()
+        else:
+            sys.meta_path.insert(0, self)
+
+    def __exit__(self, *error: object) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        if self._stance is not None:
+            self._stance.__exit__(*error)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Find the compiler as the finders behind this one do, and speak up when it is loaded."""
+        if name != "torch._dynamo" or self not in sys.meta_path:
+            return None
+        behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in behind)), None)
+        if spec is None or spec.loader is None:
+            return spec
+        loader, load = spec.loader, spec.loader.exec_module
+
+        def load_and_speak_up(module: Any) -> None:
+            vars(loader).pop("exec_module", None)
+            load(module)
+            if self in sys.meta_path:  # else the meter is off by now
+                sys.meta_path.remove(self)
+                self._speak_up()
+
+        loader.exec_module = load_and_speak_up  # type: ignore[method-assign]
+        return spec
+
+    def _speak_up(self) -> None:
+        self._stance = torch.compiler.set_stance("force_eager")
+        self._stance.__enter__()
+
+
 class _Operator:
     """What the meter knows of one operator before it is called."""
 
@@ -192,7 +240,18 @@ class _Operator:
         )
 
 
-class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class EagerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode to be used under a meter, where the compiler stands aside.
+
+    So nothing compiles its `__torch_dispatch__`, and torch need not wrap it against that: the wrapper would load it.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class _Mode(EagerMode):
     """Hands each operator to the meter after running it."""
 
     supports_higher_order_operators = True

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from trace_tools.metering.meters import Meter
+from trace_tools.metering.meters import EagerMode, Meter
 
 
 def bytes_alive(held: Iterable[torch.Tensor], *phases: Callable[[], object]) -> list[list[int]]:
@@ -34,7 +33,7 @@ def _phase(meter: Meter, phase: Callable[[], object]) -> list[int]:
     return [*readings.live_bytes, meter.live_bytes]
 
 
-class _Readings(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Readings(EagerMode):
     """Reads a meter after each operator; entered after the meter, so it runs around it."""
 
     def __init__(self, meter: Meter) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import atexit
 import contextlib
+import contextvars
 import copy
 import json
 import linecache
@@ -104,7 +105,8 @@ class _Process:
     def __init__(self, job: Job, program: Instrumented, codes: dict[str, types.CodeType], journal: Journal) -> None:
         import torch  # before the lecture does, so that seeds and settings are the same in each run
 
-        from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it)
+        from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it,
+        from trace_tools.metering import meters  # noqa: F401  and the first `count` for this)
 
         self.torch = torch
         self.job = job
@@ -178,8 +180,9 @@ class _Process:
             self.output.connect()
             ended_by: BaseException | None = None
             try:
-                exec(self.codes.pop(name), vars(module))
-                module.main()
+                here = contextvars.copy_context()  # the context variables that the lecture sets go with it
+                here.run(exec, self.codes.pop(name), vars(module))
+                here.run(module.main)
             except BaseException as error:
                 ended_by = error
             if self.forked:

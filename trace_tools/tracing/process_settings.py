@@ -321,11 +321,8 @@ def _torchs() -> Iterator[ProcessSetting]:
         yield _flag(backends.cuda.matmul, name)
     for name in ("flash", "mem_efficient", "math", "cudnn"):
         yield _switch(f"{name} attention", backends.cuda, f"{name}_sdp_enabled", f"enable_{name}_sdp")
-    yield ProcessSetting(
-        "linear algebra library",
-        lambda: backends.cuda.preferred_linalg_library(),
-        backends.cuda.preferred_linalg_library,
-    )
+    for name in ("linalg", "blas"):
+        yield _library(name)
     yield _switch("fast path of attention", backends.mha, "get_fastpath_enabled", "set_fastpath_enabled")
     yield ProcessSetting("mkldnn", torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled)
     yield ProcessSetting("nnpack", torch._C._get_nnpack_enabled, torch._C._set_nnpack_enabled)
