@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import yaml
 
@@ -41,7 +41,7 @@ class KnownMachine:
 @cache
 def known_machines() -> tuple[KnownMachine, ...]:
     """Read the table."""
-    text = resources.files(__package__).joinpath("known_machines.yaml").read_text(encoding="utf-8")
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
     return tuple(
         KnownMachine(
             names=tuple(entry["names"]),

@@ -63,13 +63,12 @@ class Leftovers:
         """Put back what differs.
 
         What is bound in modules comes first, so that what reads and writes the settings is what it was. The lecture's
-        objects go when its modules have gone, and take with them what they hold: operators, loaders, files.
+        objects go when nothing holds them any more, and take with them what is theirs: operators, loaders, files.
         """
         own = self.names.lectures_own()
         stuck = _still_running(own)
         restored, unknown = self.names.restore(own)
         stuck += unknown
-        gc.collect()
         for setting, before in self.values:
             value = before
             try:
@@ -86,6 +85,8 @@ class Leftovers:
                 restored.append(setting.name)
             except Exception as error:
                 stuck.append(f"{setting.name} can't be put back: {_in_a_line(error)}")
+        del own
+        gc.collect()
         _forget_peaks()
         return Left(restored, stuck)
 
@@ -156,7 +157,8 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        return len(a) == len(b) and all(map(same, a.keys(), b.keys())) and all(map(same, a.values(), b.values()))
+        left, right = ({key if type(key) in PLAIN else id(key): it[key] for key in it} for it in (a, b))
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     return type(a) in PLAIN and a == b
 
 

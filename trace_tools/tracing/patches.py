@@ -10,13 +10,14 @@ warm.
 
 Libraries change their own globals, too, and must find them as they left them: `torch.cuda._initialized`, a cache that
 was made. So a binding is only put back where the lecture made it. It did where the new value is one of its functions,
-classes or their instances; and where its source names the attribute as what it sets or deletes (or in a string, for
-`setattr` and `mock.patch`) and the owner's own code never does.
+classes or their instances; and where its source names the attribute as what it sets or deletes (or as what `setattr`
+or `mock.patch` is to set) and the owner's own code never does.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dis
 import functools
 import linecache
@@ -32,11 +33,14 @@ ABSENT = object()
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code can change
 DEEPEST = 8  # wrappers around a function
 LONGEST_NAME = 200
+BINDING = {"setattr", "delattr", "patch", "object", "multiple", "update", "setdefault"}
 WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"}
 Owner = Any  # a module or a class
 
 _of_module: Any = vars(types.ModuleType)["__dict__"].__get__
 _of_class: Any = type.__dict__["__dict__"].__get__
+_mro: Any = type.__dict__["__mro__"].__get__
+_flags: Any = type.__dict__["__flags__"].__get__
 
 
 class LecturesOwn:
@@ -48,12 +52,13 @@ class LecturesOwn:
     def made(self, value: object) -> bool:
         """Return whether this is a function or class of the lecture, or an instance of one; runs none of its code."""
         for _ in range(DEEPEST):
-            kind = type(value)
-            if isinstance(value, types.FunctionType) and kind is types.FunctionType:
-                name = value.__globals__.get("__name__")
-                if name in self.modules and value.__globals__ is _vars(self.modules[name]):
+            kind: Any = type(value)
+            if kind is types.FunctionType:
+                names = value.__globals__  # type: ignore[attr-defined]
+                name = names.get("__name__")
+                if name in self.modules and names is _vars(self.modules[name]):
                     return True
-                value = value.__dict__.get("__wrapped__")
+                value = vars(value).get("__wrapped__")
             elif kind in (staticmethod, classmethod, types.MethodType):
                 value = value.__func__  # type: ignore[attr-defined]
             elif kind is property:
@@ -61,25 +66,44 @@ class LecturesOwn:
             elif kind is functools.partial:
                 value = value.func  # type: ignore[attr-defined]
             else:
-                return _of_class(value if issubclass(kind, type) else kind).get("__module__") in self.modules
+                return _of_class(value if _is_class(value) else kind).get("__module__") in self.modules
         return False
 
     @functools.cached_property
-    def mentioned(self) -> set[str]:
-        """The attributes that its sources set or delete, and whatever else may name one there."""
-        names: set[str] = set()
+    def bound(self) -> set[str]:
+        """The attributes that its sources set or delete, but for those of `self`."""
+        return set().union(*(_bound_in(node) for node in self._nodes))
+
+    @functools.cached_property
+    def said(self) -> set[str]:
+        """The short texts in its sources, and what stands before the "::" in the name of an operator."""
+        texts = [node.value for node in self._nodes if isinstance(node, ast.Constant) and type(node.value) is str]
+        return {part for text in texts if len(text) < LONGEST_NAME for part in (text, text.partition("::")[0])}
+
+    @functools.cached_property
+    def _nodes(self) -> list[ast.AST]:
+        nodes: list[ast.AST] = []
         for module in self.modules.values():
-            try:
-                tree = ast.parse("".join(linecache.getlines(_vars(module)["__file__"])))
-            except (KeyError, SyntaxError, ValueError, TypeError):  # not Python's: an extension
-                continue
-            for node in ast.walk(tree):
-                match node:
-                    case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) | ast.keyword(arg=str(name)):
-                        names.add(name)
-                    case ast.Constant(value=str(text)) if len(text) < LONGEST_NAME:
-                        names |= {text, text.rpartition(".")[2], text.partition("::")[0]}
-        return names
+            # Neither a module without a file nor an extension is Python.
+            with contextlib.suppress(KeyError, SyntaxError, ValueError, TypeError):
+                nodes += ast.walk(ast.parse("".join(linecache.getlines(_vars(module)["__file__"]))))
+        return nodes
+
+
+def _bound_in(node: ast.AST) -> set[str]:
+    """Return the names of other modules or classes that this part of a program may bind: `json.dumps = …` "dumps"."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return set()
+        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+            return {name}
+        case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=ast.Store() | ast.Del()):  # vars(json)["dumps"]
+            return {name}
+        case ast.Call(func=ast.Name(id=word) | ast.Attribute(attr=word)) if word in BINDING:  # mock.patch("json.dumps")
+            texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+            named = {text.rpartition(".")[2] for text in texts if isinstance(text, str)}
+            return named | {keyword.arg for keyword in node.keywords if keyword.arg}
+    return set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +128,24 @@ class Names:
     def restore(self, own: LecturesOwn) -> tuple[list[str], list[str]]:
         """Undo what the lecture did; return the names of that, and in words what can't be undone."""
         undone, stuck = [], []
-        for owner, before in self.bound:
-            names, theirs = _vars(owner), None
-            for name in {**names, **before}:
-                if (new := names.get(name, ABSENT)) is before.get(name, ABSENT):
+        changed = list(self._changed())
+        lectures = [own.made(_vars(owner).get(name)) for owner, name, _ in changed]
+        theirs: dict[int, set[str]] = {}  # by owner, asked once what the lecture replaced is itself again
+        for is_lectures in (True, False):
+            for (owner, name, old), known in zip(changed, lectures, strict=True):
+                if known != is_lectures:
                     continue
-                if new is sys.modules.get(f"{_called(owner)}.{name}", owner):
-                    continue  # an import binds a package's parts in it
-                if not own.made(new):
-                    if name not in own.mentioned:
-                        continue
-                    theirs = _written_by(owner) if theirs is None else theirs
-                    if name in theirs:
-                        continue
-                _bind(owner, name, before.get(name, ABSENT))
+                if not known and name not in own.bound:
+                    continue
+                if not known and name in theirs.setdefault(id(owner), _written_by(owner)):
+                    continue
+                _bind(owner, name, old)
                 undone.append(f"{_called(owner)}.{name}")
         late = {name: module for name, module in sys.modules.items() if name not in {**self.modules, **own.modules}}
         for owner, names in _owners(late.values()):
             stuck += [f"{_called(owner)}.{name} is the lecture's" for name, value in names.items() if own.made(value)]
         for name in [*own.modules, *late]:
-            made_up = name in late and name in own.mentioned and getattr(sys.modules[name], "__spec__", None) is None
+            made_up = name in late and name in own.bound and getattr(sys.modules[name], "__spec__", None) is None
             if name in own.modules or made_up:
                 spec = getattr(sys.modules.pop(name), "__spec__", None)
                 undone += [f"module {name}"] if made_up or spec is not None else []  # but for the lecture itself
@@ -132,6 +154,16 @@ class Names:
                 sys.modules[name] = module
                 undone.append(f"module {name}")
         return undone, stuck
+
+    def _changed(self) -> Iterator[tuple[Owner, str, Any]]:
+        """Yield each name that stands for something else now, with what it stood for."""
+        for owner, before in self.bound:
+            names = _vars(owner)
+            for name in {**names, **before}:
+                old, new = before.get(name, ABSENT), names.get(name, ABSENT)
+                # An import binds a package's parts in it.
+                if new is not old and new is not sys.modules.get(f"{_called(owner)}.{name}", owner):
+                    yield owner, name, old
 
     def _is_own(self, name: str) -> bool:
         """Return whether a module that was imported since lies where no library does."""
@@ -159,17 +191,21 @@ def _owners(modules: Iterable[Any]) -> Iterator[tuple[Owner, Any]]:
         names = _vars(module)
         yield module, names
         for value in list(names.values()):
-            if issubclass(type(value), type) and value.__flags__ & HEAP_TYPE and id(value) not in seen:
+            if _is_class(value) and _flags(value) & HEAP_TYPE and id(value) not in seen:
                 seen.add(id(value))
                 yield value, _of_class(value)
 
 
+def _is_class(value: object) -> bool:
+    return issubclass(type(value), type)  # `isinstance` would ask the value what it is
+
+
 def _vars(owner: Owner) -> Any:
-    return _of_class(owner) if issubclass(type(owner), type) else _of_module(owner)
+    return _of_class(owner) if _is_class(owner) else _of_module(owner)
 
 
 def _bind(owner: Owner, name: str, value: object) -> None:
-    if not issubclass(type(owner), type):
+    if not _is_class(owner):
         _vars(owner).pop(name, None) if value is ABSENT else _vars(owner).update({name: value})
     elif value is ABSENT:
         type.__delattr__(owner, name)
@@ -179,17 +215,17 @@ def _bind(owner: Owner, name: str, value: object) -> None:
 
 def _called(owner: Owner) -> str:
     names = _vars(owner)
-    if issubclass(type(owner), type):
+    if _is_class(owner):
         return f"{names.get('__module__')}.{type.__dict__['__qualname__'].__get__(owner)}"
     return str(names.get("__name__"))
 
 
 def _written_by(owner: Owner) -> set[str]:
-    """Return the globals and attributes that the functions of a module, or of a class's module, set or delete."""
-    module = owner if not issubclass(type(owner), type) else sys.modules.get(_of_class(owner).get("__module__"))
-    names = _vars(module) if issubclass(type(module), types.ModuleType) else {}
-    here = [value for _, held in _owners([module] if names else []) for value in list(held.values())]
-    codes = [value.__code__ for value in here if type(value) is types.FunctionType and value.__globals__ is names]
+    """Return the globals and attributes that the functions of a module set or delete, or of a class's modules."""
+    kinds = _mro(owner) if _is_class(owner) else ()
+    modules = [sys.modules.get(_of_class(kind).get("__module__")) for kind in kinds] or [owner]
+    here = [value for _, names in _owners(modules) for value in list(names.values())]
+    codes = [value.__code__ for value in here if type(value) is types.FunctionType]
     written: set[str] = set()
     while codes:
         code = codes.pop()

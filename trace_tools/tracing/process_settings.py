@@ -293,8 +293,9 @@ def _torchs() -> Iterator[ProcessSetting]:
 
     backends: Any = torch.backends
     yield ProcessSetting("default dtype", torch.get_default_dtype, torch.set_default_dtype)
-    yield ProcessSetting("default device", lambda: str(torch.get_default_device()), _set_default_device)
+    # A mode sees what others read: it goes first.
     yield ProcessSetting("modes of torch", _modes, _leave_modes)
+    yield ProcessSetting("default device", lambda: str(torch.get_default_device()), _set_default_device)
     yield ProcessSetting("grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled)
     yield ProcessSetting("inference mode", torch.is_inference_mode_enabled, _cannot)
     yield ProcessSetting("autocast", _autocast, _set_autocast)
@@ -331,13 +332,15 @@ def _torchs() -> Iterator[ProcessSetting]:
     yield _flag(backends.quantized, "engine")
     yield _switch("sharing strategy", torch.multiprocessing, "get_sharing_strategy", "set_sharing_strategy")
     safe: Any = torch.serialization
-    yield ProcessSetting("safe globals", lambda: sorted(safe.get_safe_globals(), key=id), _set_safe_globals, _made)
+    yield ProcessSetting(
+        "safe globals", lambda: {id(it): it for it in safe.get_safe_globals()}, _set_safe_globals, _made
+    )
     yield _list("storage packages", torch.serialization._package_registry, _made)
     yield ProcessSetting(
         "torch.library definitions",
         lambda: list(torch.library._keep_alive),
         _keep_libraries,
-        lambda own, library: library.ns in own.mentioned,
+        lambda own, library: library.ns in own.said,
     )
     for name in sorted(vars(torch.nn.modules.module)):
         if name.startswith("_global_"):
@@ -375,21 +378,29 @@ def _set_default_device(device: str) -> None:
 
 
 def _modes() -> tuple[list[Any], list[Any]]:
-    """Return the modes that see functions, and those that see operators, outermost first."""
+    """Return the modes that see functions, but for the default device's own, and those that see operators."""
     import torch
 
-    c, dispatch = torch._C, torch.utils._python_dispatch
-    functions = [c._get_function_stack_at(place) for place in range(c._len_torch_function_stack())]
-    return functions, list(dispatch._get_current_dispatch_mode_stack())
+    stack = [torch._C._get_function_stack_at(place) for place in range(torch._C._len_torch_function_stack())]
+    functions = [mode for mode in stack if mode is not _device_mode()]
+    return functions, list(torch.utils._python_dispatch._get_current_dispatch_mode_stack())
 
 
 def _leave_modes(before: tuple[list[Any], list[Any]]) -> None:
     import torch
 
-    for _ in range(torch._C._len_torch_function_stack() - len(before[0])):
-        torch._C._pop_torch_function_stack()
-    for _ in range(len(_modes()[1]) - len(before[1])):
+    _, operators = _modes()
+    entered = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
+    for mode in (*(mode for mode in entered if mode is _device_mode()), *before[0]):
+        torch._C._push_on_torch_function_stack(mode)
+    for _ in range(len(operators) - len(before[1])):
         torch.utils._python_dispatch._pop_mode()
+
+
+def _device_mode() -> Any:
+    import torch
+
+    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
 
 def _autocast() -> list[Any]:
@@ -476,11 +487,17 @@ def _set_deterministic(value: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(value[0], warn_only=value[1])
 
 
-def _set_safe_globals(before: list[Any]) -> None:
+def _safe_globals() -> dict[int, Any]:
+    import torch
+
+    return {id(entry): entry for entry in torch.serialization.get_safe_globals()}
+
+
+def _set_safe_globals(before: dict[int, Any]) -> None:
     import torch
 
     torch.serialization.clear_safe_globals()
-    torch.serialization.add_safe_globals(before)
+    torch.serialization.add_safe_globals(list(before.values()))
 
 
 def _keep_libraries(kept: list[Any]) -> None:
