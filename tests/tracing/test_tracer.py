@@ -427,7 +427,7 @@ def test_an_unkind_lecture(lecture: Callable[[str], Path], traced: Callable[...,
 def test_a_claim_that_fails_in_a_warm_run_has_failed(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
-    source = "import os\nimport sys\ndef main():\n    runs = sys.__dict__.setdefault('runs', [])\n"
+    source = "import os\nimport json\ndef main():\n    runs = json.dumps.__dict__.setdefault('runs', [])\n"
     source += "    runs.append(1)\n    assert len(runs) < 2\n"
     trace, wrong = traced(lecture(source), passes=2)
     (claim,) = [step.claim for step in trace.steps if isinstance(step, Step) and step.claim is not None]
@@ -437,10 +437,10 @@ def test_a_claim_that_fails_in_a_warm_run_has_failed(
     assert [process.why_no_warm for process in trace.run.processes][:2] == ["AssertionError at line 6"] * 2
 
 
-ONE_SECTION = """import time
+ONE_SECTION = """import time, json
 import torch.library
-library = torch.library.Library("one_section", "DEF")
-library.define("twice(Tensor x) -> Tensor")
+library = 1 / (1 - len(vars(json.dumps)))
+json.dumps.left = "behind"  # a function of a library: that is not undone
 def main():
     one()
     two(2)
@@ -498,7 +498,7 @@ def test_inspect_all(one_section: OneSection) -> None:
 def test_a_warm_run_that_cannot_start(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     process = trace.run.processes[0]
-    assert process.warm_ns is None and process.why_no_warm == "RuntimeError at line 3"
+    assert process.warm_ns is None and process.why_no_warm == "ZeroDivisionError at line 3"
     assert all(step.host_ns is None for step in trace.steps if isinstance(step, Step))
 
 
