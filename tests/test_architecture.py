@@ -72,7 +72,6 @@ ENDS = {"print", "pprint", "print_exc", "print_exception", "echo", "secho", "exi
 # Modules without a test module of their name, and why.
 UNTESTED = {
     "trace_tools.__main__": "every test that starts a process runs it",
-    "trace_tools.cli": "tests of commands run it",
     "trace_tools.errors": "messages and exit codes are tested where they are raised",
     "trace_tools.schema": "declarations: tests of the file read and write them",
     "trace_tools.tracing.child": "a process: test_tracer runs it",

@@ -82,6 +82,7 @@ def test_what_is_reasonable_is_taken() -> None:
         (image, ["a.png"], {"width": "wide"}, "image: width is 'wide'; expected pixels above 0"),
         (image, ["../a.png"], {}, "image: found '../a.png'; expected a path that stays in the folder"),
         (table, [[[1, 2]], ["n"]], {}, "table: row 0 has 2 cells; expected 1"),
+        (table, [[[10**5000]], ["n"]], {}, "Exceeds the limit .* for integer string conversion"),
         (table, [[[1]], "n"], {}, "table: columns is a str; expected a list of texts"),
         (plot, [{"y": [1]}], {"style": "bar"}, "plot: style is 'bar'; expected one of line, points, bars, steps"),
         (plot, [{"y": [1]}], {"y_scale": "ln"}, "plot: y_scale is 'ln'; expected one of linear, log"),

@@ -266,7 +266,12 @@ def _svg_of(figure: Any) -> str:
 
 
 def _scalar(cell: Any) -> Scalar:
-    """Return `cell` as a plain number or text (a 0-d tensor or NumPy scalar by its `item()`)."""
+    """Return `cell` as a plain number or text (a 0-d tensor or NumPy scalar by its `item()`).
+
+    Raises ValueError for an int of more digits than Python writes.
+    """
     if hasattr(cell, "item"):
         cell = cell.item()
+    if isinstance(cell, int):
+        str(cell)
     return cell if cell is None or isinstance(cell, (bool, int, float, str)) else str(cell)

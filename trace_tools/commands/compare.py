@@ -23,6 +23,7 @@ def compare(traces: tuple[Path, ...], out: Path | None, base: str | None, form: 
     """Set the traces of two or more machines side by side."""
     from rich.console import Console
 
+    from trace_tools.commands.diff import show
     from trace_tools.comparing.compare import compare as compared
     from trace_tools.comparing.difference import Side
     from trace_tools.comparing.reports.comparison_report import csv_text, report_of
@@ -39,7 +40,7 @@ def compare(traces: tuple[Path, ...], out: Path | None, base: str | None, form: 
         click.echo(str(out / "index.html"))
     elif form == "terminal":
         console = Console()
-        console.print(terminal(report_of(comparison, "terminal", width=console.width, everything=every)))
+        show(console, terminal(report_of(comparison, "terminal", width=console.width, everything=every)))
     elif form == "csv":
         click.echo(csv_text(comparison), nl=False)
     else:

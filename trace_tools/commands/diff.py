@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from trace_tools.comparing.difference import ASPECTS, Aspect, Difference
 from trace_tools.errors import UsageError
@@ -151,7 +151,7 @@ def write_report(
         report = replace(report, parts=[*map(Phrase, before), *report.parts])
         if style == "terminal":
             if out is None:
-                Console(highlight=False).print(terminal(report))
+                show(Console(highlight=False), terminal(report))
                 return
             file = StringIO()
             Console(file=file, width=WIDTH, highlight=False).print(terminal(report))
@@ -162,3 +162,10 @@ def write_report(
         click.echo(text, nl=False)
     else:
         replace_file(out, text)
+
+
+def show(console: Console, report: RenderableType) -> None:
+    """Print a report on the terminal; one that nobody reads on is the command's error, not the console's exit code."""
+    with console.capture() as text:
+        console.print(report)
+    click.echo(text.get(), nl=False)

@@ -99,7 +99,8 @@ def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
     # The samples of a warm run that failed after a complete cold one don't count.
     timed = [run for run in ran if run.steps and (run.status == COMPLETE or run.name.endswith(COLD))]
     if not timed:
-        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {_last_words(folder)}")
+        said = _last_words(folder) or next(one.done or _how_it_ended(one, folder, source) for one in processes)
+        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {said}")
     runs = Runs(
         timed=timed,
         metered=next(iter(of.get(METERING, [])), None),
@@ -198,7 +199,7 @@ def _last_words(folder: Path) -> str:
         lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         if lines:
             return lines[-1]
-    return "no process said why"
+    return ""
 
 
 def _title(source: ParsedSource, lecture: str) -> str:

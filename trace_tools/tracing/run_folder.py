@@ -28,7 +28,7 @@ from trace_tools.file_format.validation import validate
 from trace_tools.files import sweep
 from trace_tools.schema import Run, Trace
 from trace_tools.statements import ParsedSource, parse_source
-from trace_tools.tracing.journal import ProcessNote, RunEnd, RunStart, read_journal
+from trace_tools.tracing.journal import FrameEnd, FrameStart, ProcessNote, RunEnd, RunStart, read_journal
 from trace_tools.tracing.merge import merge, stored
 
 NEW, RUN, DONE, UNMERGED = ".new-", ".run-", ".done-", ".unmerged-"
@@ -126,7 +126,7 @@ def has_records(folder: Path) -> bool:
     for path in (*folder.glob("*.journal"), *folder.glob("*.tail")):
         unreadable: list[int] = []
         for record in read_journal(path, unreadable):
-            if not isinstance(record, (RunStart, RunEnd, ProcessNote)):
+            if not isinstance(record, (RunStart, RunEnd, FrameStart, FrameEnd, ProcessNote)):
                 return True
         if unreadable:
             return True
