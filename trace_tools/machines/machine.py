@@ -154,21 +154,18 @@ def _described(device: str) -> Machine:
     """Measure the device and describe the computer around it; of a GPU, add what its driver and the table say."""
     import torch
 
+    from trace_tools.machines import float32_precision  # these import torch
     from trace_tools.machines.roof import measured_peaks
 
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("device 'cuda': PyTorch finds no CUDA device on this machine; expected one, or 'cpu'")
-    try:
-        tf32 = torch.get_float32_matmul_precision()
-    except RuntimeError:  # set through the newer interface, which the older getter refuses to read
-        tf32 = str(torch.backends.cuda.matmul.fp32_precision)
     name, ram_bytes = host.cpu_name(), host.ram_bytes()
     computer = Machine(
         name=name,
         slug="cpu",
         device=device,
         memory_bytes=ram_bytes,
-        tf32=tf32,
+        tf32=float32_precision.name(),
         cpu=name,
         cores=host.usable_cores(),
         threads=torch.get_num_threads(),
