@@ -28,6 +28,7 @@ from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError, in_words
 from trace_tools.file_format.structure import to_plain
 from trace_tools.files import why_not_inside
+from trace_tools.git import commit_of
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
@@ -129,7 +130,7 @@ class Tracer:
             limit=request.limit,
             complete=False,
             only=request.only,
-            commit=machines.git_commit(request.lecture),
+            commit=commit_of(request.lecture),
             keep_going=request.keep_going,
             inspect_all=request.inspect_all,
         )
