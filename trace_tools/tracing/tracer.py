@@ -115,7 +115,8 @@ class Tracer:
             if isinstance(error, NothingRecordedError):
                 raise
             what = f"; `recover {out}` makes the trace of what was recorded once that is mended" if left else ""
-            raise UsageError(f"{in_words(error)}{what}") from error
+            where = f"{out}: " if isinstance(error, OSError) and not error.filename else ""
+            raise UsageError(f"{where}{in_words(error)}{what}") from error
         return replace(traced, seconds=seconds)
 
     def prepare(self, folder: Path) -> None:
