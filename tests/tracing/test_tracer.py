@@ -297,8 +297,12 @@ def test_what_was_left_behind_is_named(everything: tuple[subprocess.CompletedPro
 
 
 def test_a_lecture_that_raises_leaves_a_partial_trace(
-    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]], tmp_path: Path
+    lecture: Callable[[str], Path],
+    traced: Callable[..., tuple[Trace, list[str]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")  # takes away asserts, not claims
     complete = already_traced(tmp_path)
     partial, wrong = traced(lecture("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n"))
     claim = steps(partial, "assert")[0].claim

@@ -213,7 +213,7 @@ class Tracer:
         if self._stopped.is_set():
             raise StoppedError(f"{self.request.lecture.name}: stopped")
         if process.returncode != 0:
-            lines = said.strip().splitlines() or ["no output"]
+            lines = said.strip().splitlines() or [f"this machine can't be measured: status {process.returncode}"]
             raise UsageError(lines[-1].removeprefix("error: "))
         return machines.from_json(stored.read_text(encoding="utf-8"))
 
