@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from trace_tools.describing.elements import Budget, Conversion, Limits, sample
-from trace_tools.describing.safe_repr import class_name
+from trace_tools.describing.safe_repr import class_name, is_a
 from trace_tools.describing.storage_labels import StorageLabels
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_BASE = np.ndarray.__dict__["base"].__get__
+_SCALARS = frozenset(id(kind) for kind in np.sctypeDict.values())
 BLOCK = 2**18  # elements: temporaries of 6 MiB, which fits a cache
 
 
@@ -26,7 +28,7 @@ def describe_array(a: Array, labels: StorageLabels, limits: Limits, budget: Budg
     """Return the value of `a`, and its first elements where they are objects to be described in turn."""
     kind = type(a)
     name = "ndarray" if kind is np.ndarray else class_name(kind)
-    notes = ["without its mask"] if issubclass(kind, np.ma.MaskedArray) else []
+    notes = ["without its mask"] if is_a(kind, np.ma.MaskedArray) else []
     a = np.ndarray.view(a, np.ndarray)  # leaves the subclass behind
     tensor: dict[str, Any] = {
         "dtype": a.dtype.name if a.dtype.isnative and a.dtype.kind != "V" else str(a.dtype),
@@ -64,27 +66,33 @@ def describe_scalar(scalar: np.generic) -> dict[str, Any]:
     return value
 
 
+def is_plain(scalar: np.generic) -> bool:
+    """Tell whether a scalar is of NumPy's own classes and holds no other object."""
+    return id(type(scalar)) in _SCALARS and not scalar.dtype.hasobject
+
+
 def _locate(a: Array, tensor: dict[str, Any], labels: StorageLabels) -> None:
     """Add the storage label of the memory under `a`, and where in it `a` begins."""
-    owner: Array = a
+    owner: Array = a  # whose attributes a subclass could make up
     base: Any = a.base
-    while issubclass(type(base), np.ndarray):
-        owner, base = base, base.base
-    start = _address(owner)
+    while is_a(type(base), np.ndarray):
+        owner, base = base, _BASE(base)
+    memory = np.ndarray.view(owner, np.ndarray)
+    start = _address(memory)
     torch = sys.modules.get("torch")
-    if torch is not None and issubclass(type(base), getattr(torch, "Tensor", ())):
+    if torch is not None and is_a(type(base), getattr(torch, "Tensor", None)):
         from trace_tools.describing.tensors import storage_place
 
         tensor["storage"], start, tensor["storage_bytes"] = storage_place(base, labels)
-    elif owner.size:
+    elif memory.size:
         label = labels.find(id(owner))
         if label is None:
             watch = weakref.ref(owner)
-            reach = [(size - 1) * stride for size, stride in zip(owner.shape, owner.strides, strict=True)]
+            reach = [(size - 1) * stride for size, stride in zip(memory.shape, memory.strides, strict=True)]
             low, high = sum(min(0, step) for step in reach), sum(max(0, step) for step in reach)
-            span = (start + low, start + high + owner.itemsize)
+            span = (start + low, start + high + memory.itemsize)
             label = labels.add(id(owner), dead=lambda: watch() is None, span=span)
-        tensor["storage"], tensor["storage_bytes"] = label, owner.nbytes
+        tensor["storage"], tensor["storage_bytes"] = label, memory.nbytes
     else:
         return
     if a.itemsize and (_address(a) - start) % a.itemsize == 0:

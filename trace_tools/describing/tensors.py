@@ -24,7 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from trace_tools.describing.elements import Budget, Conversion, Limits, sample
-from trace_tools.describing.safe_repr import class_name
+from trace_tools.describing.safe_repr import class_attribute, class_name, is_a
 from trace_tools.describing.storage_labels import StorageLabels
 
 Parts = list[tuple[str | None, Any]]  # the tensors that one is made of: (name, tensor), or members without names
@@ -119,9 +119,9 @@ def inner_tensors(x: torch.Tensor) -> Parts:
 
 def is_wrapper(x: torch.Tensor) -> bool:
     """Tell whether `x` only stands for its elements, as a class with `__torch_dispatch__` may."""
-    if type(x).__torch_dispatch__ is _DISPATCHES_NOTHING:
+    if class_attribute(type(x), "__torch_dispatch__") is _DISPATCHES_NOTHING:
         return False
-    if issubclass(type(x), FakeTensor):  # warns when asked for its memory
+    if is_a(type(x), FakeTensor):  # warns when asked for its memory
         return True
     with _NoFunctions(), _NoDispatch(), _Unprofiled():
         try:

@@ -1,8 +1,8 @@
 """object → the file form of a `schema.Value`: a plain dict of the fields that are not at their default.
 
 It runs in the lecture's process at every `@inspect`, on whatever is found there, so it trusts nothing
-but `type(obj)`: no method that a class could override is called, except `repr` under a watch, and
-nothing of the object is kept.
+but `type(obj)`: no method that a class could override is called, nor asked for, except through the
+gate (`repr`, a property that is a field), and nothing of the object is kept.
 
     describe = Describer().describe
     describe(3)           # {"type": "int", "value": 3}
@@ -11,21 +11,21 @@ nothing of the object is kept.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import math
 import sys
-import time
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
+from time import perf_counter
 from typing import Any
 
 from trace_tools.describing.elements import Budget, Limits
-from trace_tools.describing.safe_repr import attempt, class_name, describe_exception, plain_repr
+from trace_tools.describing.gate import Gate
+from trace_tools.describing.safe_repr import class_attribute, class_name, is_a, plain_repr, without_addresses
 from trace_tools.describing.storage_labels import StorageLabels
 
 Plain = dict[str, Any]
@@ -45,6 +45,7 @@ class Describer:
         self.limits = limits or Limits()
         self.redact = redact
         self.labels = StorageLabels()
+        self.gate = Gate()
 
     def describe(self, obj: object) -> Plain:
         """Return `obj` as plain data: never raises but KeyboardInterrupt, never changes anything."""
@@ -59,7 +60,7 @@ class Describer:
 
     def error(self, error: BaseException) -> Plain:
         """Return what stands for an expression that raised `error`."""
-        return {"type": "error", "text": self.clean(describe_exception(error, self.limits.repr_seconds))}
+        return {"type": "error", "text": self.clean(self.gate.describe_exception(error))}
 
     def clean(self, text: str, limit: int | None = None) -> str:
         """Return `text` redacted, cut, and free of surrogates, which no file can hold."""
@@ -90,18 +91,16 @@ class _Walk:
         try:
             return self._known(kind)(self, obj)
         except Exception as error:  # nothing that is inspected may stop the trace
-            why = self._note(f"could not be described: {describe_exception(error)}")
+            why = self._note(f"could not be described: {self.describer.gate.describe_exception(error)}")
             return {"type": class_name(kind), "note": why}
 
     def _known(self, kind: type) -> Callable[[_Walk, Any], Plain]:
         """Return the function that describes objects of this class."""
-        with contextlib.suppress(Exception):  # a metaclass can make classes unhashable
-            if exact := _EXACT.get(kind):
-                return exact
+        if exact := _EXACT.get(id(kind)):
+            return exact
         for base, describe in _BASES:
             # torch and NumPy are looked at only where the lecture has imported them.
-            found: Any = base if isinstance(base, type) else getattr(sys.modules.get(base[0]), base[1], ())
-            if issubclass(kind, found):
+            if is_a(kind, _imported(*base) if type(base) is tuple else base):
                 return describe
         return _Walk._unknown
 
@@ -143,18 +142,18 @@ class _Walk:
     # ------------------------------------------------------------ containers
 
     def _sequence(self, obj: Any) -> Plain:
-        base: Any = list if issubclass(type(obj), list) else deque
+        base: Any = list if is_a(type(obj), list) else deque
         return self._members(obj, base.__len__(obj), base.__iter__(obj))
 
     def _tuple(self, obj: tuple[Any, ...]) -> Plain:
         kind = type(obj)
-        names = () if kind is tuple else getattr(kind, "__match_args__", ())  # of named tuples, torch.return_types too
-        if names and len(names) == tuple.__len__(obj):
+        names = None if kind is tuple else class_attribute(kind, "__match_args__")  # torch.return_types have them, too
+        if type(names) is tuple and len(names) == tuple.__len__(obj) > 0:
             return self._entries(obj, zip(names, tuple.__iter__(obj), strict=True))
         return self._members(obj, tuple.__len__(obj), tuple.__iter__(obj))
 
     def _set(self, obj: set[Any] | frozenset[Any]) -> Plain:
-        base: Any = set if issubclass(type(obj), set) else frozenset
+        base: Any = set if is_a(type(obj), set) else frozenset
         length: int = base.__len__(obj)
         if length > self.limits.sorted_members:
             return {"note": "the first ones, in no order"} | self._members(obj, length, base.__iter__(obj))
@@ -172,7 +171,10 @@ class _Walk:
         return self._entries(obj, dict.items(obj), dict.__len__(obj))
 
     def _ordered_dict(self, obj: OrderedDict[Any, Any]) -> Plain:
-        pairs = ((key, dict.__getitem__(obj, key)) for key in OrderedDict.__iter__(obj))  # has an order of its own
+        keys = islice(OrderedDict.__iter__(obj), self.limits.items)  # it has an order of its own
+        pairs, why = self._attempt(lambda: [(key, dict.__getitem__(obj, key)) for key in keys], "__hash__", type(obj))
+        if pairs is None:
+            return self._dict(obj) | {"note": self._note(f"in order of insertion: {why}")}
         return self._entries(obj, pairs, dict.__len__(obj))
 
     def _members(self, obj: object, length: int, members: Iterable[Any]) -> Plain:
@@ -214,7 +216,7 @@ class _Walk:
 
         value, parts = describe_tensor(obj, self.describer.labels, self.limits, self.budget)
         if is_wrapper(obj):
-            inner, why = self._attempt(lambda: inner_tensors(obj), "__tensor_flatten__")
+            inner, why = self._attempt(lambda: inner_tensors(obj), "__tensor_flatten__", type(obj))
             parts = inner or []
             value["note"] = "; ".join(filter(None, (value["note"], why)))
         if "note" in value:
@@ -233,15 +235,17 @@ class _Walk:
         return self._nested(obj, value, "items", members, self.value) if members else value
 
     def _numpy_scalar(self, obj: Any) -> Plain:
-        from trace_tools.describing.arrays import describe_scalar
+        from trace_tools.describing.arrays import describe_scalar, is_plain
 
+        if not is_plain(obj):  # a subclass's, or a record that may hold any object
+            return self._repr(obj, lambda: without_addresses(str(obj)))
         value = describe_scalar(obj)
         return value | {"text": self._text(value["text"])}
 
     def _neural(self, obj: Any) -> Plain:
         from trace_tools.describing.tensors import parameter_count
 
-        count, why = self._attempt(lambda: parameter_count(obj), "parameters()")
+        count, why = self._attempt(lambda: parameter_count(obj), "parameters()", type(obj))
         value = self._unknown(obj)
         if count is not None:
             value["entries"] = [[{"type": "str", "value": "parameters"}, {"type": "int", "value": count}]]
@@ -255,55 +259,64 @@ class _Walk:
         return self._as_text(obj, type.__repr__(obj))
 
     def _module(self, obj: types.ModuleType) -> Plain:
-        name = types.ModuleType.__getattribute__(obj, "__name__")
-        return self._as_text(obj, f"<module {name!r}>")  # its file differs by machine
+        name = object.__getattribute__(obj, "__dict__").get("__name__")
+        return self._as_text(
+            obj, f"<module {name!r}>" if type(name) is str else "<module>"
+        )  # its file differs by machine
 
     def _plainly(self, obj: object) -> Plain:
         """Describe an object of a class whose repr is known to be quick and to run no other code."""
         return self._as_text(obj, plain_repr(obj))
 
+    def _size(self, obj: Any) -> Plain:
+        return self._plainly(obj) if type(obj) is _imported("torch", "Size") else self._tuple(obj)
+
     def _method(self, obj: types.MethodType) -> Plain:
-        name = getattr(obj.__func__, "__qualname__", "?")
+        function = obj.__func__
+        name = function.__qualname__ if type(function) in (types.FunctionType, types.BuiltinFunctionType) else "?"
         return self._as_text(obj, f"<bound method {name}>")  # its object may print for pages
 
     def _unknown(self, obj: Any) -> Plain:
         """Describe a dataclass by its fields, anything else by its repr."""
-        if hasattr(type(obj), "__dataclass_fields__"):
-            names = [field.name for field in dataclasses.fields(type(obj)) if field.repr]
+        fields = class_attribute(type(obj), "__dataclass_fields__")
+        if type(fields) is dict and all(type(field) is dataclasses.Field for field in fields.values()):
+            field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # else of the class, or given to `__init__` only
+            own = [field for field in fields.values() if field._field_type is field_type]
+            names = [field.name for field in own if field.repr]
             value: Plain = {"type": class_name(type(obj))}
             return self._nested(obj, value, "entries", names, partial(self._field, obj))
         return self._repr(obj)
 
     def _field(self, obj: object, name: str) -> list[Plain]:
         """Describe one field: from the instance itself, unless its class makes it up."""
-        found, why = self._attempt(lambda: (object.__getattribute__(obj, name),), name)
+        found, why = self._attempt(lambda: (object.__getattribute__(obj, name),), name, type(obj))
         return [self.value(name), self.value(found[0]) if found else {"type": "error", "text": self._note(why)}]
 
-    def _repr(self, obj: object) -> Plain:
-        text, why = self._attempt(lambda: plain_repr(obj), "repr")
+    def _repr(self, obj: object, call: Callable[[], str] | None = None) -> Plain:
+        text, why = self._attempt(call or (lambda: plain_repr(obj)), "repr", type(obj))
         if text is None:
             return {"type": class_name(type(obj)), "note": self._note(why)}
         return self._as_text(obj, text, len(text))
 
-    def _attempt(self, call: Callable[[], Any], name: str) -> tuple[Any, str]:
+    def _attempt(self, call: Callable[[], Any], name: str, kind: type) -> tuple[Any, str]:
         """Call code of the lecture within the time that is left for this value."""
         if self.budget.repr_seconds <= 0:
             return None, f"{name} not called: this value already took too long"
-        suspended: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        if "torch" in sys.modules:
-            from trace_tools.describing.tensors import modes_suspended
-
-            suspended = modes_suspended()
-        started = time.perf_counter()
+        started = perf_counter()
         try:
-            with suspended:
-                result, why = attempt(call, name, self.budget.repr_seconds)
+            result, why = self.describer.gate.call(call, name, self.budget.repr_seconds, kind)
             return result, why or ""
         finally:
-            self.budget.repr_seconds -= time.perf_counter() - started
+            self.budget.repr_seconds -= perf_counter() - started
 
 
-_EXACT: dict[type, Callable[[_Walk, Any], Plain]] = {
+def _imported(module: str, name: str) -> object:
+    """Return what a module holds as `name`; None if it is not imported, or is no module."""
+    found = sys.modules.get(module)
+    return object.__getattribute__(found, "__dict__").get(name) if is_a(type(found), types.ModuleType) else None
+
+
+_CLASSES: dict[type, Callable[[_Walk, Any], Plain]] = {
     bool: _Walk._number,
     float: _Walk._number,
     int: _Walk._int,
@@ -320,10 +333,11 @@ _EXACT: dict[type, Callable[[_Walk, Any], Plain]] = {
     set: _Walk._set,
     frozenset: _Walk._set,
 }
+_EXACT = {id(kind): describe for kind, describe in _CLASSES.items()}  # a metaclass can have a hash of its own
 # Base classes, the most special first, with what describes their instances.
 _BASES: tuple[tuple[type | tuple[str, str], Callable[[_Walk, Any], Plain]], ...] = (
     (("torch", "Tensor"), _Walk._tensor),
-    (("torch", "Size"), _Walk._plainly),
+    (("torch", "Size"), _Walk._size),
     (("torch", "dtype"), _Walk._plainly),
     (("torch", "device"), _Walk._plainly),
     (("torch.nn", "Module"), _Walk._neural),

@@ -13,7 +13,6 @@ import ast
 import atexit
 import contextlib
 import contextvars
-import copy
 import json
 import linecache
 import os
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from trace_tools import narrative
 from trace_tools.describing.redact import Redactor
+from trace_tools.describing.safe_repr import class_name
 from trace_tools.directives import parse_directives
 from trace_tools.file_format.structure import to_plain
 from trace_tools.metering import measurement
@@ -188,7 +188,7 @@ class _Process:
             if self.forked:
                 _end_as_plain(ended_by)
             if ended_by is not None and not exits_well(ended_by):
-                status = f"{type(ended_by).__name__} at line {_line_in(ended_by, self.job.lecture)}"
+                status = f"{class_name(type(ended_by))} at line {_line_in(ended_by, self.job.lecture)}"
         ns = time.perf_counter_ns() - started
         self.journal.write([*recorder.evaluations.rows(), (RunEnd, status, ns, list(recorder.refused.items()))])
         return status
@@ -291,8 +291,7 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
     def recorded_start(self: threading.Thread) -> None:
         owner = recorder.owner(sys._getframe(1))
         if owner is not None:
-            owner.pin()
-            recorder.started_by[self] = copy.copy(owner)  # with the step that is open now
+            recorder.starts(self, owner)
         start(self)
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

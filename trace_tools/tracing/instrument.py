@@ -13,7 +13,7 @@ before it and opens the next. Nothing else is intercepted, so library code runs 
                                                _@frame.end()
                                                if _@frame.recorded:
                                                    try: _@frame.value("y", None, y)
-                                                   except Exception: _@frame.value_failed("y", None)
+                                                   except BaseException: _@frame.value_failed("y", None)
                                                _@frame.step(2)
                                                return y
                                            except BaseException: _@frame.raised(); raise

@@ -19,6 +19,8 @@ from then on (`pin`).
 from __future__ import annotations
 
 import _thread
+import copy
+import functools
 import inspect
 import itertools
 import math
@@ -34,6 +36,8 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Protocol, TypeGuard
 
+from trace_tools.describing.gate import EXPRESSION_S, NO_WATCH, Gate, Watch
+from trace_tools.describing.safe_repr import class_name, is_a
 from trace_tools.tracing.claims import Evaluations, TimedClaims
 from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.journal import (
@@ -61,10 +65,13 @@ OPAQUE = 0  # the key of the frame that stands for an opaque function's
 
 clock = time.perf_counter  # in s: arithmetic on integers of that many ns takes Python twice as long
 NONE: dict[int, Any] = {}
+_TRACEBACK = BaseException.__dict__["__traceback__"].__get__  # a class of the lecture may define its own
 
 
 class DescriberLike(Protocol):
     """Turns values into plain data: `describing.values.Describer`."""
+
+    gate: Gate
 
     def describe(self, obj: object) -> dict[str, Any]: ...
     def error(self, error: BaseException) -> dict[str, Any]: ...
@@ -141,6 +148,7 @@ class OpenFrame:
     idle_before = lost_before = 0.0
     failing: int | None = None  # the step whose claim is being raised
     marked: dict[str, int] | None = None  # mark → the last step that has it
+    watched: Watch = NO_WATCH  # the expression that is being evaluated
 
     def __init__(self, recorder: Recorder, key: int, number: int, parent: OpenFrame | None) -> None:
         self.recorder = recorder
@@ -355,22 +363,42 @@ class OpenFrame:
         """Record what was observed of the open step, or of the one that has just ended."""
         self.pin().append((Observation, self.seq, field, content))
 
+    def watch(self, source: str) -> None:
+        """Limit what the lecture's code does while an expression is evaluated in its frame."""
+        self.watched = self.recorder.instruments.describer.gate.watch(source)
+        self.watched.start(EXPRESSION_S, sys._getframe(1))
+
     def value(self, source: str, unit: str | None, value: object) -> None:
+        if self.watched is not NO_WATCH:
+            self._evaluated()
         self.here.append((Observation, self.seq, "values", (source, unit, self._described(value))))
 
     def value_failed(self, source: str, unit: str | None) -> None:
-        self.here.append((Observation, self.seq, "values", (source, unit, self._error())))
+        self.here.append((Observation, self.seq, "values", (source, unit, self._failed(source))))
 
     def argument(self, source: str, unit: str | None, value: object) -> None:
+        if self.watched is not NO_WATCH:
+            self._evaluated()
         self.out.append((Argument, self.id, source, unit, self._described(value)))
 
     def argument_failed(self, source: str, unit: str | None) -> None:
-        self.out.append((Argument, self.id, source, unit, self._error()))
+        self.out.append((Argument, self.id, source, unit, self._failed(source)))
 
-    def _error(self) -> Any:
+    def _evaluated(self) -> None:
+        watched = self.watched
+        watched.armed = False
+        watched.calm()
+        self.watched = NO_WATCH
+        watched.close()
+
+    def _failed(self, source: str) -> Any:
+        """Return what stands for the value of an expression that raised, unless that was Ctrl-C."""
         error = sys.exception()
         assert error is not None
-        return self.recorder.instruments.describer.error(error)
+        self._evaluated()
+        describer = self.recorder.instruments.describer
+        describer.gate.failed(source, error)
+        return self._unseen(describer.error, error)
 
     def held(self, statement: int, *sides: object) -> None:
         """Record a claim that held."""
@@ -419,7 +447,7 @@ class OpenFrame:
     def raised(self) -> None:
         """Record the exception that is leaving this frame."""
         error = sys.exception()
-        if isinstance(error, GeneratorExit) or exits_well(error):  # a generator being closed; the end of a program
+        if is_a(type(error), GeneratorExit) or exits_well(error):  # a generator being closed; the end of a program
             return
         self._exception(error, sys._getframe(1))
         if id(error) in self.recorder.failing and self._is_outermost(sys._getframe(1)):
@@ -439,10 +467,10 @@ class OpenFrame:
 
     def _exception(self, error: BaseException | None, python_frame: FrameType) -> None:
         now = clock()
-        if self.failing is not None and isinstance(error, AssertionError):
+        if self.failing is not None and is_a(type(error), AssertionError):
             self.recorder.failing[id(error)] = self.failing
             self.failing = None
-        entry = error.__traceback__ if error else None
+        entry = _TRACEBACK(error) if error is not None else None
         while entry is not None and entry.tb_frame is not python_frame:
             entry = entry.tb_next
         line = entry.tb_lineno if entry else python_frame.f_lineno
@@ -451,7 +479,7 @@ class OpenFrame:
             if entry.tb_frame.f_code.co_filename == python_frame.f_code.co_filename:
                 origin = entry.tb_lineno
             entry = entry.tb_next
-        kind = type(error).__name__
+        kind = class_name(type(error))
         text = self._unseen(self.recorder.instruments.describer.error, error)["text"].removeprefix(f"{kind}: ")
         raised = {"type": kind, "message": text, "origin_line": origin}
         self.pin().append((StepError, self.id, self.seq, line, raised))
@@ -593,9 +621,7 @@ class Recorder:
         self.refused: Counter[int] = Counter()  # calls of a function beyond those kept
         self.sequence = itertools.count().__next__
         self.frame_ids = itertools.count().__next__
-        self.started_by: weakref.WeakKeyDictionary[threading.Thread, OpenFrame | DroppedFrame] = (
-            weakref.WeakKeyDictionary()
-        )
+        self.started_by: dict[int, tuple[Any, OpenFrame | DroppedFrame]] = {}  # by id of a thread: it, weakly, and who
         self.frame_type: type[OpenFrame] = MeteredFrame if instruments.meter else OpenFrame
         self.written: dict[int, int] = {}  # by id: records of a list in the tail, of `Executions` the last one
         self.flushing = threading.Lock()  # held by the thread that writes
@@ -641,18 +667,28 @@ class Recorder:
             python_frame = python_frame.f_back
         if threading.get_ident() == threading.main_thread().ident:
             return None
-        thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
-        if thread in self.started_by:
-            return self.started_by[thread]
+        if get_ident() in self.instruments.describer.gate.observing:  # a thread in which a `__repr__` runs, say
+            return DroppedFrame(self, 0, None)
+        thread = threading._active.get(get_ident())  # type: ignore[attr-defined]
+        if id(thread) in self.started_by:
+            return self.started_by[id(thread)][1]
         main = sys._current_frames().get(threading.main_thread().ident or 0)
         while main is not None and id(main) not in frames:
             main = main.f_back
         return frames.get(id(main))
 
+    def starts(self, thread: threading.Thread, owner: OpenFrame | DroppedFrame) -> None:
+        """Note which step starts a thread; the lecture's class may give threads another hash, or none."""
+        owner.pin()
+        forget = functools.partial(self.started_by.pop, id(thread))
+        self.started_by[id(thread)] = weakref.ref(thread, lambda _: forget(None)), copy.copy(owner)
+
     # ------------------------------------------------------------------ what happens during a step
 
     def emit(self, field: str, content: Any) -> None:
         """Record what was observed of the step that is open where this was called."""
+        if field != "measured" and get_ident() in self.instruments.describer.gate.observing:
+            return  # a `__repr__` printed, which the lecture itself does not call
         now = clock()
         owner = self.owner(sys._getframe(1))
         while owner is not None and (isinstance(owner, DroppedFrame) or owner.seq < 0):
@@ -822,15 +858,16 @@ def exit_status(error: SystemExit) -> int:
 
 def exits_well(error: BaseException | None) -> bool:
     """Whether this ends the process with status 0, or a thread, to which Python takes no status."""
-    if not isinstance(error, SystemExit):
+    if not is_a(type(error), SystemExit):
         return False
-    return exit_status(error) == 0 or threading.get_ident() != threading.main_thread().ident
+    in_thread = threading.get_ident() != threading.main_thread().ident
+    return in_thread or exit_status(error) == 0  # type: ignore[arg-type]
 
 
 def _thread_name(ident: int) -> str:
     """Return a thread's name; `threading.current_thread` would enter one that C++ started in its list."""
     thread = threading._active.get(ident)  # type: ignore[attr-defined]
-    return thread.name if thread else "native"
+    return "native" if thread is None else str(object.__getattribute__(thread, "__dict__").get("_name"))
 
 
 def can_synchronise(cuda: CudaLike | None) -> TypeGuard[CudaLike]:

@@ -23,7 +23,7 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
-    """@inspect x → if recorded: try: value("x", unit, x); except Exception: value_failed("x", unit)."""
+    """@inspect x → if recorded: try: value("x", unit, x); except BaseException: value_failed("x", unit)."""
     if not inspected:
         return []
     recorded = ast.Attribute(load(FRAME), "recorded", ast.Load())
@@ -31,10 +31,21 @@ def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
 
 
 def value(method: str, item: Inspected) -> ast.stmt:
+    """Reading a name runs no code of the lecture. Anything else may, and is watched, see `describing.gate.Watch`:
+
+    @inspect x.y → try: watch("x.y"); value("x.y", unit, x.y)
+                   except BaseException: watched.armed = False; watched.calm(); value_failed("x.y", unit)
+    """
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
-    read = probe(method, *names, copy.deepcopy(item.node))
-    failed = ast.ExceptHandler(load("Exception"), None, [probe(f"{method}_failed", *copy.deepcopy(names))])
-    return ast.Try([read], [failed], [], [])
+    read: list[ast.stmt] = [probe(method, *names, copy.deepcopy(item.node))]
+    failed: list[ast.stmt] = [probe(f"{method}_failed", *copy.deepcopy(names))]
+    if not isinstance(item.node, ast.Name):
+        watched = ast.Attribute(load(FRAME), "watched", ast.Load())
+        disarmed = ast.Assign([ast.Attribute(watched, "armed", ast.Store())], ast.Constant(False))
+        calm = ast.Expr(ast.Call(ast.Attribute(copy.deepcopy(watched), "calm", ast.Load()), [], []))
+        read = [probe("watch", ast.Constant(item.source)), *read]
+        failed = [disarmed, calm, *failed]
+    return ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
 
 
 def ended(inspected: Sequence[Inspected], method: str = "value") -> list[ast.stmt]:

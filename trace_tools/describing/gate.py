@@ -1,0 +1,356 @@
+"""The gate that code of the lecture passes which only observing it runs: a `__repr__`, a property, `str(error)`.
+
+Such code may raise anything, never end, swallow whatever is raised in it, print, warn, draw random numbers, or wait for
+a lock that the lecture holds. It is given some time; then it is ended, and the lecture goes on as if it had not run.
+
+    gate = Gate()
+    gate.call(lambda: repr(3), "repr", 0.2)    # ("3", None)
+    gate.call(lambda: repr(x), "repr", 0.2)    # (None, "repr took too long")
+
+On the main thread, unless the lecture uses SIGALRM, a timer interrupts it where it is, asleep or at work. Elsewhere it
+runs in a thread of its own, which is left behind when the time is up: there it sees other thread-local objects, and an
+RLock that the lecture's thread holds is taken. What must run in the lecture's frame, an expression of `@inspect`, is
+watched in place on any thread (`Watch`); off the main thread, sleeping and waiting can't be interrupted there.
+
+What nobody can end is one long call of C that keeps the interpreter to itself: `"x" * 10**10`. What such code changes
+besides, a list of its own object, say, stays changed. Generators of random numbers are put back only while the lecture
+has one thread, since another may have drawn from them meanwhile.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import contextvars
+import ctypes
+import random
+import signal
+import sys
+import threading
+import warnings
+from _thread import get_ident
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from trace_tools.describing.safe_repr import class_name, without_addresses
+
+REPEAT_S = 0.05  # whatever goes on is interrupted again
+EXPRESSION_S = 10.0  # for one evaluation of an expression, which may compute
+MESSAGE_S = 0.2  # for the text of an exception
+PATIENCE = 3  # calls of one kind that may take too long in a run
+
+_throw = ctypes.pythonapi.PyThreadState_SetAsyncExc  # keeps the interpreter to itself while it runs, as `_calm` does
+_throw.argtypes, _throw.restype = (ctypes.c_ulong, ctypes.py_object), None
+_calm = ctypes.PyDLL(None).PyThreadState_SetAsyncExc
+_calm.argtypes, _calm.restype = (ctypes.c_ulong, ctypes.c_void_p), None
+
+
+class _TooSlow(BaseException):
+    """Raised inside observed code when its time is up."""
+
+
+class _TooSlowAgain(_TooSlow):
+    """Making one lets the next SIGALRM come at once, so that whoever catches it gets another at its next step.
+
+    `while True: try: … except BaseException: pass` is left that way: the jump back lies outside the `try`.
+    It is C that makes one and that reports the signal: Python would run the handler before there is anything to raise.
+    """
+
+    __init__ = staticmethod(partial(_thread.interrupt_main, signal.SIGALRM))
+
+
+class _GivenUp(Exception):
+    """Raised instead of evaluating an expression that took too long before."""
+
+
+class Watch:
+    """Observed code that runs in place, in this thread, from `start` to `close`; this one gives it all its time.
+
+    Whoever leaves the code sets `armed` to False and then calls `calm`, in the frame that catches what was raised and
+    before anything else: Python raises at calls of functions and at jumps, and neither is between these two.
+    """
+
+    armed = False
+    calm: Callable[[], object] = bool
+
+    def start(self, seconds: float, top: FrameType) -> None:
+        """Begin; the observed code is called by the frame `top`."""
+
+    def close(self) -> None:
+        """End, and put back what was changed meanwhile."""
+
+
+NO_WATCH = Watch()
+
+
+class _Noted(Watch):
+    """Its thread is known to observe, and generators of random numbers are put back."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.restore: Callable[[], None] | None = None
+
+    def start(self, seconds: float, top: FrameType) -> None:
+        self.restore = _generators() if len(threading._active) <= 1 else None  # type: ignore[attr-defined]
+        self.gate.observing.add(get_ident())
+
+    def close(self) -> None:
+        self.gate.observing.discard(get_ident())
+        if self.restore is not None:
+            self.restore()
+
+
+class _Alarm(_Noted):
+    """Ended by SIGALRM, on the main thread."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.fired = 0
+        self.top: FrameType | None = None
+        self.tracing: list[Any] = []  # the lecture's own trace function, once it was replaced
+        self.handler = self.expire  # one object, to be found again
+
+    def start(self, seconds: float, top: FrameType) -> None:
+        super().start(seconds, top)
+        self.top = top
+        self.armed = True
+        signal.signal(signal.SIGALRM, self.handler)
+        signal.setitimer(signal.ITIMER_REAL, seconds, REPEAT_S)
+
+    def expire(self, number: int, frame: FrameType | None) -> None:
+        if not self.armed:
+            return
+        self.fired += 1
+        if self.fired % 8:
+            raise _TooSlowAgain
+        # In Python 3.12 a jump back to the end of a `try` counts to it, and a loop of one call is never outside.
+        # What a trace function raises comes at the next opcode instead, which is in the `except` clause.
+        self.tracing = self.tracing or [sys.gettrace()]
+        while frame is not None and frame is not self.top:
+            frame.f_trace, frame.f_trace_opcodes = self.trace, True
+            frame = frame.f_back
+        sys.settrace(self.trace)
+        raise _TooSlow
+
+    def trace(self, frame: FrameType, event: str, content: object) -> Any:
+        if self.armed and event not in ("exception", "return"):
+            raise _TooSlow
+        return self.trace
+
+    def close(self) -> None:
+        self.armed = False
+        if self.tracing:
+            sys.settrace(self.tracing[0])
+        if signal.getitimer(signal.ITIMER_REAL)[1] == REPEAT_S:  # else the observed code has set its own
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if signal.getsignal(signal.SIGALRM) is self.handler:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        self.top = None
+        del self.handler  # a circle
+        super().close()
+
+
+class _Thrown(_Noted):
+    """Ended by exceptions that another thread throws; they come once it is awake."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.over = _thread.allocate_lock()
+
+    def start(self, seconds: float, top: FrameType) -> None:
+        super().start(seconds, top)
+        self.over.acquire()
+        self.calm = partial(_calm, get_ident(), None)
+        self.armed = True
+        with contextlib.suppress(RuntimeError):  # no more threads: it takes the time it takes
+            _thread.start_new_thread(self.throw, (seconds, get_ident()))
+
+    def throw(self, seconds: float, ident: int) -> None:
+        again = _thrown_again(ident)
+        while not self.over.acquire(timeout=seconds):
+            if self.armed:  # is still so when this is thrown: Python changes threads where it raises, nowhere else
+                _throw(ident, again)
+            seconds = REPEAT_S
+
+    def close(self) -> None:
+        self.armed = False
+        self.calm()
+        if self.over.locked():
+            self.over.release()
+        super().close()
+
+
+def _thrown_again(ident: int) -> type[_TooSlow]:
+    """Return a class like `_TooSlowAgain` for any thread."""
+    again = type("_TooSlow", (_TooSlow,), {})
+    setattr(again, "__init__", staticmethod(partial(_throw, ident, again)))  # noqa: B010
+    return again
+
+
+class Gate:
+    """The gate of one run."""
+
+    def __init__(self) -> None:
+        self.observing: set[int] = set()  # threads that are running observed code, or were left behind in it
+        self.slow: Counter[tuple[str, int]] = Counter()  # what took too long, and how often
+
+    def call(
+        self, call: Callable[[], Any], name: str, seconds: float, kind: type | None = None
+    ) -> tuple[Any, str | None]:
+        """Return what `call`, code of the lecture, returns within `seconds` (above 0), or None and why it did not.
+
+        `name` and `kind` say what it is: after some that took too long, others of that kind are not called any more.
+        Only KeyboardInterrupt passes through.
+        """
+        key = (name, id(kind))  # a class can make itself unhashable
+        if self.slow[key] >= PATIENCE:
+            return None, f"{name} not called: it took too long {PATIENCE} times"
+        try:
+            return self._limited(call, seconds), None
+        except KeyboardInterrupt:
+            raise
+        except _TooSlow:
+            self.slow[key] += 1
+            return None, f"{name} took too long"
+        except BaseException as error:  # even SystemExit: nothing it raises may end the lecture
+            return None, f"{name} raised {self.describe_exception(error)}"
+
+    def describe_exception(self, error: BaseException) -> str:
+        """Return "ValueError: its message", whatever its `__str__` does."""
+        name = class_name(type(error))
+        if issubclass(type(error), _TooSlow):
+            return f"took longer than {EXPRESSION_S:g} s"
+        if issubclass(type(error), _GivenUp):
+            return "not evaluated: it took too long before"
+        try:
+            message = self._limited(lambda: without_addresses(str(error)), MESSAGE_S)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # not described in turn: its message may be no better
+            message = "(its message can't be read)"
+        return f"{name}: {message}" if message else name
+
+    def watch(self, source: str) -> Watch:
+        """Return what watches an evaluation of an expression; raises where that took too long before."""
+        if self.slow[source, 0]:
+            raise _GivenUp
+        if get_ident() in self.observing:
+            return NO_WATCH
+        return _Alarm(self) if _alarm_is_free() else _Thrown(self)
+
+    def failed(self, source: str, error: BaseException) -> None:
+        """Note that an expression raised `error`; raise it again where it is Ctrl-C."""
+        if issubclass(type(error), KeyboardInterrupt):
+            raise error
+        if issubclass(type(error), _TooSlow):
+            self.slow[source, 0] += 1
+
+    def _limited(self, call: Callable[[], Any], seconds: float) -> Any:
+        """Call it, and raise `_TooSlow` after `seconds`; within another call, whose time is limited, just call it."""
+        if get_ident() in self.observing:
+            return call()
+        if not _alarm_is_free():
+            return self._elsewhere(call, seconds)
+        watch = _Alarm(self)
+        with _suspended(), _quietly():
+            try:
+                watch.start(seconds, sys._getframe())
+                return call()
+            finally:
+                watch.armed = False
+                watch.close()
+
+    def _elsewhere(self, call: Callable[[], Any], seconds: float) -> Any:
+        """Call it in a thread of its own; leave that behind when the time is up, and go on interrupting it."""
+        done = _thread.allocate_lock()
+        done.acquire()
+        outcome: list[Any] = []  # what it returned, and what it raised
+        context = contextvars.copy_context()
+
+        def run() -> None:
+            calm = partial(_calm, get_ident(), None)
+            self.observing.add(get_ident())
+            try:
+                with _suspended():
+                    outcome[:] = [context.run(call), None]
+            except BaseException as error:
+                calm()
+                outcome[:] = [None, error]
+            calm()
+            self.observing.discard(get_ident())
+            threading._active.pop(get_ident(), None)  # type: ignore[attr-defined]  # if it asked who it is
+            done.release()
+
+        noted = _Noted(self)
+        noted.start(seconds, sys._getframe())
+        try:
+            try:
+                ident = _thread.start_new_thread(run, ())
+            except RuntimeError:  # no more threads: it takes the time it takes
+                return call()
+            if not done.acquire(timeout=seconds):
+                again = _thrown_again(ident)
+                if not outcome:  # is still so when this is thrown, see `_Thrown.throw`
+                    _throw(ident, again)
+                raise _TooSlow
+        finally:
+            noted.close()
+        result, error = outcome
+        outcome.clear()
+        try:
+            if error is not None:
+                raise error
+            return result
+        finally:
+            del error
+
+
+def _alarm_is_free() -> bool:
+    return (
+        get_ident() == threading.main_thread().ident
+        and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+        and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+        and signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    )
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Show no warning from the block; leave filters alone, since touching them shows old warnings again."""
+    shown = warnings.showwarning
+    warnings.showwarning = lambda *args, **kwargs: None
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
+
+
+def _suspended() -> contextlib.AbstractContextManager[None]:
+    if "torch" not in sys.modules:
+        return contextlib.nullcontext()
+    from trace_tools.describing.tensors import modes_suspended
+
+    return modes_suspended()
+
+
+def _generators() -> Callable[[], None]:
+    """Return what puts the generators that a lecture draws from by default back into their present state."""
+    writes: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
+    numpy = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+    if numpy is not None:
+        writes.append((numpy.set_state, numpy.get_state()))
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        generators = [torch.default_generator]
+        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+            generators += torch.cuda.default_generators
+        writes += [(generator.set_state, generator.get_state()) for generator in generators]
+
+    def restore() -> None:
+        for write, state in writes:
+            write(state)
+
+    return restore
