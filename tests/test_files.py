@@ -56,3 +56,19 @@ def test_a_link_that_took_the_place_of_a_page_is_left_alone(tmp_path: Path) -> N
     (tmp_path / "a.html").symlink_to(tmp_path)
     assert update_folder(tmp_path, {}, PAGES) == []
     assert (tmp_path / "a.html").is_symlink()
+
+
+def test_what_a_killed_replace_left_is_swept_and_one_at_work_is_not(tmp_path: Path) -> None:
+    ended, at_work, own = tmp_path / ".a.html.0123abcd", tmp_path / ".b.html.0123abcd", tmp_path / ".gitignore"
+    for path in (ended, at_work, own, tmp_path / ".c.html.old"):
+        path.write_text("half")
+        os.utime(path, (0, 0))
+    at_work.write_text("half of it")
+    update_folder(tmp_path, {}, PAGES)
+    assert sorted(os.listdir(tmp_path)) == [".b.html.0123abcd", ".c.html.old", ".gitignore", MANIFEST]
+
+
+def test_a_file_whose_name_is_as_long_as_names_can_be(tmp_path: Path) -> None:
+    path = tmp_path / ("é" * 127)
+    replace(path, "whole")
+    assert path.read_text() == "whole" and os.listdir(tmp_path) == [path.name]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from trace_tools.errors import UsageError
-from trace_tools.git import GitError, checked_out, git, show
+from trace_tools.git import GitError, checked_out, commit_of, git, show
 
 
 @pytest.fixture
@@ -57,3 +59,56 @@ def test_what_git_does_not_have_is_one_line(clone: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", "")
     with pytest.raises(GitError, match="git is not installed"):
         git("status")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "someone")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "someone@example.org")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    run(folder, "init", "-q")
+    (folder / "lecture.py").write_text("def main(): ...\n")
+    (folder / "rendered").mkdir()
+    (folder / "rendered" / "trace.yaml").write_text("steps: []\n")
+    yield folder
+
+
+def run(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_commit_of_a_clean_tree(repository: Path) -> None:
+    lecture = repository / "lecture.py"
+    assert commit_of(lecture) is None  # nothing committed yet
+    run(repository, "add", ".")
+    run(repository, "commit", "-qm", "a")
+    commit = run(repository, "rev-parse", "HEAD")[:7]
+    assert commit_of(lecture) == commit_of(repository) == commit
+    (repository / "notes.txt").write_text("of no consequence")
+    (repository / "rendered" / "trace.yaml").write_text("steps: [1]\n")
+    assert commit_of(lecture) == commit
+
+
+def test_the_commit_of_a_changed_tree(repository: Path) -> None:
+    run(repository, "add", ".")
+    run(repository, "commit", "-qm", "a")
+    commit = run(repository, "rev-parse", "HEAD")[:7]
+    other = repository / "other.py"
+    other.write_text("x = 1\n")
+    assert commit_of(other) == f"{commit} + uncommitted changes"
+    assert commit_of(repository / "lecture.py") == commit
+    (repository / "lecture.py").write_text("def main(): pass\n")
+    assert commit_of(repository / "lecture.py") == f"{commit} + uncommitted changes"
+    assert commit_of(repository / "rendered") == f"{commit} + uncommitted changes"
+
+
+def test_the_commit_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert commit_of(tmp_path / "lecture.py") is None
+    assert commit_of(tmp_path / "missing" / "lecture.py") is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit_of(Path(__file__)) is None

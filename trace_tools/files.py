@@ -30,7 +30,7 @@ def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool =
     The folder must exist. Raises `UsageError` when the file can't be written (full, read-only, missing); what was
     there before is then untouched, and nothing else is left behind.
     """
-    fresh = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    fresh = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}")
     try:
         try:
             with open(fresh, "xb") as file:
@@ -79,6 +79,7 @@ def update_folder(folder: Path, files: Mapping[str, bytes], made_here: re.Patter
     """
     changed: list[Path] = []
     manifest = "".join(f"{name}\n" for name in sorted(files)).encode("utf-8")
+    sweep(folder)
     try:
         for name, content in files.items():
             changed += _write_changed(folder / name, content)

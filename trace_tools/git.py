@@ -2,6 +2,7 @@
 
 git("rev-parse", "HEAD", folder=Path("."))        b"7c8399b…\\n"
 show("HEAD~1:rendered/cpu/trace.yaml", file)      what `git show` prints, into an open file
+commit_of(Path("lecture.py"))                     "7c8399b + uncommitted changes"
 with checked_out("HEAD~1:lecture.py") as path:
     path                                          # /tmp/…/lecture.py, beside everything that the revision holds
 """
@@ -83,6 +84,30 @@ def checked_out(argument: str) -> Iterator[Path]:
             packed.extractall(tree, filter="data")
         archive.unlink()
         yield tree / inside
+
+
+def commit_of(path: Path) -> str | None:
+    """Name the commit that a file or folder is at: "abc1234", or "abc1234 + uncommitted changes".
+
+    None outside a repository, before its first commit, and without git. Traces under `rendered/` are no
+    change to what ran, and neither are untracked files other than `path` itself.
+    """
+    path = path.resolve()
+    folder = path if path.is_dir() else path.parent
+    commit = _said(folder, "rev-parse", "--short=7", "HEAD")
+    if not commit:
+        return None
+    changed = _said(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)rendered")
+    untracked = "" if path.is_dir() else _said(folder, "ls-files", "--others", "--", path.name)
+    return f"{commit} + uncommitted changes" if changed or untracked else commit
+
+
+def _said(folder: Path, *arguments: str) -> str:
+    """Give git's answer without the newline at its end, empty when it has none."""
+    try:
+        return git(*arguments, folder=folder, longest_s=10).decode(errors="replace").strip()
+    except GitError:
+        return ""
 
 
 @contextmanager

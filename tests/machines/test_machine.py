@@ -1,4 +1,4 @@
-"""This machine's description, against what Python, torch, git and the operating system say themselves."""
+"""This machine's description, against what Python, torch and the operating system say themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -248,62 +247,6 @@ def test_cudnn_version(number: int | None, version: str | None) -> None:
 def test_importing_does_not_load_torch() -> None:
     code = "import sys, trace_tools.machines.machine; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-# git
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{name}_NAME", "someone")
-        monkeypatch.setenv(f"GIT_{name}_EMAIL", "someone@example.org")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    git(folder, "init", "-q")
-    (folder / "lecture.py").write_text("def main(): ...\n")
-    (folder / "rendered").mkdir()
-    (folder / "rendered" / "trace.yaml").write_text("steps: []\n")
-    yield folder
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def test_git_commit_of_a_clean_tree(repository: Path) -> None:
-    lecture = repository / "lecture.py"
-    assert machine.git_commit(lecture) is None  # nothing committed yet
-    git(repository, "add", ".")
-    git(repository, "commit", "-qm", "a")
-    commit = git(repository, "rev-parse", "HEAD")[:7]
-    assert machine.git_commit(lecture) == machine.git_commit(repository) == commit
-    (repository / "notes.txt").write_text("of no consequence")
-    (repository / "rendered" / "trace.yaml").write_text("steps: [1]\n")
-    assert machine.git_commit(str(lecture)) == commit
-
-
-def test_git_commit_of_a_changed_tree(repository: Path) -> None:
-    git(repository, "add", ".")
-    git(repository, "commit", "-qm", "a")
-    commit = git(repository, "rev-parse", "HEAD")[:7]
-    other = repository / "other.py"
-    other.write_text("x = 1\n")
-    assert machine.git_commit(other) == f"{commit} + uncommitted changes"
-    assert machine.git_commit(repository / "lecture.py") == commit
-    (repository / "lecture.py").write_text("def main(): pass\n")
-    assert machine.git_commit(repository / "lecture.py") == f"{commit} + uncommitted changes"
-    assert machine.git_commit(repository / "rendered") == f"{commit} + uncommitted changes"
-
-
-def test_git_commit_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert machine.git_commit(tmp_path / "lecture.py") is None
-    assert machine.git_commit(tmp_path / "missing" / "lecture.py") is None
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert machine.git_commit(Path(__file__)) is None
 
 
 def test_conditions_here() -> None:

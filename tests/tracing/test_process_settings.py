@@ -96,45 +96,6 @@ def test_each_is_put_back(name: str) -> None:
     assert put_back(before) == []
 
 
-PRECISIONS: list[Callable[[], object]] = [
-    lambda: setattr(cuda.matmul, "fp32_precision", "tf32"),
-    lambda: setattr(torch.backends, "fp32_precision", "tf32"),
-    lambda: setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee"),  # type: ignore[attr-defined]
-    lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),  # type: ignore[attr-defined]
-    lambda: torch.set_float32_matmul_precision("high"),
-    lambda: setattr(cuda.matmul, "allow_tf32", True),
-    lambda: setattr(torch.backends.cudnn, "allow_tf32", False),
-]
-
-
-def precision() -> list[str]:
-    said = []
-    for read in (
-        torch.get_float32_matmul_precision,
-        lambda: cuda.matmul.allow_tf32,
-        lambda: torch.backends.cudnn.allow_tf32,
-        lambda: cuda.matmul.fp32_precision,
-        lambda: torch.backends.mkldnn.matmul.fp32_precision,  # type: ignore[attr-defined]
-        lambda: torch.backends.cudnn.conv.fp32_precision,  # type: ignore[attr-defined]
-    ):
-        with contextlib.suppress(AttributeError):
-            said.append(str(read()))
-    return said
-
-
-@pytest.mark.skipif(not hasattr(cuda.matmul, "fp32_precision"), reason="this torch has one interface to it")
-@pytest.mark.parametrize("earlier", PRECISIONS)
-@pytest.mark.parametrize("later", PRECISIONS)
-def test_the_precision_of_float32_is_put_back_through_both_interfaces(
-    earlier: Callable[[], object], later: Callable[[], object]
-) -> None:
-    said, (setting, before) = precision(), read()["float32 precision"]
-    earlier()
-    later()
-    setting.write(before)
-    assert precision() == said and setting.read() == before
-
-
 def test_what_a_library_enters_in_a_registry_stays(tmp_path: Path) -> None:
     class Lectures:
         __module__ = "the_lecture"

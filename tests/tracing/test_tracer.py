@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,10 +20,14 @@ import torch
 import yaml
 
 from tests.traces import example_trace
+from tests.tracing.dead_runs import LECTURE, dead_run
+from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import load, write
 from trace_tools.machines.machine import STORED, from_json
 from trace_tools.outcome import problems
 from trace_tools.schema import Frame, Step, Trace, Value
+from trace_tools.tracing import run_folder
+from trace_tools.tracing.run_folder import recover
 from trace_tools.tracing.tracer import Request, StoppedError, Tracer
 
 
@@ -291,8 +297,12 @@ def test_what_was_left_behind_is_named(everything: tuple[subprocess.CompletedPro
 
 
 def test_a_lecture_that_raises_leaves_a_partial_trace(
-    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]], tmp_path: Path
+    lecture: Callable[[str], Path],
+    traced: Callable[..., tuple[Trace, list[str]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")  # takes away asserts, not claims
     complete = already_traced(tmp_path)
     partial, wrong = traced(lecture("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n"))
     claim = steps(partial, "assert")[0].claim
@@ -359,12 +369,15 @@ def _started(lecture: Path, environment: dict[str, str]) -> subprocess.Popen[str
     raise AssertionError("the lecture did not start")
 
 
-def test_ctrl_c(lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_ctrl_c(
+    lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path, number: int, code: int
+) -> None:
     tracer = _started(lecture(WAITING), environment)
-    tracer.send_signal(signal.SIGINT)
+    tracer.send_signal(number)
     _, err = tracer.communicate(timeout=30)
     trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
-    assert tracer.returncode == 1 and "KeyboardInterrupt at line 8" in err and "Traceback" not in err
+    assert tracer.returncode == code and "KeyboardInterrupt at line 8" in err and "Traceback" not in err
     assert trace.run.ended == "KeyboardInterrupt at line 8 (pass 1)"
     assert values(trace)["x"].value == 1
 
@@ -393,6 +406,75 @@ def test_a_full_disk(lecture: Callable[[str], Path], tool: Callable[..., Ran], t
     ran = tool("recover", tmp_path / "rendered")  # with room again
     assert "its journal could not be written" in ran.out
     assert values(load(tmp_path / "rendered/cpu/partial/trace.yaml").trace)["x10"].value == "10" * 900
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[bytes], bytes]], Tracer]:
+    """Return what makes a tracer whose processes have run already, and recorded what a change made of their journal."""
+
+    def tracer(change: Callable[[bytes], bytes]) -> Tracer:
+        run = dead_run(tmp_path / "elsewhere")
+        journal = run / "pass-1.journal"
+        journal.write_bytes(change(journal.read_bytes()))
+        (tmp_path / "lecture.py").write_text((run / "lecture.py").read_text())
+        made = Tracer(Request(tmp_path / "lecture.py", tmp_path / "rendered"))
+        monkeypatch.setattr(made, "_processes", lambda folder: shutil.copytree(run, folder, dirs_exist_ok=True) and [])
+        return made
+
+    return tracer
+
+
+def test_a_trace_is_validated_before_it_replaces_anything(recorded: Callable[..., Tracer], tmp_path: Path) -> None:
+    complete = already_traced(tmp_path)
+    tracer = recorded(lambda journal: journal.replace(b'"width":"50%"', b'"width":"0%"'))
+    line = line_of(LECTURE, "image(")
+    kept = r"its journals are kept in \S+/rendered/\.unmerged-\w+$"
+    with pytest.raises(UsageError, match=rf"^lecture.py:{line}: .*narrative\[0\]\.width: found '0%'.*; {kept}"):
+        tracer.run()
+    [aside] = (tmp_path / "rendered").glob(".unmerged-*")
+    assert b'"width":"0%"' in (aside / "pass-1.journal").read_bytes()
+    assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+    assert sorted(path.name for path in (tmp_path / "rendered").iterdir()) == [aside.name, "cpu"]
+    assert [path.name for path in (tmp_path / "rendered/cpu").iterdir()] == ["trace.yaml"]
+
+
+def test_where_the_trace_cannot_be_written_its_journals_stay(recorded: Callable[..., Tracer], tmp_path: Path) -> None:
+    tracer = recorded(bytes)
+    (tmp_path / "rendered").mkdir()
+    (tmp_path / "rendered/cpu").touch()
+    out = tmp_path / "rendered"
+    told = f"{out}/cpu: can't be written: File exists; `recover {out}` makes the trace of what was recorded once that"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        tracer.run()
+    (out / "cpu").unlink()
+    [traced], kept = recover(out)
+    assert traced.trace.run.complete and not kept
+
+
+def test_ctrl_c_where_the_trace_is_written_leaves_the_journals(
+    recorded: Callable[..., Tracer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    tracer = recorded(bytes)
+    monkeypatch.setattr(run_folder, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"^interrupted; `recover \S+/rendered` makes the trace of what was"):
+        tracer.run()
+    monkeypatch.undo()
+    assert len(recover(tmp_path / "rendered")[0]) == 1
+
+
+def test_a_process_that_cannot_be_started_is_one_line(
+    lecture: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with pytest.raises(UsageError, match=r"^\S+: Resource temporarily unavailable$"):
+        Tracer(Request(lecture("def main(): pass\n"), tmp_path / "rendered")).run()
+    assert not list((tmp_path / "rendered").iterdir())
 
 
 UNKIND = """

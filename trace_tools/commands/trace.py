@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from trace_tools.commands.recover import recover_first
+from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.outcome import problems, quiet, where_time_went
 from trace_tools.schema import Trace
 
@@ -40,7 +41,11 @@ def trace(out: Path, **options: Any) -> None:
     finally:
         progress.done()
     started = time.monotonic()
-    pages = render_folder(out, lecture=options["lecture"])
+    try:
+        pages = render_folder(out, lecture=options["lecture"])
+    except TraceToolsError as error:
+        again = f"`render {traced.path}` makes the pages once that is mended"
+        raise UsageError(f"{error}; the trace is in {traced.path}: {again}") from None
     seconds = [*traced.seconds, ("pages", time.monotonic() - started)]
     click.echo(f"{traced.path}\n{pages}")
     click.echo(where_time_went(traced.trace, seconds), err=True)

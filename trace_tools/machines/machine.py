@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from trace_tools.errors import UsageError
-from trace_tools.git import GitError, git
 from trace_tools.machines import host
 from trace_tools.machines.known_machines import known_machine, table_peaks
 from trace_tools.schema import Machine, Peak
@@ -119,22 +118,6 @@ def versions() -> list[tuple[str, str]]:
     return [(name, str(version)) for name, version in found if version]
 
 
-def git_commit(path: str | Path) -> str | None:
-    """Name the commit that `path` is at: "abc1234", or "abc1234 + uncommitted changes".
-
-    None outside a repository, before its first commit, and without git. Traces under `rendered/` are no
-    change to what ran, and neither are untracked files other than `path` itself.
-    """
-    path = Path(path).resolve()
-    folder = path if path.is_dir() else path.parent
-    commit = _git(folder, "rev-parse", "--short=7", "HEAD")
-    if not commit:
-        return None
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)rendered")
-    untracked = "" if path.is_dir() else _git(folder, "ls-files", "--others", "--", path.name)
-    return f"{commit} + uncommitted changes" if changed or untracked else commit
-
-
 def _peak(name: str) -> float | None:
     machine = this_machine()
     measured = machine.device == "cpu"
@@ -154,21 +137,18 @@ def _described(device: str) -> Machine:
     """Measure the device and describe the computer around it; of a GPU, add what its driver and the table say."""
     import torch
 
+    from trace_tools.machines import float32_precision  # these import torch
     from trace_tools.machines.roof import measured_peaks
 
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("device 'cuda': PyTorch finds no CUDA device on this machine; expected one, or 'cpu'")
-    try:
-        tf32 = torch.get_float32_matmul_precision()
-    except RuntimeError:  # set through the newer interface, which the older getter refuses to read
-        tf32 = str(torch.backends.cuda.matmul.fp32_precision)
     name, ram_bytes = host.cpu_name(), host.ram_bytes()
     computer = Machine(
         name=name,
         slug="cpu",
         device=device,
         memory_bytes=ram_bytes,
-        tf32=tf32,
+        tf32=float32_precision.name(),
         cpu=name,
         cores=host.usable_cores(),
         threads=torch.get_num_threads(),
@@ -206,11 +186,3 @@ def _cudnn_version(number: int | None) -> str | None:
         return None
     major, rest = divmod(number, 10_000 if number >= 90_000 else 1_000)
     return f"{major}.{rest // 100}.{rest % 100}"
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    """Give git's answer without the newline at its end, empty when it has none."""
-    try:
-        return git(*arguments, folder=folder, longest_s=10).decode(errors="replace").strip()
-    except GitError:
-        return ""

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from trace_tools.machines import host
+from trace_tools.machines import float32_precision, host
 from trace_tools.schema import Peak
 
 DTYPES = {"cpu": ("float32", "float64", "bfloat16", "float16"), "cuda": ("float32", "tf32", "bfloat16", "float16")}
@@ -44,17 +44,16 @@ def measured_peaks(device: str) -> list[Peak]:
 
 def _matmul_peak(device: str, name: str) -> Peak:
     dtype = torch.float32 if name == "tf32" else getattr(torch, name)
-    before = None
+    before = float32_precision.read()
     try:
         if name in FLOAT32_PRECISION:
-            before = torch.get_float32_matmul_precision()
             torch.set_float32_matmul_precision(FLOAT32_PRECISION[name])
         rate, size, calls = _best_matmul(device, dtype)
     except RuntimeError as error:  # not implemented for this dtype here, or out of memory
         return _not_measured(name, error)
     finally:
-        if before is not None:
-            torch.set_float32_matmul_precision(before)
+        if name in FLOAT32_PRECISION:
+            float32_precision.write(before)
     return Peak(name, rate, f"measured: best of {calls} matmuls, {size}³ each", measured=True)
 
 

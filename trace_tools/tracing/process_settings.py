@@ -291,6 +291,8 @@ def _numpys() -> Iterator[ProcessSetting]:
 def _torchs() -> Iterator[ProcessSetting]:
     import torch
 
+    from trace_tools.machines import float32_precision  # imports torch
+
     backends: Any = torch.backends
     yield ProcessSetting("default dtype", torch.get_default_dtype, torch.set_default_dtype)
     # A mode sees what others read: it goes first.
@@ -306,7 +308,7 @@ def _torchs() -> Iterator[ProcessSetting]:
     )
     yield ProcessSetting("threads", torch.get_num_threads, torch.set_num_threads)
     yield ProcessSetting("threads between operators", torch.get_num_interop_threads, torch.set_num_interop_threads)
-    yield ProcessSetting("float32 precision", _float32_precision, _set_float32_precision)
+    yield ProcessSetting("float32 precision", float32_precision.read, float32_precision.write)
     yield ProcessSetting("deterministic algorithms", _deterministic, _set_deterministic)
     yield _flag(torch.utils.deterministic, "fill_uninitialized_memory")
     yield ProcessSetting("denormal numbers", _denormals_are_zero, torch.set_flush_denormal)
@@ -426,53 +428,6 @@ def _set_autocast(before: list[Any]) -> None:
 
 def _denormals_are_zero() -> bool:
     return sys.float_info.min / 2 == 0
-
-
-FLOAT32_PRECISIONS = (
-    ("generic", "all"),
-    *((backend, operator) for backend in ("cuda", "mkldnn") for operator in ("all", "matmul", "conv", "rnn")),
-)
-
-
-def _float32_precision() -> dict[str, Any]:
-    """Return what each interface to the precision of float32 says.
-
-    Since torch 2.9 there are two, over the same switches. The older one refuses to be read where the newer was used
-    in a way that it has no words for: then it says nothing, and the newer one is what there is to put back.
-    """
-    import torch
-
-    said: dict[str, Any] = {}
-    if hasattr(torch._C, "_get_fp32_precision_getter"):
-        for backend, operator in FLOAT32_PRECISIONS:
-            said[f"{backend} {operator}"] = torch._C._get_fp32_precision_getter(backend, operator)
-    older: dict[str, Callable[[], Any]] = {
-        "matmul": torch.get_float32_matmul_precision,
-        "cuBLAS": lambda: torch.backends.cuda.matmul.allow_tf32,
-        "cuDNN": lambda: torch.backends.cudnn.allow_tf32,
-    }
-    for name, read in older.items():
-        try:
-            said[name] = read()
-        except RuntimeError:
-            said[name] = None
-    return said
-
-
-def _set_float32_precision(before: dict[str, Any]) -> None:
-    import torch
-
-    # The older interface first: it writes the newer one's switches, which the newer one then puts where they were.
-    if before["matmul"] is not None:
-        torch.set_float32_matmul_precision(before["matmul"])
-    if before["cuBLAS"] is not None:
-        torch.backends.cuda.matmul.allow_tf32 = before["cuBLAS"]
-    if before["cuDNN"] is not None:
-        torch.backends.cudnn.allow_tf32 = before["cuDNN"]
-    for backend, operator in FLOAT32_PRECISIONS:
-        precision = before.get(f"{backend} {operator}")
-        if precision is not None:
-            torch._C._set_fp32_precision_setter(backend, operator, precision)
 
 
 def _deterministic() -> tuple[bool, bool]:

@@ -28,6 +28,7 @@ from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError, in_words
 from trace_tools.file_format.structure import to_plain
 from trace_tools.files import why_not_inside
+from trace_tools.git import commit_of
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
@@ -114,7 +115,8 @@ class Tracer:
             if isinstance(error, NothingRecordedError):
                 raise
             what = f"; `recover {out}` makes the trace of what was recorded once that is mended" if left else ""
-            raise UsageError(f"{in_words(error)}{what}") from error
+            where = f"{out}: " if isinstance(error, OSError) and not error.filename else ""
+            raise UsageError(f"{where}{in_words(error)}{what}") from error
         return replace(traced, seconds=seconds)
 
     def prepare(self, folder: Path) -> None:
@@ -129,7 +131,7 @@ class Tracer:
             limit=request.limit,
             complete=False,
             only=request.only,
-            commit=machines.git_commit(request.lecture),
+            commit=commit_of(request.lecture),
             keep_going=request.keep_going,
             inspect_all=request.inspect_all,
         )
@@ -211,7 +213,7 @@ class Tracer:
         if self._stopped.is_set():
             raise StoppedError(f"{self.request.lecture.name}: stopped")
         if process.returncode != 0:
-            lines = said.strip().splitlines() or ["no output"]
+            lines = said.strip().splitlines() or [f"this machine can't be measured: status {process.returncode}"]
             raise UsageError(lines[-1].removeprefix("error: "))
         return machines.from_json(stored.read_text(encoding="utf-8"))
 
