@@ -1,6 +1,7 @@
 """Kill a traced lecture at random moments: is every step that had ended 50 ms before in what is recovered?
 
     python -m tests.checks.kills --moments 100 [--seed 0]     real traces; exit code 1 where a step was lost
+    python -m tests.checks.kills --moments 100 --alone        a process of the recorder's alone, which starts sooner
     python -m tests.checks.kills probed FOLDER                one process: the lecture with probes, into a journal
 
 What happened is told by the lecture itself, which appends a line to a file by `os.write` after each step. Beside it a
@@ -120,14 +121,17 @@ def kill_traced(folder: Path, who: str, after_s: float) -> tuple[list[int], int]
     machine.write_text(to_json(Machine("A processor", "cpu", "cpu", peaks=[Peak("float32", 1e11, "", measured=True)])))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), STORED: str(machine), "STAMPS": str(stamps)}
     command = [sys.executable, "-m", "trace_tools", "trace", str(lecture), "--passes", "1", "-o", str(out)]
-    tracer = subprocess.Popen([*command, "--device", "cpu"], env=environment, stderr=subprocess.DEVNULL)
+    tracer = subprocess.Popen(
+        [*command, "--device", "cpu"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     wait_for(stamps, "tick", tracer)
-    process = int(stamps.read_text().split()[1])
     time.sleep(after_s)
+    process = int(stamps.read_text().rpartition("run ")[2].split()[0])  # the one that runs the lecture now
     if who != "lecture":
         tracer.kill()
     if who != "tracer":
-        os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.kill(process, signal.SIGKILL)
     tracer.wait()
     deadline = time.monotonic() + 30
     with contextlib.suppress(ProcessLookupError):
@@ -135,7 +139,8 @@ def kill_traced(folder: Path, who: str, after_s: float) -> tuple[list[int], int]
             os.kill(process, 0)  # it ends with its tracer
             time.sleep(0.01)
     recovered, kept = recover(out)
-    [path] = [one.path for one in recovered] or [out / "cpu/partial/trace.yaml"]
+    written = [one.path for one in recovered] + [out / name for name in ("cpu/partial/trace.yaml", "cpu/trace.yaml")]
+    path = next(one for one in written if one.exists())
     assert not kept, kept
     there = seen(load(path).trace)
     return lost(stamps.read_text(), there), len(there)
@@ -148,8 +153,8 @@ def probed(folder: Path) -> None:
     Probed(LECTURE, "lecture.py", folder / "x.journal").main()
 
 
-def kill_probed(folder: Path, after_s: float) -> list[int]:
-    """Run the lecture with probes in a process, kill it so long after it began, and return what was lost."""
+def kill_probed(folder: Path, after_s: float) -> tuple[list[int], int]:
+    """Run the lecture with probes in a process, kill it so long after it began; return as `kill_traced` does."""
     stamps = folder / "stamps"
     process = subprocess.Popen([sys.executable, "-m", "tests.checks.kills", "probed", str(folder)], cwd=ROOT)
     wait_for(stamps, "tick", process)
@@ -157,7 +162,8 @@ def kill_probed(folder: Path, after_s: float) -> list[int]:
     process.kill()
     process.wait()
     run = read_process("pass 1", folder / "x.journal", parse_source(LECTURE, "lecture.py")).runs[0]
-    return lost(stamps.read_text(), (v[2]["value"] for s in run.steps.values() for v in s.values if v[0] == "x"))
+    there = [v[2]["value"] for s in run.steps.values() for v in s.values if v[0] == "x"]
+    return lost(stamps.read_text(), there), len(there)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -168,13 +174,16 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moments", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--alone", action="store_true")
     asked = parser.parse_args(arguments)
     drawn = random.Random(asked.seed)
     wrong = 0
     for moment in range(asked.moments):
-        who, after_s = WHO[moment % len(WHO)], drawn.uniform(0, 3)
+        who = "recorder" if asked.alone else WHO[moment % len(WHO)]
+        after_s = drawn.uniform(0, 3)
         with tempfile.TemporaryDirectory() as folder:
-            missing, there = kill_traced(Path(folder), who, after_s)
+            kill = kill_probed(Path(folder), after_s) if asked.alone else kill_traced(Path(folder), who, after_s)
+            missing, there = kill
         wrong += bool(missing)
         print(json.dumps({"moment": moment, "killed": who, "after_s": round(after_s, 3), "steps": there,
                           "lost": missing}), flush=True)  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from tests.tracing.dead_runs import dead_run
 from trace_tools.cli import main
 
 
@@ -38,3 +39,25 @@ def test_what_another_version_left_is_kept_and_stands_in_nobodys_way(tmp_path: P
     assert (kept / "pass-1.journal").read_text() == '["?", 1, 2]\n' and not run.exists()
     again = CliRunner().invoke(main, ["recover", str(tmp_path)])
     assert again.stderr == f"{tmp_path}: no journals of a killed run\n"
+
+
+def test_what_can_not_be_written_now_is_left_for_later(tmp_path: Path) -> None:
+    dead_run(tmp_path)
+    (tmp_path / "cpu").write_text("a file in its place")
+    done = CliRunner().invoke(main, ["recover", str(tmp_path)])
+    why = f"{tmp_path}/cpu: can't be written: File exists"
+    assert done.exit_code == 2
+    assert done.stderr == f"{tmp_path}/.run-a: journals that can't be merged now, and are kept: {why}\n"
+    (tmp_path / "cpu").unlink()
+    done = CliRunner().invoke(main, ["recover", str(tmp_path)])
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/cpu/trace.yaml: complete\n")
+
+
+def test_other_commands_go_on_beside_journals_that_make_no_trace(tmp_path: Path) -> None:
+    dead_run(tmp_path)
+    CliRunner().invoke(main, ["recover", str(tmp_path)])
+    (dead_run(tmp_path, "bad") / "run.json").write_bytes(b"\xff\x00{")
+    done = CliRunner().invoke(main, ["render", str(tmp_path / "cpu/trace.yaml")])
+    assert done.exit_code == 0 and (tmp_path / "cpu/00-numbers.html").exists()
+    assert f"{tmp_path}/.unmerged-bad: journals that can't be merged, and are kept: " in done.stderr
+    assert "run.json: is damaged: " in done.stderr and done.stderr.count("\n") == 1
