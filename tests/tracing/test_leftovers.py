@@ -60,6 +60,8 @@ def look():
     drawn = torch.rand(1).item(), np.random.rand(), random.random()  # @inspect drawn
     threads = threading.active_count()  # @inspect threads
     warnings.warn("each time")
+    seen = json.dumps.__dict__.setdefault("seen", {})  # as a library has them, of what it warned
+    warnings.warn_explicit("by a library", UserWarning, "library.py", 1, registry=seen)
     globals()["operators"] = torch.library.Library("leaves", "DEF")
     operators.define("once(Tensor x) -> Tensor")
     torch.library.define("leaves_too::once", "(Tensor x) -> Tensor")
@@ -136,7 +138,9 @@ def test_a_warm_run_is_as_a_new_processs(traced: Callable[[str], Trace]) -> None
     values = [(name, value) for step in steps for name, value in step.values or ()]
     assert len(values) == 22 and not [name for name, value in values if "varies=True" in str(value)]
     assert not [name for name, value in values if value.type == "error"]
-    assert [step.runs for step in steps if step.runs] == [] and [step.warnings for step in steps if step.warnings]
+    assert [step.runs for step in steps if step.runs] == [] and trace.run.story == "pass 1, warm"
+    warned = [warning for step in steps for warning in step.warnings or ()]
+    assert warned == ["UserWarning: each time", "UserWarning: by a library"]
     named = {"math.pi", "json.dumps", "torch.nn.functional.relu", "torch.Tensor.twice", "torch.foo", "os.getlogin"}
     named |= {"builtins.left", "builtins.print", "module beside", "module fake", "start method of processes"}
     named |= {"float32 precision", "torch.library definitions", "denormal numbers", "limit RLIMIT_NOFILE", "autocast"}

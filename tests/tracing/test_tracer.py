@@ -28,7 +28,7 @@ from trace_tools.outcome import problems
 from trace_tools.schema import Frame, Step, Trace, Value
 from trace_tools.tracing import run_folder
 from trace_tools.tracing.run_folder import recover
-from trace_tools.tracing.tracer import Request, StoppedError, Tracer
+from trace_tools.tracing.tracer import UNFIT, Request, StoppedError, Tracer, _environment
 
 
 @dataclass(frozen=True)
@@ -608,3 +608,13 @@ def test_a_run_that_is_stopped_leaves_nothing(
     assert processes == {"pass 1", "metering"}
     assert [path.name for path in (tmp_path / "rendered").rglob("*")] == ["cpu", "trace.yaml"]
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+
+
+def test_a_process_ends_as_it_says_whatever_the_interpreter_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in UNFIT:
+        monkeypatch.setenv(name, "1")
+    code = "import sys; assert sys.exit(3), 'kept'"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stderr) == (3, "")

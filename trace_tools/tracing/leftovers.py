@@ -18,6 +18,7 @@ import random
 import sys
 import threading
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -87,7 +88,7 @@ class Leftovers:
                 stuck.append(f"{setting.name} can't be put back: {_in_a_line(error)}")
         del own
         gc.collect()
-        _forget_peaks()
+        _begin_anew()
         return Left(restored, stuck)
 
 
@@ -136,8 +137,10 @@ def _threads(own: LecturesOwn) -> list[tuple[threading.Thread | None, int]]:
     return found
 
 
-def _forget_peaks() -> None:
-    """Let the device's allocator begin anew with what it counts: the lecture may read its figures."""
+def _begin_anew() -> None:
+    """Let what counts since the process began do so again: what was warned of once, and the device's allocator."""
+    warnings._filters_mutated()  # type: ignore[attr-defined]
+    vars(warnings)["onceregistry"].clear()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()

@@ -39,6 +39,9 @@ from trace_tools.tracing.runs import METERING, SHAKEN
 Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
 
 GRACE_S = 5.0  # what a process has to end after Ctrl-C
+# Of the interpreter's settings, those that take asserts away, which are claims; that keep a process from ending; and
+# that write where a process says in its last line what went wrong.
+UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
 SURVEY = "survey"
 SURVEYS = 3  # of a CPU, whose roof no datasheet gives
 
@@ -324,7 +327,8 @@ def _environment(stored: Path | None = None, device: str | None = None) -> dict[
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
-    environment.pop("PYTHONOPTIMIZE", None)  # it takes asserts away, and they are claims
+    for name in UNFIT:
+        environment.pop(name, None)
     if stored is not None:
         environment[machines.STORED] = str(stored)
     if device == "cpu":
