@@ -44,6 +44,7 @@ def look():
     sharing = torch.multiprocessing.get_sharing_strategy()  # @inspect sharing
     numbers = decimal.getcontext().prec, locale.setlocale(locale.LC_ALL), variable.get()  # @inspect numbers
     loggers = logging.root.level, len(logging.root.handlers), len(logging.getLogger("my").handlers)  # @inspect loggers
+    level = logging.getLogger("asyncio").level  # @inspect level
     collector = gc.get_threshold(), len(gc.callbacks), gc.get_freeze_count() > 0, sys.getswitchinterval()
     collected = len(collector), collector  # @inspect collected
     signals = signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL, signal.getitimer(signal.ITIMER_REAL)[0]
@@ -89,6 +90,7 @@ def leave():
     variable.set(7)
     logging.basicConfig(level=logging.DEBUG)
     logging.getLogger("my").addHandler(logging.NullHandler())
+    logging.getLogger("asyncio").setLevel(7)
     gc.set_threshold(5000); gc.callbacks.append(lambda *_: None); gc.freeze(); sys.setswitchinterval(0.1)
     signal.signal(signal.SIGUSR1, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 100)
     sys.excepthook = threading.excepthook = print
@@ -136,7 +138,7 @@ def test_a_warm_run_is_as_a_new_processs(traced: Callable[[str], Trace]) -> None
     assert trace.run.complete and timed.why_no_warm is None and timed.warm_ns and metering.ended == "complete"
     steps = [event for event in trace.steps if isinstance(event, Step)]
     values = [(name, value) for step in steps for name, value in step.values or ()]
-    assert len(values) == 22 and not [name for name, value in values if "varies=True" in str(value)]
+    assert len(values) == 23 and not [name for name, value in values if "varies=True" in str(value)]
     assert not [name for name, value in values if value.type == "error"]
     assert [step.runs for step in steps if step.runs] == [] and trace.run.story == "pass 1, warm"
     warned = [warning for step in steps for warning in step.warnings or ()]

@@ -93,12 +93,12 @@ class Leftovers:
 
 
 def _with_others(setting: ProcessSetting, now: Any, before: Any, own: LecturesOwn) -> Any:
-    """Return what is to be put back: what was there, and in a registry what libraries have added since."""
+    """Return what is to be put back: what was there, and in a registry what libraries have entered since."""
     if setting.is_lectures is None:
         return before
     if isinstance(before, dict):
-        added = [(name, entry) for name, entry in now.items() if name not in before]
-        return {**before, **{name: entry for name, entry in added if not setting.is_lectures(own, (name, entry))}}
+        others = {name: entry for name, entry in now.items() if not setting.is_lectures(own, (name, entry))}
+        return {**before, **others}
     known = set(map(id, before))
     return [*before, *(entry for entry in now if id(entry) not in known and not setting.is_lectures(own, entry))]
 

@@ -80,7 +80,7 @@ def _pythons() -> Iterator[ProcessSetting]:
     yield ProcessSetting("threads' stack size", threading.stack_size, threading.stack_size)
     yield ProcessSetting("warning filters", lambda: list(warnings.filters), _set_warning_filters)
     yield _attribute("warnings", "showwarning")
-    yield ProcessSetting("logging", _loggers, _set_loggers, lambda own, entry: not _is_librarys(own, entry[0]))
+    yield ProcessSetting("logging", _loggers, _set_loggers, _is_set_by)
     yield ProcessSetting("locale", lambda: locale.setlocale(locale.LC_ALL), _set_locale)
     yield ProcessSetting("decimal context", _decimal_context, _set_decimal_context)
     yield _dict("copyreg", copyreg.dispatch_table, _made)
@@ -165,10 +165,10 @@ def _set_loggers(before: dict[str, Any]) -> None:
         logger.handlers[:], logger.filters[:] = handlers, filters
 
 
-def _is_librarys(own: LecturesOwn, logger: str) -> bool:
-    """Return whether a logger has the name of a library, which sets it when it is loaded."""
-    top = logger.partition(".")[0]
-    return top in sys.modules and top not in own.modules
+def _is_set_by(own: LecturesOwn, entry: tuple[str, Any]) -> bool:
+    """Return whether the lecture set a logger: it names it, or no library has that name, which would set it itself."""
+    top = entry[0].partition(".")[0]
+    return entry[0] in own.said or top not in sys.modules or top in own.modules
 
 
 def _set_locale(before: str) -> None:
