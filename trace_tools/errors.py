@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 
 class TraceToolsError(Exception):
     """Base of every error that the command line shows as one line."""
 
     exit_code = 2
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_again, (type(self), str(self), vars(self))  # from another process, by what it says
+
+
+def _made_again(kind: type[TraceToolsError], message: str, attributes: dict[str, Any]) -> TraceToolsError:
+    error = kind.__new__(kind, message)
+    error.args = (message,)
+    vars(error).update(attributes)
+    return error
 
 
 class LectureError(TraceToolsError):

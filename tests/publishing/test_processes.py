@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from trace_tools.errors import UsageError
+from trace_tools.errors import LectureError, TraceFileError, TraceToolsError, UsageError
 from trace_tools.publishing.processes import in_processes
 
 
@@ -15,16 +15,21 @@ def test_results_come_in_order_from_other_processes() -> None:
     assert os.getpid() not in {process for _, process in found}
 
 
-def test_what_a_call_raises_is_raised_here() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [UsageError("no such place"), LectureError("a.py", 3, "no place"), TraceFileError("t.yaml", "run", "no place")],
+)
+def test_what_a_call_raises_is_raised_here(error: TraceToolsError) -> None:
     def refuse() -> None:
-        raise UsageError("no such place")
+        raise error
 
-    with pytest.raises(UsageError, match="no such place"):
+    with pytest.raises(type(error)) as raised:
         in_processes([lambda: None, refuse], processes=2)
+    assert (str(raised.value), vars(raised.value)) == (str(error), vars(error))
 
 
 def test_a_process_that_dies_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="ended without a result"):
+    with pytest.raises(UsageError, match="ended without a result"):
         in_processes([lambda: os._exit(3), lambda: None], processes=2)
 
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
+from trace_tools.errors import UsageError
+
 T = TypeVar("T")
 
 
@@ -44,7 +46,8 @@ def in_processes(calls: Sequence[Callable[[], T]], processes: int | None = None)
                 try:
                     results[number], error = ready.recv()
                 except EOFError:
-                    raise RuntimeError("a process that rendered pages ended without a result") from None
+                    told = "a process that rendered pages ended without a result; was it killed for its memory?"
+                    raise UsageError(told) from None
                 if error is not None:
                     raise error
                 process.join()

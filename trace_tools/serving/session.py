@@ -12,7 +12,9 @@ other change everything. Meanwhile, and when something is wrong, the last pages 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import watchfiles
@@ -47,7 +49,7 @@ class Session:
         self._lock = threading.RLock()
         self._text = ""
         self._neighbours = Neighbours()
-        self._modules: Mapping[Path, bytes] = {}  # what those beside the lecture hold
+        self._modules: dict[Path, bytes] = {}  # what those beside the lecture hold
         self._running_with: Mapping[Path, bytes] = {}
         self._whole: ServedTrace | None = None
         self._section: ServedTrace | None = None
@@ -84,8 +86,8 @@ class Session:
             earlier = [*self._earlier()]
             current = [one for one in earlier if self._is_of_this_code(one[0].sources[0])]
             for trace, path in (*current, *earlier)[:1]:
-                made = path.stat().st_mtime
-                older = any(module.stat().st_mtime > made for module in self._modules)  # than one that it imports
+                made = _saved(path)
+                older = any(_saved(module) > made for module in self._modules)  # than one that it imports
                 modules = {} if older else self._modules
                 self._whole = serve_trace(trace, path, trace.sources[0].text, modules)
                 self._show()
@@ -119,7 +121,10 @@ class Session:
             return None
         self._text = source.text
         self._neighbours = neighbours(source, self._folder)
-        self._modules = {path: path.read_bytes() for path in self._neighbours.modules}
+        self._modules = {}
+        for path in self._neighbours.modules:
+            with suppress(OSError):  # an editor is about to put another in its place, and that is a save of its own
+                self._modules[path] = path.read_bytes()
         return source
 
     def _read(self) -> None:
@@ -239,6 +244,14 @@ def _wrong(trace: Trace) -> Iterator[str]:
     if not trace.run.complete and raised is not None and trace.run.ended.startswith(raised.type):
         yield f"{trace.run.lecture}:{raised.origin_line}: {raised.type}: {raised.message}"
     yield from problems(trace)
+
+
+def _saved(path: Path) -> float:
+    """Return when a file was written last; now, if it is just being replaced."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return time.time()
 
 
 def _where(one: ServedTrace, *, partial: bool) -> str:
