@@ -23,6 +23,8 @@ SI_UNITS = frozenset(
 BYTE_UNITS = frozenset({"B", "byte", "bytes"})
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 
+DIMENSIONS = 64  # of a tensor, that are written: as many as NumPy has
+
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff]")
 
 _DTYPES = {
@@ -199,9 +201,15 @@ def dtype(name: str) -> str:
     return _DTYPES.get(name, visible(shorten(name, 30)))
 
 
-def shape(sizes: Sequence[int]) -> str:
+def shape(numbers: Sequence[int]) -> str:
     """Write a tensor's sizes in brackets: [4, 4]."""
-    return "[" + ", ".join(str(size) for size in sizes) + "]"
+    return f"[{sizes(numbers)}]"
+
+
+def sizes(numbers: Sequence[int]) -> str:
+    """Write sizes or strides: "4, 4"; of very many dimensions the first ones, and how many there are."""
+    shown = ", ".join(str(number) for number in numbers[:DIMENSIONS])
+    return shown if len(numbers) <= DIMENSIONS else f"{shown}, … {len(numbers):,} in all"
 
 
 def spoken(kind: str, text: str) -> str:

@@ -10,16 +10,16 @@ import ast
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, product
+from itertools import accumulate, islice, product
 
-from trace_tools import formats
+from trace_tools import formats, shapes
 from trace_tools.schema import Claim, Element, Scalar, Tensor, Value
 
 LINE = 96  # characters of a summary
 WHOLE = 4_000  # characters of a value shown in full in its details
 BOTH = 24  # characters of a side that need not be written twice
 INLINE_ELEMENTS = 6  # of a one-dimensional tensor, beside its shape
-GRID_ROWS, GRID_COLUMNS = 16, 12
+GRIDS, GRID_ROWS, GRID_COLUMNS = 8, 16, 12
 SMALL_SIDE = 8  # rows and columns of a matrix whose elements are shown without being asked for
 
 _OPERATORS: dict[type[ast.cmpop], str] = {
@@ -114,7 +114,7 @@ def tensor_summary(tensor: Tensor) -> str:
         text += " = [" + ", ".join(element(e) for e in elements) + "]"
     extra = []
     if tensor.strides is not None and tensor.contiguous is False:
-        extra.append("strides (" + ", ".join(str(s) for s in tensor.strides) + ")")
+        extra.append(f"strides ({formats.sizes(tensor.strides)})")
     if tensor.layout != "strided":
         extra.append(tensor.layout)
     if tensor.bytes is not None and tensor.bytes >= 64:
@@ -142,15 +142,15 @@ def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
     """
     recorded = tensor.elements if tensor.elements is not None else tensor.corner
     sizes = tensor.shape if tensor.elements is not None else tensor.corner_shape
-    if not recorded or sizes is None or math.prod(sizes) != len(recorded):
+    if not recorded or sizes is None or shapes.count(sizes, len(recorded)) != len(recorded):
         return []
     lead, rows, columns = sizes[:-2], sizes[-2] if len(sizes) > 1 else 1, sizes[-1] if sizes else 1
     result = []
-    for count, index in enumerate(product(*(range(size) for size in lead))):
-        label = "[" + ", ".join([*map(str, index), ":", ":"]) + "]" if lead else ""
+    for count, index in enumerate(islice(product(*map(range, lead)), GRIDS)):
+        label = f"[{formats.sizes(index)}, :, :]" if lead else ""
         start = count * rows * columns
         result.append((label, _grid(tensor, recorded[start : start + rows * columns], rows, columns)))
-    return result[:8]
+    return result
 
 
 def is_small(value: Value) -> bool:
@@ -232,7 +232,7 @@ def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
     found = [("dtype", formats.visible(formats.shorten(tensor.dtype, 40))), ("shape", formats.shape(tensor.shape))]
     if tensor.strides is not None:
         order = "" if tensor.contiguous is None else " (contiguous)" if tensor.contiguous else " (not contiguous)"
-        found.append(("strides", "(" + ", ".join(map(str, tensor.strides)) + f"){order}"))
+        found.append(("strides", f"({formats.sizes(tensor.strides)}){order}"))
     if tensor.offset:
         found.append(("offset", str(tensor.offset)))
     if tensor.bytes is not None:

@@ -23,6 +23,8 @@ from trace_tools.errors import TraceFileError
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
+LARGEST_FLOAT = 2**1023
+
 _NAMES = {type(None): "null", dict: "mapping"}
 
 
@@ -86,9 +88,8 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _atoms(hint: Any) -> frozenset[type]:
-    """Return the types that may stand as they are where `hint` is expected: an int, too, for a float."""
-    atoms = {member for member in _members(hint) if member in (bool, int, float, str, type(None))}
-    return frozenset(atoms | {int} if float in atoms else atoms)
+    """Return the types that may stand as they are where `hint` is expected."""
+    return frozenset(member for member in _members(hint) if member in (bool, int, float, str, type(None)))
 
 
 def _record_reader(cls: Any) -> Convert:
@@ -104,7 +105,7 @@ def _record_reader(cls: Any) -> Convert:
         for key, value in plain.items():
             known = converters.get(key)
             if known is None:
-                raise Mismatch(f"unknown key {_short(key)}; expected {_listed(converters)}")
+                raise Mismatch(f"unknown key {short(key)}; expected {_listed(converters)}")
             if type(value) not in known[0]:
                 try:
                     made[key] = known[1](value)
@@ -175,6 +176,10 @@ def _choice_reader(hint: Any) -> Convert:
     def build(plain: Any) -> Any:
         if type(plain) in atoms:
             return plain
+        if type(plain) is int and float in atoms:  # where it is no larger than a float can be
+            if abs(plain) >= LARGEST_FLOAT:
+                raise Mismatch(unlike("a float", plain))
+            return plain
         if lists and type(plain) is list:
             return lists[0](plain)
         if record and type(plain) is dict:
@@ -207,7 +212,7 @@ def unlike(expected: str, plain: object) -> str:
     kind = _NAMES.get(type(plain), type(plain).__name__)
     if isinstance(plain, list):
         return f"expected {expected}, found a list of {len(plain)}"
-    return f"expected {expected}, found {kind}" + ("" if plain is None or kind == "mapping" else f" {_short(plain)}")
+    return f"expected {expected}, found {kind}" + ("" if plain is None or kind == "mapping" else f" {short(plain)}")
 
 
 def _name(hint: Any) -> str:
@@ -216,7 +221,8 @@ def _name(hint: Any) -> str:
     return "a mapping" if is_dataclass(hint) else str(getattr(hint, "__name__", hint))
 
 
-def _short(plain: object) -> str:
+def short(plain: object) -> str:
+    """Write plain data as an error may show it."""
     shown = plain[:41] if isinstance(plain, str) else plain
     try:
         text = repr(shown)
@@ -226,7 +232,7 @@ def _short(plain: object) -> str:
 
 
 def _listed(names: Any) -> str:
-    return ", ".join(_short(name) for name in list(names)[:30])
+    return ", ".join(short(name) for name in list(names)[:30])
 
 
 # --- instances → plain data -----------------------------------------------------------------------

@@ -8,7 +8,6 @@ inside it, a frame before its steps.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,14 +15,31 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from trace_tools.file_format.structure import Mismatch
+from trace_tools import shapes
+from trace_tools.file_format.structure import Mismatch, short
 from trace_tools.files import why_not_inside
 from trace_tools.narrative import NEEDS, SCALES, STYLES, WIDTH
-from trace_tools.schema import Event, Frame, Machine, Narrative, Omitted, Series, SourceFile, Step, Tensor, Trace, Value
+from trace_tools.schema import (
+    Element,
+    Event,
+    Frame,
+    Machine,
+    Measured,
+    Meters,
+    Narrative,
+    Omitted,
+    Series,
+    SourceFile,
+    Step,
+    Tensor,
+    Trace,
+    Value,
+)
 
 T = TypeVar("T")
 
 DEEPEST_VALUE = 50  # values inside values
+LARGEST_COUNT = 10**40  # FLOPs, bytes, nanoseconds, numbers of steps: a thousand of them multiply to what a float holds
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ON_THE_WEB = re.compile(r"https?://", re.IGNORECASE)
@@ -41,6 +57,8 @@ def validate(trace: Trace, path: Path) -> None:
         with _inside(".run"):
             _stays_inside(trace.run.lecture, ".lecture")
             _at_least(1, trace.run, "passes", "limit")
+            _at_least(0, trace.run, "timed_runs")
+            _at_least(-LARGEST_COUNT, trace.run, "seed")
             _each(trace.run.processes, ".processes", lambda process: _at_least(0, process, "cold_ns", "warm_ns"))
         with _inside(".machine"):
             _check_machine(trace.machine)
@@ -66,8 +84,8 @@ def _check_machine(machine: Machine) -> None:
     _at_least(0, machine, "memory_bytes", "l2_bytes", "ram_bytes")
     _at_least(1, machine, "multiprocessors", "cores", "threads")
     for number, peak in enumerate(machine.peaks):
-        if peak.per_second is not None and not 0 < peak.per_second < math.inf:
-            raise Mismatch(f"found {peak.per_second}; expected a rate", ".per_second", f"[{number}]", ".peaks")
+        if peak.per_second is not None and not 1 <= peak.per_second <= LARGEST_COUNT:  # nan is not
+            raise Mismatch(f"found {short(peak.per_second)}; expected a rate", ".per_second", f"[{number}]", ".peaks")
 
 
 # --- the events -----------------------------------------------------------------------------------
@@ -93,7 +111,8 @@ class _Events:
             self._check_frame(event)
 
     def _check_frame(self, frame: Frame) -> None:
-        if frame.frame in self._frames or frame.frame < 0:
+        _at_least(0, frame, "frame")
+        if frame.frame in self._frames:
             raise Mismatch(f"found {frame.frame}; expected a number that no frame before has", ".frame")
         if frame.of is not None and frame.of not in self._steps:
             raise Mismatch(f"found {frame.of}; expected a step that comes before", ".of")
@@ -103,11 +122,12 @@ class _Events:
         _check_named(frame.arguments or [], ".arguments")
 
     def _check_step(self, step: Step) -> None:
-        if step.id in self._steps or step.id < 0:
+        _at_least(0, step, "id")
+        if step.id in self._steps:
             raise Mismatch(f"found {step.id}; expected a number that no step before has", ".id")
         self._check_place(step)
         _at_least(1, step, "execution")
-        _at_least(0, step, "host_ns", "cold_ns", "device_ns", "allocated_bytes")
+        _at_least(0, step, "host_ns", "cold_ns", "device_ns", "allocated_bytes", "runs")
         self._steps.add(step.id)
         if step.values:
             _check_named(step.values, ".values")
@@ -118,9 +138,10 @@ class _Events:
             _each(step.narrative, ".narrative", _check_narrative)
         if step.meters:
             with _inside(".meters"):
-                _at_least(0, step.meters, "flops", "bytes_read", "bytes_written", "live_bytes", "peak_bytes")
-                if any(count < 0 for _, count in step.meters.operators or []):
-                    raise Mismatch("found a negative count", ".operators")
+                _at_least(0, step.meters, "live_bytes", "peak_bytes")
+                _check_counted(step.meters)
+        if step.measured:
+            _each(step.measured, ".measured", _check_measured)
         if step.raised and step.raised.origin_line is not None:
             _check_range(step.raised.origin_line, 1, self._last_line, ".raised.origin_line")
 
@@ -130,6 +151,19 @@ class _Events:
             raise Mismatch(f"found {event.frame}; expected a frame that comes before", ".frame")
         _check_range(event.line, 1, bounds[0], ".line")
         _check_range(event.statement, 0, bounds[1] - 1, ".statement")
+
+
+def _check_counted(counted: Meters | Measured) -> None:
+    _at_least(0, counted, "flops", "bytes_read", "bytes_written")
+    if not all(0 <= count <= LARGEST_COUNT for _, count in counted.operators or []):
+        raise Mismatch("found a count that is none", ".operators")
+
+
+def _check_measured(measured: Measured) -> None:
+    _check_counted(measured)
+    for number, seconds in enumerate(measured.seconds):
+        if not 0 <= seconds <= LARGEST_COUNT:  # nan is not
+            raise Mismatch(f"found {short(seconds)}; expected seconds", f"[{number}]", ".seconds")
 
 
 def _bounds(source: str) -> tuple[int, int]:
@@ -151,6 +185,8 @@ def _check_narrative(narrative: Narrative) -> None:
         _stays_inside(narrative.url, ".url")
     if narrative.width is not None and not WIDTH.fullmatch(str(narrative.width)):
         raise Mismatch(f"found {narrative.width!r}; expected pixels above 0, or a percentage", ".width")
+    if not all(0 <= runs <= LARGEST_COUNT for _, runs in narrative.others or []):
+        raise Mismatch("found a number of runs that is none", ".others")
     _one_of(narrative.x_scale, SCALES, ".x_scale")
     _one_of(narrative.y_scale, SCALES, ".y_scale")
     for number, row in enumerate(narrative.rows or []):
@@ -197,15 +233,16 @@ def _check_value(value: Value, depth: int) -> None:
 
 def _check_tensor(tensor: Tensor) -> None:
     _at_least(0, tensor, "shape", "bytes", "offset", "storage_bytes")
+    _at_least(-LARGEST_COUNT, tensor, "strides")
     _has_length(tensor.strides, len(tensor.shape), ".strides")
-    _has_length(tensor.elements, math.prod(tensor.shape), ".elements")
+    _has_length(tensor.elements, shapes.count(tensor.shape, LARGEST_COUNT), ".elements")
     if (tensor.corner is None) != (tensor.corner_shape is None):
         raise Mismatch("found one of corner and corner_shape; expected both or neither")
     if tensor.corner_shape is not None:
         _has_length(tensor.corner_shape, len(tensor.shape), ".corner_shape")
         for number, (size, whole) in enumerate(zip(tensor.corner_shape, tensor.shape, strict=True)):
             _check_range(size, 0, whole, f".corner_shape[{number}]")
-        _has_length(tensor.corner, math.prod(tensor.corner_shape), ".corner")
+        _has_length(tensor.corner, shapes.count(tensor.corner_shape, LARGEST_COUNT), ".corner")
     if tensor.statistics:
         with _inside(".statistics"):
             _at_least(0, tensor.statistics, "nan", "inf", "zero", "histogram")
@@ -235,12 +272,16 @@ def _each(items: Iterable[T], part: str, check: Callable[[T], None]) -> None:
 
 
 def _at_least(least: int, record: object, *names: str) -> None:
+    """Check counts, sizes and durations, or lists of them: from `least` to what arithmetic can be done with."""
     for name in names:
         found = getattr(record, name)
-        if isinstance(found, list):
-            found = min(found, default=least)
-        if found is not None and not found >= least:
-            raise Mismatch(f"found {found}; expected {least} or more", f".{name}")
+        if found is None or found == []:
+            continue
+        low, high = (min(found), max(found)) if isinstance(found, list) else (found, found)
+        if low < least:
+            raise Mismatch(f"found {short(low)}; expected {least} or more", f".{name}")
+        if high > LARGEST_COUNT:
+            raise Mismatch(f"found {short(high)}; nothing that can be counted comes to as much", f".{name}")
 
 
 def _check_range(found: int, low: int, high: int, part: str) -> None:
@@ -259,8 +300,6 @@ def _stays_inside(path: str, part: str) -> None:
         raise Mismatch(problem, part)
 
 
-def _has_length(
-    found: list[int] | list[bool | int | float | str | list[float] | None] | None, length: int, part: str
-) -> None:
+def _has_length(found: list[int] | list[Element] | None, length: int, part: str) -> None:
     if found is not None and len(found) != length:
         raise Mismatch(f"found {len(found)} entries; expected {length}, as the shape says", part)

@@ -9,9 +9,8 @@ of the same place earlier, something wrote there, whichever name it wrote throug
 
 from __future__ import annotations
 
-from itertools import product
-
-from trace_tools.schema import Element, Tensor, Value
+from trace_tools import shapes
+from trace_tools.schema import Element, Value
 
 
 class StorageContents:
@@ -25,7 +24,7 @@ class StorageContents:
         tensor = value.tensor
         if tensor is None or tensor.storage is None or not tensor.elements:
             return False
-        where = places(tensor)
+        where = shapes.places(tensor, len(tensor.elements))
         if len(where) != len(tensor.elements):
             return False
         held = self._held.setdefault((tensor.storage, tensor.dtype), {})
@@ -35,19 +34,6 @@ class StorageContents:
         )
         held.update(zip(where, tensor.elements, strict=True))
         return changed
-
-
-def places(tensor: Tensor) -> list[int]:
-    """Return each element's place in the storage, in row-major order; none where the strides are not known."""
-    if tensor.strides is None or len(tensor.strides) != len(tensor.shape):
-        return []
-    offset = tensor.offset or 0
-    ranges = (range(0, size * stride, stride) if stride else [0] * size for size, stride in _dimensions(tensor))
-    return [offset + sum(steps) for steps in product(*ranges)]
-
-
-def _dimensions(tensor: Tensor) -> list[tuple[int, int]]:
-    return list(zip(tensor.shape, tensor.strides or [], strict=True))
 
 
 def _alike(one: Element, other: Element) -> bool:

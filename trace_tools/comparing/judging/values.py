@@ -178,7 +178,7 @@ def _metadata(a: Tensor, b: Tensor, context: Context) -> Iterator[str]:
 
 
 def _tuple(numbers: Sequence[int]) -> str:
-    return f"({', '.join(map(str, numbers))}{',' if len(numbers) == 1 else ''})"
+    return f"({formats.sizes(numbers)}{',' if len(numbers) == 1 else ''})"
 
 
 def _judge_elements(a: Tensor, b: Tensor, context: Context) -> Judgement:

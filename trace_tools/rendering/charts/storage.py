@@ -8,13 +8,11 @@ jumps; below, a row of dots for every tensor seen in this storage: who shares a 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from trace_tools import formats, summaries
+from trace_tools import formats, shapes, summaries
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, fitted
 from trace_tools.rendering.document import Block, rows_shown
-from trace_tools.rendering.storage_contents import places
 from trace_tools.schema import Tensor
 
 MOST_CELLS = 32
@@ -47,8 +45,8 @@ def _window(tensor: Tensor) -> tuple[object, ...]:
 def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> str | None:
     """Draw the storage of a tensor; None where it has too many cells, or says no more than the tensor does."""
     cells = cells_of(tensor)
-    addresses = places(tensor)
-    if not cells or not addresses or max(addresses) >= cells:
+    addresses = shapes.places(tensor, MOST_ELEMENTS)
+    if not cells or not addresses or not 0 <= min(addresses) <= max(addresses) < cells:
         return None
     others = [
         (n, t)
@@ -63,7 +61,7 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     _jumps(drawing, tensor)
     for place, (label, view) in enumerate(rows):
         _dots(drawing, label, view, place, cells)
-    strides = ", ".join(map(str, tensor.strides or ()))
+    strides = formats.sizes(tensor.strides or ())
     words = f"{cells} cells; {formats.one_line(name, 40)} sees {len(set(addresses))} of them with strides ({strides})"
     shared = f"; so do {', '.join(formats.one_line(n, 40) for n, _ in rows[1:])}" if others else ""
     return drawing.inline(f"{words}{shared}.")
@@ -71,7 +69,7 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
 
 def cells_of(tensor: Tensor) -> int:
     """Return how many elements of the tensor's type its storage holds; 0 where that is unknown or too many."""
-    count = math.prod(tensor.shape)
+    count = shapes.count(tensor.shape, MOST_ELEMENTS)
     if not tensor.storage_bytes or not tensor.bytes or not 0 < count <= MOST_ELEMENTS or tensor.bytes % count:
         return 0
     cells = tensor.storage_bytes // (tensor.bytes // count)
@@ -109,11 +107,10 @@ def _jumps(drawing: Drawing, tensor: Tensor) -> None:
 
 def _dots(drawing: Drawing, label: str, view: Tensor, place: int, cells: int) -> None:
     top = ARCS + CELL + 14 + 2 * ROW * place
-    size, strides = formats.shape(view.shape), ", ".join(map(str, view.strides or ()))
+    size, strides = formats.shape(view.shape), formats.sizes(view.strides or ())
     words = f"{formats.one_line(label, 30)} {size}, strides ({strides})" + (
         f", offset {view.offset}" if view.offset else ""
     )
     drawing.text((1, top + 11), words, size=10.5)
-    found = [at for at in sorted(set(places(view))) if at < cells]
-    for at in found:
+    for at in sorted({at for at in shapes.places(view, MOST_ELEMENTS) if 0 <= at < cells}):
         drawing.circle((1 + CELL * (at + 0.5), top + ROW + 3), 4, fill=colour(place))
