@@ -31,7 +31,7 @@ Attack = Callable[[random.Random, Plain, int], str]
 
 COMMITTED = Path(__file__).resolve().parents[1] / "rendered" / "cpu" / "trace.yaml"
 SECTION, KEPT = "tensors_from_the_inside", 60  # of the committed trace: a section, and how many of its steps
-MOST = 100_000  # of anything: items, lines, frames, dots in a plot
+MOST = 20_000  # of anything: items, lines, frames, dots in a plot
 LONGEST = 10_000_000  # characters of one text
 RAW = "@@raw{}@@"  # stands for a text that no writer of YAML would write
 
@@ -47,7 +47,7 @@ class Hostile:
 def hostile(seed: int, most: int = MOST) -> Hostile:
     """Return the trace of a seed, with nothing in it larger than `most`; texts may have a hundred times as many."""
     draw = random.Random(seed)
-    plain = deepcopy(_bases()[draw.random() < 0.25])
+    plain = deepcopy(_bases()[draw.random() < 0.15 and most >= 1_000])  # whose source takes half a second
     done = []
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         attack = draw.choice([_any_field] * 20 + list(ATTACKS) * 2)
@@ -163,7 +163,7 @@ def _any_field(draw: random.Random, plain: Plain, most: int) -> str:
 def _places(hint: Any, at: Any, where: str) -> Iterator[tuple[Any, Any, Any, str]]:
     """Yield each field and item in plain data of a type: its holder, its key there, its type and its place."""
     if is_dataclass(hint) and isinstance(at, dict):
-        for name, inner in get_type_hints(hint).items():
+        for name, inner in _hints(hint).items():
             yield at, name, inner, f"{where}.{name}"
             if at.get(name) is not None:
                 yield from _places(inner, at[name], f"{where}.{name}")
@@ -187,6 +187,10 @@ def _places(hint: Any, at: Any, where: str) -> Iterator[tuple[Any, Any, Any, str
             yield from _places(of, at, where)
 
 
+_hints = cache(get_type_hints)
+
+
+@cache
 def _required(cls: Any) -> set[str]:
     return {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
 
@@ -204,7 +208,7 @@ def _value(draw: random.Random, hint: Any, most: int, depth: int) -> Any:
     if hint is str:
         return _string(draw, most)
     if is_dataclass(hint):
-        hints, needed = get_type_hints(hint), _required(hint)
+        hints, needed = _hints(hint), _required(hint)
         sure = [name for name in hints if name in needed or draw.random() < (0.3 if depth < 4 else 0.0)]
         return {name: _value(draw, hints[name], min(most, 1_000), depth + 1) for name in sure}
     members = get_args(hint)
@@ -238,18 +242,20 @@ def _count(draw: random.Random, most: int) -> int:
 
 def _string(draw: random.Random, most: int) -> str:
     unit = draw.choice(UNITS)
-    length = draw.choice((1, 3, 60, 1_000, most, min(100 * most, LONGEST) if draw.random() < 0.3 else most))
+    length = draw.choice((1, 3, 60, 1_000, most, min(500 * most, LONGEST) if draw.random() < 0.1 else most))
     text = unit * (length // len(unit) + 1)
     return draw.choice(("", "", "a ", "# ", "\n")) + text + draw.choice(("", "", ")", "]", "`", "$", "|\n|-|\n"))
 
 
 UNITS = (
-    "x", " ", "\n", "\t", "a ", "a\n", "word, ", "é", "\U0001d465", "0", "1.5 ", "-", "=", "~", "\\", "\u202e", "\0", "\x1b[31m",
-    "[", "]", "(", "[x](", "![", "[[x]()]", "*", "**a", "_a_", "*a **b ", "`", "``` ", "~~", "$", "$$\n", "$x$ ", "$\\frac{1}{",
-    "> ", ">", "- ", "1. ", "* a\n", "  ", "|", "|a", "|-", "a|b\n-|-\n", "#", "# a\n", "<", "<b>", "&", "&amp;", "&#", "<!--",
-    "http://a.b/", "<http://a>", "]: ", "[a]: b\n", "[a]", "{", "}", "\\sqrt{", "\\frac", "\\left(", "^{", "_{", "\\begin{matrix}",
-    "'", '"', ",", ":", ";", "/", "../", "%", "@", "@inspect ", "x.", "x[", "f(", "not ", "1+", "lambda:", "if ", "\r", "\r\n",
-    "\u2028", "\ufeff", "\U000f0000", "\U000f0000a\U000ffffd", "\ud7ff", "e9", "1e", "nan", "None", "<script>", "</script>", "]]>",
+    "x", " ", "\n", "\t", "a ", "a\n", "word, ", "é", "\U0001d465", "0", "1.5 ", "-", "=", "~", "\\", "\u202e",
+    "\0", "\x1b[31m", "[", "]", "(", "[x](", "![", "[[x]()]", "*", "**a", "_a_", "*a **b ", "`", "``` ", "~~",
+    "$", "$$\n", "$x$ ", "$\\frac{1}{", "> ", ">", "- ", "1. ", "* a\n", "  ", "|", "|a", "|-", "a|b\n-|-\n",
+    "#", "# a\n", "<", "<b>", "&", "&amp;", "&#", "<!--", "http://a.b/", "<http://a>", "]: ", "[a]: b\n", "[a]",
+    "{", "}", "\\sqrt{", "\\frac", "\\left(", "^{", "_{", "\\begin{matrix}", "'", '"', ",", ":", ";", "/",
+    "../", "%", "@", "@inspect ", "x.", "x[", "f(", "not ", "1+", "lambda:", "if ", "\r", "\r\n", "\u2028",
+    "\ufeff", "\U000f0000", "\U000f0000a\U000ffffd", "\ud7ff", "e9", "1e", "nan", "None", "<script>",
+    "</script>", "]]>",
 )  # fmt: skip
 
 
@@ -275,7 +281,11 @@ def _huge_shape(draw: random.Random, plain: Plain, most: int) -> str:
     shape = [draw.choice(sizes) for _ in range(rank)]
     strides = [draw.choice((0, 0, 1, 2, -1, -(2**62), 2**62, 10**6)) for _ in range(rank)]
     tensor: Plain = {"dtype": "float32", "shape": shape, "device": draw.choice(("cpu", "meta")), "storage": "A"}
-    tensor |= {"strides": strides, "offset": draw.choice((0, 1, 10**18)), "storage_bytes": draw.choice((0, 4, 64, 10**18))}
+    tensor |= {
+        "strides": strides,
+        "offset": draw.choice((0, 1, 10**18)),
+        "storage_bytes": draw.choice((0, 4, 64, 10**18)),
+    }
     tensor["bytes"] = draw.choice((0, 4, 64, 10**12, 10**18))
     if draw.random() < 0.4:
         tensor |= {"corner_shape": [min(size, 1) for size in shape], "corner": [0.0] * (0 not in shape)}
@@ -294,8 +304,19 @@ def _expanded(draw: random.Random, plain: Plain, most: int) -> str:
     many = []
     for number in range(draw.choice((1, 2, 20))):
         strides = [draw.choice((0, 0, 1, 3, -1, 10**17)) for _ in shape]
-        tensor = {"dtype": "int64", "shape": shape, "device": "cpu", "storage": "B", "strides": strides, "offset": number}
-        tensor |= {"bytes": 8 * amount, "storage_bytes": draw.choice((8, 64, 256)), "elements": [_int(draw) % 10**20] * amount}
+        tensor = {
+            "dtype": "int64",
+            "shape": shape,
+            "device": "cpu",
+            "storage": "B",
+            "strides": strides,
+            "offset": number,
+        }
+        tensor |= {
+            "bytes": 8 * amount,
+            "storage_bytes": draw.choice((8, 64, 256)),
+            "elements": [_int(draw) % 10**20] * amount,
+        }
         many.append([f"y{number}", {"type": "tensor", "tensor": tensor}])
         if count * number > most:
             break
@@ -322,9 +343,15 @@ def _deep_value(draw: random.Random, plain: Plain, most: int) -> str:
 
 def _wide_value(draw: random.Random, plain: Plain, most: int) -> str:
     count = _count(draw, most)
-    one = draw.choice(({"type": "int", "value": 7}, {"type": "str", "value": "é\n" * 50}, {"type": "list", "items": []}))
+    one = draw.choice(
+        ({"type": "int", "value": 7}, {"type": "str", "value": "é\n" * 50}, {"type": "list", "items": []})
+    )
     if draw.random() < 0.5:
-        value = {"type": draw.choice(("list", "set", "Odd")), "items": [one] * count, "length": draw.choice((count, 10**30))}
+        value = {
+            "type": draw.choice(("list", "set", "Odd")),
+            "items": [one] * count,
+            "length": draw.choice((count, 10**30)),
+        }
     else:
         value = {"type": "dict", "entries": [[{"type": "int", "value": n}, one] for n in range(count)]}
     _add(draw, plain, ["wide", value])
@@ -351,7 +378,8 @@ def _prose(draw: random.Random, plain: Plain, most: int) -> str:
     if draw.random() < 0.5:
         count = _count(draw, most)
         told["varied"] = [
-            {"samples": ["1", "2"], "start": 2 * n, "end": 2 * n + 1, "row": n % 4 - 1, "column": n % 3 - 1} for n in range(count)
+            {"samples": ["1", "2"], "start": 2 * n, "end": 2 * n + 1, "row": n % 4 - 1, "column": n % 3 - 1}
+            for n in range(count)
         ]
     if draw.random() < 0.2:
         told["others"] = [["another", 10**18]] * _count(draw, most)
@@ -388,7 +416,9 @@ def _table(draw: random.Random, plain: Plain, most: int) -> str:
     columns = max(1, min(columns, 10 * most // rows))
     cell = draw.choice((1, 0.1, None, "é", "|", "1.5%", _string(draw, 100), _int(draw), _float(draw)))
     told: Plain = {"kind": "table", "columns": ["c"] * columns, "rows": [[cell] * columns for _ in range(rows)]}
-    told["varied"] = [{"samples": [_int(draw), None], "row": _int(draw) % most, "column": _int(draw) % 1_000} for _ in range(9)]
+    told["varied"] = [
+        {"samples": [_int(draw), None], "row": _int(draw) % most, "column": _int(draw) % 1_000} for _ in range(9)
+    ]
     _say(draw, plain, told)
     return f"a table {rows} × {columns} of {str(cell)[:20]!r}"
 
@@ -396,8 +426,12 @@ def _table(draw: random.Random, plain: Plain, most: int) -> str:
 def _plot(draw: random.Random, plain: Plain, most: int) -> str:
     count, lines = _count(draw, most), _count(draw, 1_000)
     count = max(1, min(count, 10 * most // lines))
-    heights = draw.choice((lambda n: n, lambda n: _float(draw), lambda n: _int(draw), lambda n: 10.0**-n, lambda n: None, lambda n: "x"))
-    across = draw.choice((lambda n: n, lambda n: f"name {n}", lambda n: _float(draw), lambda n: _int(draw), lambda n: True))
+    heights = draw.choice(
+        (lambda n: n, lambda n: _float(draw), lambda n: _int(draw), lambda n: 10.0**-n, lambda n: None, lambda n: "x")
+    )
+    across = draw.choice(
+        (lambda n: n, lambda n: f"name {n}", lambda n: _float(draw), lambda n: _int(draw), lambda n: True)
+    )
     series = [
         {
             "name": draw.choice(("", "s", "x" * 1_000)),
@@ -422,7 +456,7 @@ def _drawing(draw: random.Random, plain: Plain, most: int) -> str:
             f'<path d="M{"1.5 " * most}"/>',
             '<g fill="red">' + "<text>x</text>" * (most // 2) + "</g>",
             f'<rect style="{"fill:red;" * most}"/>',
-            f'<text>{"&amp;" * most}</text>',
+            f"<text>{'&amp;' * most}</text>",
             '<g id="a"><use href="#b"/></g>' * 1_000,
             f"<rect fill='{'url(#a)' * (most // 10)}'/>",
             "<rect " + " ".join(f"a{n}='1'" for n in range(most // 10)) + "/>",
@@ -458,10 +492,14 @@ def _many_calls(draw: random.Random, plain: Plain, most: int) -> str:
     of = step.get("id", 0) if draw.random() < 0.9 else None
     place = {key: step.get(key, 1) for key in ("statement", "line")}
     inside, looped = draw.random() < 0.7, draw.random() < 0.3
-    extra: Plain = draw.choice(({}, {"stdout": "a\n"}, {"raised": {"type": "E", "message": "m"}}, {"values": [["x", {"type": "none"}]]}))
+    extra: Plain = draw.choice(
+        ({}, {"stdout": "a\n"}, {"raised": {"type": "E", "message": "m"}}, {"values": [["x", {"type": "none"}]]})
+    )
     for n in range(count):
         if looped:
-            plain["steps"].append({"id": 2 * 10**6 + n, "frame": step.get("frame", 0), "execution": n + 1, **place, **extra})
+            plain["steps"].append(
+                {"id": 2 * 10**6 + n, "frame": step.get("frame", 0), "execution": n + 1, **place, **extra}
+            )
             of = 2 * 10**6 + n
         plain["steps"].append({"frame": 10**6 + n, "function": name if n % 2 else f"{name}", "of": of, "thread": "t"})
         if inside:
@@ -481,35 +519,68 @@ def _many_steps(draw: random.Random, plain: Plain, most: int) -> str:
             {"claim": {"source": "a == b", "held": False, "sides": [["a", {"type": "int", "value": 1}]]}},
             {"raised": {"type": "E", "message": "m", "origin_line": 1}},
             {"warnings": ["w"] * 9},
-            {"meters": {"flops": 9, "live_bytes": 10**6, "peak_bytes": 10**9, "operators": [["aten.mm", 1]]}, "host_ns": [10**6] * 3},
+            {
+                "meters": {"flops": 9, "live_bytes": 10**6, "peak_bytes": 10**9, "operators": [["aten.mm", 1]]},
+                "host_ns": [10**6] * 3,
+            },
             {"measured": [{"seconds": [1e-3], "flops": 10**9, "bytes_read": 10}]},
         )
     )
     for n in range(count):
-        place = {"frame": step.get("frame", 0), "statement": step.get("statement", 1) + n % statements, "line": step.get("line", 1)}
+        place = {
+            "frame": step.get("frame", 0),
+            "statement": step.get("statement", 1) + n % statements,
+            "line": step.get("line", 1),
+        }
         plain["steps"].append({"id": 3 * 10**6 + n, "execution": n + 1, **place, **one})
-    return f"{count} steps with {[*one][0]}"
+    return f"{count} steps with {next(iter(one))}"
 
 
 def _counts(draw: random.Random, plain: Plain, most: int) -> str:
     """Executions left out, operators, measurements and times: all counts, and far too many of them."""
     step, count = _step(draw, plain), _count(draw, most)
     place = {key: step.get(key, 0) for key in ("frame", "statement", "line")}
-    what = draw.choice(("omitted", "operators", "measured", "host_ns", "samples", "failed_runs", "sides", "uncounted", "warnings"))
+    what = draw.choice(
+        ("omitted", "operators", "measured", "host_ns", "samples", "failed_runs", "sides", "uncounted", "warnings")
+    )
     if what == "omitted":
         plain["steps"] += [{"omitted": abs(_int(draw)) + 1, **place, "host_ns": abs(_int(draw))} for _ in range(count)]
     elif what in ("operators", "uncounted"):
         names = [f"aten.op{n}" if draw.random() < 0.9 else "x" * 900 for n in range(count)]
         step["meters"] = {"flops": 10**18, "operators": [[name, abs(_int(draw))] for name in names], "uncounted": names}
     elif what == "measured":
-        one = {"seconds": [abs(_float(draw))] * 3, "flops": abs(_int(draw)), "bytes_read": abs(_int(draw)), "dtype": "float32"}
+        one = {
+            "seconds": [abs(_float(draw))] * 3,
+            "flops": abs(_int(draw)),
+            "bytes_read": abs(_int(draw)),
+            "dtype": "float32",
+        }
         step |= {"measured": [one] * count, "annotated": True}
     elif what == "samples":
         samples = [draw.choice((1, _int(draw), _float(draw), "a", None)) for _ in range(count)]
-        _add(draw, plain, ["v", {"type": "float", "value": 0.5, "varies": True, "samples": samples, "cold_samples": samples, "unit": "B"}])
+        _add(
+            draw,
+            plain,
+            [
+                "v",
+                {
+                    "type": "float",
+                    "value": 0.5,
+                    "varies": True,
+                    "samples": samples,
+                    "cold_samples": samples,
+                    "unit": "B",
+                },
+            ],
+        )
     elif what in ("failed_runs", "sides"):
         sides = [["x" * 50, {"type": "int", "value": 3}]] * count
-        step["claim"] = {"source": " < ".join("abc" * 300), "held": False, "sides": sides, "failed_runs": ["pass 1, warm"] * count}
+        step["claim"] = {
+            "source": " < ".join("abc" * 300),
+            "held": False,
+            "sides": sides,
+            "failed_runs": ["pass 1, warm"] * count,
+        }
     elif what == "warnings":
         step |= {"warnings": ["w\n" * 9] * count, "stdout": "\n" * count}
     else:
@@ -524,12 +595,15 @@ def _machine(draw: random.Random, plain: Plain, most: int) -> str:
     if what == "rates":
         rates = (5e-324, 1e-300, 1.7e308, 1.0)
         plain["machine"]["peaks"] = [
-            {"name": name, "per_second": draw.choice(rates), "source": "s"} for name in ("float32", "bfloat16", "memory", "tf32")
+            {"name": name, "per_second": draw.choice(rates), "source": "s"}
+            for name in ("float32", "bfloat16", "memory", "tf32")
         ]
     elif what == "peaks":
         plain["machine"]["peaks"] = [{"name": f"p{n % 50}", "per_second": 1.0 + n, "source": "s"} for n in range(count)]
     elif what == "processes":
-        plain["run"]["processes"] = [{"name": f"pass {n}", "ended": "complete", "notes": ["n"] * 5} for n in range(count)]
+        plain["run"]["processes"] = [
+            {"name": f"pass {n}", "ended": "complete", "notes": ["n"] * 5} for n in range(count)
+        ]
     elif what == "versions":
         plain["versions"] = [[f"v{n % 99}", "1" * 50] for n in range(count)]
     else:
@@ -548,12 +622,18 @@ def _source_text(draw: random.Random, plain: Plain, most: int) -> str:
         "comments": lambda: "# @hide @stepover\nx = 1\n" * count,
         "functions": lambda: "".join(f"def f{n}():\n    return f{n + 1}()\n" for n in range(count)),
         "one name": lambda: "def matmul():\n    x = 1\n" * count,
-        "main calls": lambda: "def main():\n" + "".join(f"    f{n}()\n" for n in range(count)) + "".join(f"def f{n}(): pass\n" for n in range(count)),
+        "main calls": lambda: (
+            "def main():\n"
+            + "".join(f"    f{n}()\n" for n in range(count))
+            + "".join(f"def f{n}(): pass\n" for n in range(count))
+        ),
         "ifs": lambda: "if x:\n    y = 1\n" * count,
         "told ifs": lambda: "from trace_tools import text\n" + "if x:\n    text('a')\n" * count,
         "elifs": lambda: "if x:\n    y = 1\n" + "elif x:\n    y = 1\n" * count,
         "deep": lambda: "".join(f"{' ' * n}if x:\n" for n in range(min(count, 98))) + " " * min(count, 98) + "y = 1\n",
-        "functions inside": lambda: "".join(f"{' ' * n}def f{n}():\n" for n in range(min(count, 98))) + " " * min(count, 98) + "y = 1\n",
+        "functions inside": lambda: (
+            "".join(f"{' ' * n}def f{n}():\n" for n in range(min(count, 98))) + " " * min(count, 98) + "y = 1\n"
+        ),
         "long line": lambda: "x = '" + "a" * (100 * count) + "'\n",
         "long sum": lambda: "x = " + " + ".join(["1"] * count) + "\n",
         "long chain": lambda: "x = a" + ".b" * count + "\n",
@@ -590,7 +670,10 @@ def _source_text(draw: random.Random, plain: Plain, most: int) -> str:
 
 def _many_sources(draw: random.Random, plain: Plain, most: int) -> str:
     count = _count(draw, most)
-    plain["sources"] = [*plain["sources"], *({"path": f"m{n}.py", "text": "def f():\n    x = 1\n"} for n in range(count))]
+    plain["sources"] = [
+        *plain["sources"],
+        *({"path": f"m{n}.py", "text": "def f():\n    x = 1\n"} for n in range(count)),
+    ]
     return f"{count} sources"
 
 
@@ -598,18 +681,37 @@ def _everywhere(draw: random.Random, plain: Plain, most: int) -> str:
     """One odd thing in every field of one type."""
     kind = draw.choice((int, float, str, bool))
     value = _value(draw, kind, min(most, 1_000) if kind is str else most, 0)
-    skipped = ("id", "frame", "of", "statement", "line", "schema", "kind", "lecture", "path", "slug", "type", "passes", "limit", "source")
+    skipped = (
+        "id",
+        "frame",
+        "of",
+        "statement",
+        "line",
+        "schema",
+        "kind",
+        "lecture",
+        "path",
+        "slug",
+        "type",
+        "passes",
+        "limit",
+        "source",
+    )
     places = [(h, k) for h, k, hint, _ in _places(Trace, plain, "") if hint is kind or kind in get_args(hint)]
     for holder, key in places:
-        if key not in skipped and (isinstance(key, str) or draw.random() < 0.1) and (not isinstance(holder, dict) or key in holder):
+        if (
+            key not in skipped
+            and (isinstance(key, str) or draw.random() < 0.1)
+            and (not isinstance(holder, dict) or key in holder)
+        ):
             holder[key] = value
     return f"every {kind.__name__} is {_short(value)}"
 
 
 def _repeated(draw: random.Random, plain: Plain, most: int) -> str:
     """The whole trace again and again, with new numbers: sections run many times."""
-    events = [e for e in plain["steps"] if isinstance(e, dict)]
-    count = max(1, _count(draw, most) // max(len(events), 1))
+    events = [e for e in plain["steps"] if isinstance(e, dict)] or [{}]
+    count = max(1, _count(draw, min(most, 100 * most // max(len(flow(events)) // len(events), 1))) // len(events))
     grown = []
     for again in range(1, count + 1):
         shift = again * 10**7
@@ -648,7 +750,9 @@ def _mangled(draw: random.Random, text: str, most: int) -> tuple[str, str]:
     ways: dict[str, Callable[[], str]] = {
         "cut short": lambda: text[:at],
         "a line twice": lambda: text.replace("\n", "\n" * 2, 1) if at % 2 else text + text[-200:],
-        "other characters": lambda: "".join(c if draw.random() > 0.0001 else chr(draw.randrange(1, 0x2FFF)) for c in text[:200_000]),
+        "other characters": lambda: "".join(
+            c if draw.random() > 0.0001 else chr(draw.randrange(1, 0x2FFF)) for c in text[:200_000]
+        ),
         "in the middle": lambda: text[:at] + draw.choice(UNITS) * _count(draw, most) + text[at:],
         "tabs": lambda: text.replace("  ", "\t"),
         "comments": lambda: text + "# a\n" * _count(draw, most),
@@ -669,7 +773,11 @@ def _mangled(draw: random.Random, text: str, most: int) -> tuple[str, str]:
 def _short(value: Any) -> str:
     if isinstance(value, (list, dict)):
         return f"a {type(value).__name__} of {len(value)}"
-    text = "a long number" if isinstance(value, int) and abs(value) > 10**50 else repr(value if not isinstance(value, str) else value[:20])
+    text = (
+        "a long number"
+        if isinstance(value, int) and abs(value) > 10**50
+        else repr(value if not isinstance(value, str) else value[:20])
+    )
     return f"{text} ({len(value)} characters)" if isinstance(value, str) and len(value) > 20 else text
 
 

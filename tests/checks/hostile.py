@@ -1,7 +1,7 @@
 """Give hostile traces to everything that reads traces: pages or one line of error, in bounded memory and time.
 
-python -m tests.checks.hostile --seeds 1000          those from 0 on; what is not so is printed with its seed, and ends it with 1
-python -m tests.checks.hostile --first 417 --seeds 1 -v          one, reader by reader
+python -m tests.checks.hostile --seeds 1000                  those from 0 on; what is not so is printed with its seed
+python -m tests.checks.hostile --first 417 --seeds 1 -v      one, reader by reader
 
 Each trace is written to a file and read in a process of its own, forked from one that has read a good trace: `load`,
 `render` (all pages, both forms), `diff` with the good trace in both directions in all four forms, `compare` of three in
@@ -77,7 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             readings.append(reading)
             figures = f"{reading.seconds:.2f} s, {reading.megabytes:.0f} MB"
             if reading.wrong or chosen.verbose:
-                print(f"seed {seed}, {reading.reader}: {figures}; {reading.wrong or reading.refused or 'done'}", flush=True)
+                print(
+                    f"seed {seed}, {reading.reader}: {figures}; {reading.wrong or reading.refused or 'done'}",
+                    flush=True,
+                )
     print(summary(readings))
     return int(any(reading.wrong for reading in readings))
 
@@ -87,7 +90,9 @@ def summary(readings: Sequence[Reading]) -> str:
     traces = len({reading.seed for reading in readings})
     refused = len({reading.seed for reading in readings if reading.refused})
     wrong = [reading for reading in readings if reading.wrong]
-    lines = [f"{traces} hostile traces, {refused} of them refused by a reader, {len(wrong)} readings not as they should be"]
+    lines = [
+        f"{traces} hostile traces, {refused} of them refused by a reader, {len(wrong)} readings not as they should be"
+    ]
     for name in dict.fromkeys(reading.reader for reading in readings):
         own = [reading for reading in readings if reading.reader == name]
         seconds, megabytes = [r.seconds for r in own], [r.megabytes for r in own]
@@ -132,7 +137,8 @@ def read(seed: int, most: int = MOST) -> list[Reading]:
         readings.append(Reading(seed, begun, KILLED_AFTER, 0.0, wrong=f"its process was {how}"))
     described = f" [{what}; {length} characters]"
     return [
-        Reading(r.seed, r.reader, r.seconds, r.megabytes, r.refused, r.wrong + described) if r.wrong else r for r in readings
+        Reading(r.seed, r.reader, r.seconds, r.megabytes, r.refused, r.wrong + described) if r.wrong else r
+        for r in readings
     ]
 
 

@@ -24,8 +24,9 @@ from trace_tools.comparing.judging.times import HARNESS
 from trace_tools.comparing.matching.align import Aligned, align_all
 from trace_tools.comparing.matching.functions import translated
 from trace_tools.errors import LectureError, UsageError
+from trace_tools.file_format.structure import LARGEST_FLOAT
 from trace_tools.rates import Rate, Timing, moved_bytes, peak_of, rates_of, timing_of, why_no_rate
-from trace_tools.schema import Machine, SourceFile, Step, Value
+from trace_tools.schema import Machine, Scalar, SourceFile, Step, Value
 from trace_tools.statements import parse_source
 
 WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV holds every one
@@ -312,10 +313,16 @@ def _values(
 
 
 def _value_cell(value: Value | None) -> Cell:
-    if value is None or not isinstance(value.value, (int, float)):
+    alone = _number(value.value) if value is not None else None
+    if value is None or alone is None:
         return Cell(None, why="there is no such number here")
-    samples = [float(s) for s in value.samples or value.cold_samples or () if isinstance(s, (int, float))]
-    return _cell(samples) if samples else Cell(float(value.value))
+    samples = [number for s in value.samples or value.cold_samples or () if (number := _number(s)) is not None]
+    return _cell(samples) if samples else Cell(alone)
+
+
+def _number(value: Scalar) -> float | None:
+    """Return a number as a float; None for what is none, or is beyond a float's range."""
+    return float(value) if isinstance(value, (int, float)) and abs(value) < LARGEST_FLOAT else None
 
 
 def _cell(samples: Sequence[float]) -> Cell:

@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from trace_tools import formats
 from trace_tools.errors import TraceFileError
 
 _STRING = r'"(?:[^"\\]++|\\.)*+"'  # one JSON string, possessive: a long one costs no backtracking
@@ -231,12 +232,12 @@ def careful(text: str, path: Path) -> Any:
         return yaml.load(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         problem = f"not YAML: {error.problem or error.context}"
-        raise TraceFileError(path, _line(error.problem_mark), problem) from None
+        raise TraceFileError(path, _line(error.problem_mark), formats.one_line(problem, 300)) from None
     except yaml.YAMLError as error:
         reason = getattr(error, "reason", None) or "it can not be read"
         raise TraceFileError(path, None, f"not YAML: {reason}") from None
     except (ValueError, OverflowError) as error:  # a date that does not exist, a number of thousands of digits
-        raise TraceFileError(path, None, f"not YAML: {error}") from None
+        raise TraceFileError(path, None, formats.one_line(f"not YAML: {error}", 300)) from None
 
 
 def _line(mark: Any) -> str | None:
@@ -263,7 +264,7 @@ def _refuse_tricks(text: str, path: Path) -> None:
         if len(keys) > DEEPEST:
             problem = "nested too deeply for a trace"
         if problem:
-            raise TraceFileError(path, _line(event.start_mark), problem)
+            raise TraceFileError(path, _line(event.start_mark), formats.one_line(problem, 300))
 
 
 def _trick(event: yaml.Event) -> str | None:

@@ -18,12 +18,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from trace_tools import formats
 from trace_tools.errors import TraceFileError
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
 LARGEST_FLOAT = 2**1023
+LONGEST_MESSAGE = 300  # characters of what is wrong: a file may quote itself at any length
 
 _NAMES = {type(None): "null", dict: "mapping"}
 
@@ -42,7 +44,8 @@ class Mismatch(Exception):
 
     def at(self, path: Path | str) -> TraceFileError:
         """Return the error to show for the file at `path`."""
-        return TraceFileError(path, "".join(reversed(self.parts)).lstrip(".") or None, str(self))
+        where = "".join(reversed(self.parts)).lstrip(".")
+        return TraceFileError(path, where or None, formats.one_line(str(self), LONGEST_MESSAGE))
 
 
 def from_plain(cls: type[T], plain: object, path: Path | str) -> T:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from markupsafe import Markup, escape
 
@@ -31,7 +32,8 @@ from trace_tools.rendering.markdown_text import (
 from trace_tools.rendering.varied import in_words
 from trace_tools.schema import Narrative, Scalar
 
-ROWS_HTML, ROWS_MARKDOWN = 500, 200  # of a table
+ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # of a table
+OTHERS = 12  # texts that other runs said in the place of one
 NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")  # a table's cell that the lecture wrote itself
 NO_NUMBER = (None, "", "-", "–", "—")
 
@@ -78,11 +80,10 @@ def as_html(said: Narration, image: Images) -> Markup:
                 shown = scroll.format("Figure", Markup(drawn))
             return figure.format(identity, shown, caption, sometimes)
         case _:
-            rows = len(it.rows or [])
-            if rows > ROWS_HTML:
-                more = Markup('<p class="label">{} rows in the trace, {} of them here.</p>')
-                caption += more.format(rows, ROWS_HTML)
-            return figure.format(identity, scroll.format("Table", _table_html(said)), caption, sometimes)
+            within, left_out = _within(it, ROWS_HTML)
+            caption += Markup('<p class="label">{}</p>').format(left_out) if left_out else Markup("")
+            shown = scroll.format("Table", _table_html(within, said.number))
+            return figure.format(identity, shown, caption, sometimes)
 
 
 def as_markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]) -> str:
@@ -115,12 +116,14 @@ def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]
             title = escaped(formats.one_line(it.title or plot.describe(it), 200))
             return f"![{title}]({drawing(f'fig{said.number}', drawn)}){caption}"
         case _:
+            within, left_out = _within(it, ROWS_MARKDOWN)
             varied = {(one.row, one.column): one for one in it.varied or ()}
-            rows = [[_cell_markdown(cell) for cell in cells] for cells in (it.rows or [])[:ROWS_MARKDOWN]]
-            for (row, column), one in varied.items():
-                if row is not None and column is not None and row < len(rows):
-                    rows[row][column] = with_range(rows[row][column], one)
-            return table([inline_markdown(column) for column in it.columns or []], rows) + caption
+            rows = []
+            for row, cells in enumerate(within.rows or []):
+                texts = [(_cell_markdown(cell), varied.get((row, column))) for column, cell in enumerate(cells)]
+                rows.append([text if one is None else with_range(text, one) for text, one in texts])
+            more = f"\n\n*{left_out}*" if left_out else ""
+            return table([inline_markdown(column) for column in within.columns or []], rows) + caption + more
 
 
 def _prose(said: Narration, image: Images) -> Markup:
@@ -128,26 +131,38 @@ def _prose(said: Narration, image: Images) -> Markup:
     return Markup(prose.to_html(told.text or "", anchors, image, told.varied or (), f"range-{said.number}"))
 
 
-def _table_html(said: Narration) -> Markup:
+def _within(it: Narrative, most: int) -> tuple[Narrative, str]:
+    """Return as much of a table as a page has room for, and what to say of the rest; "" where that is all of it."""
+    columns, rows = it.columns or [], it.rows or []
+    wide = min(len(columns), COLUMNS)
+    high = min(len(rows), most, CELLS // max(wide, 1))
+    if (wide, high) == (len(columns), len(rows)):
+        return it, ""
+    counted = ((len(rows), high, "rows"), (len(columns), wide, "columns"))
+    left_out = [f"{there} {name} in the trace, {here} of them here." for there, here, name in counted if there > here]
+    return replace(it, columns=columns[:wide], rows=[row[:wide] for row in rows[:high]]), " ".join(left_out)
+
+
+def _table_html(it: Narrative, place: int) -> Markup:
     """Return a table; a cell that varied has its range on hover and focus."""
-    it = said.narrative
     right = [' class="right"' if _is_numeric(it, column) else "" for column in range(len(it.columns or []))]
     head = Markup("").join(
         Markup(f'<th scope="col"{right[n]}>{prose.inline_html(column)}</th>' if column.strip() else "<td></td>")
         for n, column in enumerate(it.columns or [])
     )
     varied = {(one.row, one.column): (number, one) for number, one in enumerate(it.varied or ())}
-    body = Markup("")
-    for row, cells in enumerate((it.rows or [])[:ROWS_HTML]):
-        body += Markup("<tr>")
+    body = []  # joined at the end: to add to a text copies it
+    for row, cells in enumerate(it.rows or []):
+        body.append("<tr>")
         for column, cell in enumerate(cells):
             shown = str(prose.inline_html(cell) if isinstance(cell, str) else escape(_number(cell)))
             if (row, column) in varied:
                 number, one = varied[row, column]
-                shown = prose.with_range(shown, in_words(one), f"range-{said.number}-{number}")
-            body += Markup(f"<td{right[column]}>{shown}</td>")
-        body += Markup("</tr>\n")
-    return Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, body)
+                shown = prose.with_range(shown, in_words(one), f"range-{place}-{number}")
+            body.append(f"<td{right[column]}>{shown}</td>")
+        body.append("</tr>\n")
+    rows = Markup("".join(body))
+    return Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, rows)
 
 
 def _is_numeric(it: Narrative, column: int) -> bool:
@@ -172,7 +187,8 @@ def _others_html(said: Narration) -> Markup:
         return Markup('<p class="label">{}.</p>').format(counted) if counted else Markup("")
     other = Markup('<div class="label">In {}:</div><div>{}</div>')
     others = Markup("").join(
-        other.format(formats.plural(runs, "run"), Markup(prose.to_html(text))) for text, runs in said.narrative.others
+        other.format(formats.plural(runs, "run"), Markup(prose.to_html(text)))
+        for text, runs in said.narrative.others[:OTHERS]
     )
     opened = Markup('<details class="note others"><summary>{}; the others:</summary>{}</details>')
     return opened.format(counted, others)
@@ -181,7 +197,7 @@ def _others_html(said: Narration) -> Markup:
 def _others_markdown(said: Narration) -> str:
     others = "; ".join(
         f"in {runs}: “{escaped(formats.one_line(prose.passages(text), 300))}”"
-        for text, runs in said.narrative.others or ()
+        for text, runs in (said.narrative.others or ())[:OTHERS]
     )
     counted = (said.sometimes or "").capitalize()
     return f"{counted}; {others}" if others else f"{counted}."

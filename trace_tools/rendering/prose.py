@@ -24,7 +24,7 @@ from trace_tools.rendering.formulas import mathml, readable
 from trace_tools.rendering.varied import in_words, marked, ranges_in_words
 from trace_tools.schema import Varied
 
-LONGEST = 200_000  # characters of one text
+LONGEST = 30_000  # characters of one text: up to a second's work, and it is done for each form of a page
 LONGEST_URL = 2_000
 
 Image = Callable[[str], str | None]  # a path → the address of what is shown; None: refused
@@ -61,8 +61,11 @@ def parse(markdown: str, varied: Sequence[Varied] = ()) -> list[Token]:
 
 
 def _parse(markdown: str) -> list[Token]:
-    text = formats.shorten(markdown, LONGEST)
-    return _parser().parse(formats.visible(_dedented(text.expandtabs(4)).replace("\r\n", "\n")))
+    text = formats.visible(_dedented(markdown[:LONGEST].expandtabs(4)).replace("\r\n", "\n"))
+    if len(markdown) > LONGEST or len(text) > LONGEST:  # tabs and what can't be seen grew
+        told = f"*The text goes on: it has {len(markdown):,} characters.*"
+        text = f"{formats.shorten(text, LONGEST)}\n\n{told}"
+    return _parser().parse(text)
 
 
 def _dedented(text: str) -> str:

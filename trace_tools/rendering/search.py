@@ -12,17 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal
 
 from trace_tools import formats
 from trace_tools.narrative import PROSE
 from trace_tools.rendering import overview, prose
 from trace_tools.rendering.document import Block, CodeListing, CodeRow, Document, Narration, visible
+from trace_tools.rendering.narration import CELLS
 from trace_tools.rendering.packing import deltas, packed, table
 
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
-ROWS = 500  # of a table
 DEFINITION = 160  # characters of one that nothing on the pages calls
 
 Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", "code", "claim", "failed"]
@@ -136,7 +136,7 @@ def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
         yield from (SearchEntry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
         text = prose.passages(it.text or "")
     elif it.kind == "table":
-        cells = chain(it.columns or [], *(it.rows or [])[:ROWS])
+        cells = islice(chain(it.columns or [], *(it.rows or [])), CELLS)
         text = " · ".join(prose.plain_text(cell) for cell in cells if isinstance(cell, str))
     else:
         text = " ".join(filter(None, (it.text, it.authors, it.date)))

@@ -19,7 +19,8 @@ from trace_tools.schema import Scalar, Varied
 
 # Around the n-th number, while the text is parsed: letters to Markdown, and in nobody's prose.
 FIRST, CLOSE = 0xF0000, "\U000ffffd"
-MOST = 4_096  # numbers of one text
+MOST = 1_024  # numbers of one text
+PARSED = 400_000  # characters parsed anew, to find which of them can be marked
 _MARKS = re.compile("[\U000f0000-\U000ffffd]")
 _MARKED = re.compile("([\U000f0000-\U000f0fff])([^\U000f0000-\U000ffffd]*)\U000ffffd")
 
@@ -44,11 +45,13 @@ def marked(parse: Parse, markdown: str, varied: Sequence[Varied]) -> list[Token]
     shape, known = _shape(plain), inside
     tokens = parse(_with_marks(markdown, known))
     if _shape(tokens) != shape:
-        known = [one for one in inside if _shape(parse(_with_marks(markdown, [one]))) == shape]
+        asked = inside[: PARSED // len(markdown)]
+        known = [one for one in asked if _shape(parse(_with_marks(markdown, [one]))) == shape]
         tokens = parse(_with_marks(markdown, known))
     if _shape(tokens) != shape:
         known, tokens = [], plain
-    rest = [(markdown[one.start : one.end], one) for one in inside if one not in known]
+    marked_ones = set(map(id, known))
+    rest = [(markdown[one.start : one.end], one) for one in inside if id(one) not in marked_ones]
     return [*_resolved(tokens, known), *_paragraph(rest)]
 
 

@@ -15,6 +15,7 @@ from trace_tools.schema import Statistics
 
 WIDTH, STRIP, BARS, TALL = 260.0, 44.0, 66.0, 48.0
 EDGE = 10.0
+MOST_SAMPLES = 200  # of a row
 FAR = 20  # times the shortest, beyond which the strip is logarithmic
 LETTERS = 10.5
 
@@ -30,7 +31,7 @@ def samples(timing: Timing) -> str | None:
     across = Scale(low, high, EDGE, WIDTH - EDGE, log=high > FAR * low)
     for y, row, filled in ((8.0, timing.samples_ns, True), (21.0, cold, False)):
         drawing.line((EDGE, y), (WIDTH - EDGE, y), stroke=SOFT, stroke_opacity=0.35)
-        for ns in row:
+        for ns in row[:MOST_SAMPLES]:
             if ns > 0:
                 paint = {"fill": colour(0), "fill_opacity": 0.7} if filled else {"fill": "none", "stroke": colour(1)}
                 drawing.circle((across(ns), y), 3.6, **paint)
@@ -48,7 +49,7 @@ def _range(times_ns: tuple[int, ...]) -> str:
 def histogram(statistics: Statistics) -> str | None:
     """Draw how many elements lie in each of the equal bins; None where the trace has none."""
     bins, low, high = statistics.histogram, statistics.min, statistics.max
-    if not bins or low is None or high is None or not any(bins):
+    if not bins or low is None or high is None or not any(bins) or len(bins) > WIDTH / 2:
         return None
     drawing = Drawing(WIDTH, BARS)
     wide, most = WIDTH / len(bins), max(bins)

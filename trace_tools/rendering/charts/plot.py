@@ -30,6 +30,7 @@ LABELLED_BARS = 12
 MARKED = 30  # values of a line that each get a mark
 SPARSE = 8  # marks of a line with more
 SERIES_APART = 5  # series whose marks don't meet
+LARGEST = 1e300  # number that is drawn: an axis goes on behind it, and floats end at 1.8e308
 FULL = 0.7  # of the room between two places that bars fill
 
 
@@ -159,14 +160,14 @@ def plot(
 
 
 def height(value: Scalar) -> float:
-    """Return a plotted number; what is none is a gap."""
+    """Return a plotted number; what is none, or larger than there is room for beyond it, is a gap."""
     if not isinstance(value, (bool, int, float)):
         return math.nan
     try:
         number = float(value)
     except OverflowError:
         return math.nan
-    return number if math.isfinite(number) else math.nan
+    return number if abs(number) <= LARGEST else math.nan
 
 
 def _categories(series: Sequence[Series]) -> list[Scalar]:
@@ -228,7 +229,9 @@ def _bars(
     floor = axes.up.start if axes.up.log else axes.up(0)
     for x, y in zip(line.x, line.y, strict=False):
         left, right = (x + (number - count / 2 + side) * wide for side in (0, 1))
-        at = axes.at(max(left, 1e-300) if axes.across.log else left, y)
+        if axes.across.log:
+            left, right = (max(end, 1e-300) if x > 0 else math.nan for end in (left, right))
+        at = axes.at(left, y)
         if at is None:
             continue
         across = axes.across(right) - at[0]

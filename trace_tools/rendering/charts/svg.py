@@ -54,7 +54,7 @@ _COLOURS = {"#000000": "currentColor", "black": "currentColor", "#ffffff": "var(
 _COLOURS |= {colour: f"var(--s{place}, {colour})" for place, colour in enumerate(PALETTE, start=1)}
 _COLOURS[SOFT] = f"var(--soft, {SOFT})"
 _REFERENCE = re.compile(r"url\(\s*#([\w.:-]+)\s*\)")
-_DECIMALS = re.compile(r"-?\d*\.\d+(?:e-?\d+)?")
+_NUMBERS = re.compile(r"-?(?:\d++(?:\.\d++(?:e-?\d+)?)?|\.\d++(?:e-?\d+)?)")  # integers, too: no digit is read twice
 _GEOMETRY = _words("d points x y x1 y1 x2 y2 cx cy r rx ry width height transform")
 _DRAWN = _words("path rect circle ellipse line polyline polygon text use")
 # What neighbours can have in common: what is inherited, and clipping, which is the same for all in one place.
@@ -137,8 +137,10 @@ def _gather(parent: Element, names: Set[str]) -> None:
 def _parsed(source: str) -> Element | None:
     if len(source) > LARGEST:
         return None
-    source = re.sub(r"<!DOCTYPE[^>\[]*>", "", source, count=1)
-    if "<!" in re.sub(r"<!--.*?-->|<!\[CDATA\[", "", source, flags=re.DOTALL):
+    before, mark, after = source.partition("<!DOCTYPE")
+    if mark and "[" not in after.partition(">")[0]:
+        source = before + after.partition(">")[2]
+    if re.search(r"<!(?!--|\[CDATA\[)", source):
         return None  # a document type with entities of its own
     try:
         root = fromstring(source)
@@ -174,9 +176,13 @@ def _attributes(element: Element, prefix: str, named: Set[str]) -> Iterator[tupl
                 yield name, f"{prefix}-{value}"
         elif name in _ATTRIBUTES and (safe := _value(value, prefix)) is not None:
             if name in _GEOMETRY:
-                safe = _DECIMALS.sub(lambda number: f"{round(float(number[0]), 2) + 0:g}", " ".join(safe.split()))
+                safe = _NUMBERS.sub(_rounded, " ".join(safe.split()))
             if not re.fullmatch(r"rotate\(-?0( [^)]*)?\)", safe):
                 yield name, safe
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{round(float(number[0]), 2) + 0:g}" if "." in number[0] else number[0]
 
 
 def _value(value: str, prefix: str) -> str | None:
