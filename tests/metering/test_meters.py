@@ -373,3 +373,13 @@ print("done")
 def test_the_compiler_is_not_loaded_to_be_told_to_stand_aside_and_is_told_once_it_is() -> None:
     ran = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, timeout=100)
     assert ran.stdout == "done\n", ran.stderr
+
+
+def test_what_a_lecture_put_in_the_place_of_a_method_ends_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.ones(2, 2)
+    with Meter() as meter:
+        monkeypatch.setattr(torch.Tensor, "is_contiguous", lambda self: 1 / 0)
+        y = x @ x
+        monkeypatch.undo()
+    assert torch.equal(y, torch.full((2, 2), 2.0)) and meter.operators["aten.mm"] == 1
+    assert meter.uncounted == {"aten.mm": 1} and meter.flops == 2 * 2**3

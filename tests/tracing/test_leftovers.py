@@ -34,6 +34,9 @@ variable = contextvars.ContextVar("variable", default=0)
 def main():
     look()
     leave()
+    go_on()  # of which the parent is told
+
+def go_on(): pass
 
 def look():
     names = math.pi, json.dumps([1]), hasattr(torch, "foo"), hasattr(torch.Tensor, "twice")  # @inspect names
@@ -76,7 +79,7 @@ class Finder:
 
 def leave():
     math.pi = 3
-    json.dumps = lambda *_, **__: "patched"
+    json.dumps = lambda *_, **__: 1 / 0
     F.relu = F.gelu
     torch.Tensor.twice = lambda self: 2 * self
     torch.nn.Linear.extra_repr = lambda self: "patched"
