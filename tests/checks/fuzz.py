@@ -1,0 +1,393 @@
+"""`make fuzz`: programs and arguments that nobody thought of, plainly and traced; what differs is cut down.
+
+    python -m tests.checks.fuzz                                programs, arguments and traces, ten minutes in all
+    python -m tests.checks.fuzz --seconds 3600 --seed 7000     an hour, from this seed on
+    python -m tests.checks.fuzz programs --seconds 60          only these; also: lectures, arguments, traces
+
+- **programs** (`fuzz_programs`) run in one process, plainly and under probes in several ways (`fuzz_runs`).
+- **lectures** of some programs each run through the command line: plainly, and by `trace --passes 1` cold, warm,
+  metered and shaken. Each run writes what it did into a file, and all files must be equal.
+- **arguments** (`fuzz_arguments`) of the narrative calls: each raises at its line as in plain Python, or goes through
+  `trace`, `validate`, `render` and `diff`.
+- **traces**, hostile ones, through every reader: `tests.checks.hostile`.
+
+A program that differs is cut down line by line for as long as it differs in the same way. What was found, with its
+seed, is appended to fuzz.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import faulthandler
+import gc
+import importlib.util
+import multiprocessing
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.checks import fuzz_arguments
+from tests.checks.fuzz_programs import Program, compiles, lecture
+from tests.checks.fuzz_runs import VARIANTS, Variant, differences
+
+ROOT = Path(__file__).parents[2]
+REPORT = Path(__file__).with_suffix(".md")
+WORLD = Path(__file__).with_name("fuzz_world.py")
+FORK = multiprocessing.get_context("fork")
+PATIENCE_S = 60  # for one program
+REDUCING_S = 120
+PROGRAMS = 12  # in a lecture
+ENDINGS = ("pass", "raise ValueError('at the end')", "sys.exit(0)", "sys.exit(3)", "assert 1 == 2, 'at the end'")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something that differs, cut down as far as it goes."""
+
+    mode: str
+    seed: int
+    what: str
+    program: str = ""
+
+
+# ------------------------------------------------------------------------------ programs, in processes of our own
+
+
+def programs(seed: int, seconds: float) -> Iterator[Found | int]:
+    """Yield what differs, and now and then how many programs ran."""
+    prepare()
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        last = seed
+        for last, what in in_a_process(examine, range(seed, seed + 50), ends):
+            if what:
+                text = program_of(last)
+                yield Found("programs", last, what, reduced(text, what))
+        yield last + 1 - seed
+        seed = last + 1
+
+
+def prepare() -> None:
+    """Import what processes forked from this one need, and let no collection of garbage look at it again."""
+    import torch
+
+    from trace_tools.describing import tensors  # noqa: F401
+    from trace_tools.metering.meters import Meter
+
+    torch.set_num_threads(1)
+    with Meter():
+        torch.ones(1, requires_grad=True).sum().backward()
+    gc.collect()
+    gc.freeze()
+
+
+def program_of(seed: int) -> str:
+    return lecture([Program.drawn(seed, torch=seed % 4 == 0)])
+
+
+def examine(seed: int) -> str:
+    """Run one program plainly, as a pass, and in one of the other ways."""
+    return attempted(program_of(seed), [VARIANTS[0], VARIANTS[1 + seed % 3]])
+
+
+def attempted(text: str, variants: Sequence[Variant] = VARIANTS) -> str:
+    """Return what differs; what the tools themselves raise differs, too."""
+    try:
+        return differences(text, variants)
+    except Exception as error:
+        return f"crash: {''.join(traceback.format_exception(error)[-3:])}"
+
+
+def in_a_process(call: Callable[[Any], str], items: Sequence[Any], ends: float) -> Iterator[tuple[Any, str]]:
+    """Yield what `call` returns for each item, in a forked process; one that dies or hangs was at the next item."""
+    listening, telling = FORK.Pipe(duplex=False)
+
+    def work() -> None:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 2)
+        for item in items:
+            faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
+            telling.send((item, call(item)))
+            if time.monotonic() > ends:
+                break
+        os._exit(0)
+
+    process = FORK.Process(target=work)
+    process.start()
+    telling.close()
+    done = 0
+    try:
+        while listening.poll(PATIENCE_S + 10):
+            yield listening.recv()
+            done += 1
+    except EOFError:
+        pass
+    process.join(5)
+    if process.exitcode != 0 and done < len(items):
+        yield items[done], f"died: the process ended with {process.exitcode} or hung"
+    process.kill()
+    process.join()
+    listening.close()
+
+
+def kind_of(what: str) -> str:
+    """Return the part of a finding that must stay the same while its program is cut down."""
+    names = re.findall(r"\w+(?:Error|Exception)\b", what)
+    return f"{what.partition(chr(10))[0][:40].split(':')[0:2]}{names[-1:] if what.startswith('crash') else ''}"
+
+
+def reduced(text: str, what: str) -> str:
+    """Return the program without what can go while it still differs in the same way."""
+    wanted = kind_of(what)
+
+    def still(candidate: str) -> bool:
+        if not compiles(candidate):
+            return False
+        for _, found in in_a_process(attempted, [candidate], time.monotonic() + PATIENCE_S):
+            return kind_of(found) == wanted
+        return False
+
+    return cut_down(text, still, time.monotonic() + REDUCING_S)
+
+
+def cut_down(text: str, still: Callable[[str], bool], ends: float) -> str:
+    """Delete lines, blocks and directives, and lift bodies out of their blocks, for as long as `still` holds."""
+    lines = text.splitlines()
+    shrunk = True
+    while shrunk and time.monotonic() < ends:
+        shrunk = False
+        at = len(lines) - 1
+        while at >= 0 and time.monotonic() < ends:
+            for candidate in smaller(lines, at):
+                if still("\n".join(candidate) + "\n"):
+                    lines, shrunk = candidate, True
+                    break
+            at = min(at, len(lines)) - 1
+    return "\n".join(lines) + "\n"
+
+
+def smaller(lines: list[str], at: int) -> Iterator[list[str]]:
+    """Yield the program without a line and what is indented below it; without only the line; without its comment."""
+    depth = len(lines[at]) - len(lines[at].lstrip())
+    end = at + 1
+    while end < len(lines) and len(lines[end]) - len(lines[end].lstrip()) > depth:
+        end += 1
+    yield [*lines[:at], *lines[end:]]
+    if end > at + 1:
+        yield [*lines[:at], *(line[4:] for line in lines[at + 1 : end]), *lines[end:]]
+        yield [*lines[: at + 1], f"{' ' * (depth + 4)}pass", *lines[end:]] if end > at + 2 else lines[:0]
+    if "  # @" in lines[at]:
+        yield [*lines[:at], lines[at].partition("  # @")[0], *lines[at + 1 :]]
+
+
+# ------------------------------------------------------------------------------ lectures, through the command line
+
+
+def lectures(seed: int, seconds: float) -> Iterator[Found | int]:
+    """Yield what differs between a lecture's plain run and the runs of a trace, and how many programs ran."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        drawn = [Program.drawn(s, torch=s % 4 == 0) for s in range(seed, seed + PROGRAMS)]
+        text = lecture(drawn, last=ENDINGS[seed // PROGRAMS % len(ENDINGS)])
+        what = through_the_command_line(text)
+        if what:
+            yield Found("lectures", seed, what, reduced_lecture(drawn, seed, what))
+        yield PROGRAMS
+        seed += PROGRAMS
+
+
+def reduced_lecture(drawn: list[Program], seed: int, what: str) -> str:
+    """Return the smallest part of the lecture's programs that still differs (each attempt is a trace)."""
+    last = ENDINGS[seed // PROGRAMS % len(ENDINGS)]
+    while len(drawn) > 1:
+        halves = drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :]
+        smaller = next((half for half in halves if through_the_command_line(lecture(half, last=last))), None)
+        if smaller is None:
+            break
+        drawn = smaller
+    text = lecture(drawn, last=last)
+    return cut_down(text, lambda t: compiles(t) and kind_of(through_the_command_line(t)) == kind_of(what),
+                    time.monotonic() + REDUCING_S)  # fmt: skip
+
+
+def through_the_command_line(text: str) -> str:
+    """Run a lecture plainly and by `trace --passes 1`; return what differs."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
+        folder = Path(scratch)
+        (folder / "here").mkdir()
+        path = folder / "here" / "drawn.py"
+        path.write_text(text, encoding="utf-8")
+        shutil.copy(WORLD, folder / "here" / "fuzz_world.py")
+        plain, plain_said = run([sys.executable, str(path)], folder, "plain")
+        command = ["trace", str(path), "--passes", "1", "-o", str(folder / "out")]
+        traced, traced_said = run([sys.executable, "-m", "trace_tools", *command], folder, "traced")
+        if "Traceback" in traced.stderr or traced.returncode not in (0, 1):
+            return f"crash: trace ended with {traced.returncode}: {traced.stderr[-1500:]}"
+        if len(plain_said) != 1:
+            return f"plain: {len(plain_said)} runs, {plain.stderr[-300:]}"
+        for name, said in traced_said:
+            if said != plain_said[0][1]:
+                lines = zip([*plain_said[0][1].splitlines(), ""], [*said.splitlines(), ""], strict=False)
+                return f"said: {name}: " + next(f"plain {one!r}, traced {two!r}" for one, two in lines if one != two)
+        return ended_otherwise(plain, traced, traced_said, folder) or read_back(folder)
+
+
+def run(command: list[str], folder: Path, name: str) -> tuple[subprocess.CompletedProcess[str], list[tuple[str, str]]]:
+    """Run a command with a folder of its own for what the lecture says; return what it said there, run by run."""
+    said = folder / name
+    said.mkdir()
+    environment = {
+        **os.environ,
+        "FUZZ_OUT": str(said),
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
+    ended = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    return ended, [(file.name, file.read_text(encoding="utf-8")) for file in sorted(said.iterdir())]
+
+
+def ended_otherwise(
+    plain: subprocess.CompletedProcess[str],
+    traced: subprocess.CompletedProcess[str],
+    runs: list[tuple[str, str]],
+    folder: Path,
+) -> str:
+    """Say where the ends differ: how many runs there were, and with what exception the lecture ended."""
+    left = [path.name for path in (folder / "out").glob(".[ru]*-*")]
+    if left:
+        return f"left: {left}"
+    partial = list((folder / "out").glob("*/partial/trace.yaml"))
+    if plain.returncode == 0 and partial:
+        return f"ended: plain with 0, traced with {traced.stderr[-300:]}"
+    if plain.returncode != 0 and not partial:
+        return f"ended: plain with {plain.returncode}, traced is complete"
+    if len(runs) != (1 if partial else 5):
+        return f"runs: {len(runs)}"
+    return ""
+
+
+def read_back(folder: Path) -> str:
+    """Say what `validate`, and `diff` of the trace with itself, complain of."""
+    for trace in (folder / "out").glob("**/trace.yaml"):
+        for words in (["validate", str(trace)], ["diff", str(trace), str(trace), "--only", "values,claims"]):
+            ended, _ = run([sys.executable, "-m", "trace_tools", *words], folder, words[0])
+            if ended.returncode != 0:
+                return f"{words[0]}: ended with {ended.returncode}: {(ended.stdout + ended.stderr)[-600:]}"
+    return ""
+
+
+# ------------------------------------------------------------------------------ the other two
+
+
+def arguments(seed: int, seconds: float) -> Iterator[Found | int]:
+    """Yield the narrative calls that differ, or that a reader of the trace can't take, and how many were made."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        calls = [fuzz_arguments.drawn(s) for s in range(seed, seed + fuzz_arguments.CALLS)]
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
+            what = fuzz_arguments.through_every_reader(calls, Path(scratch))
+        if what:
+            yield Found("arguments", seed, what, "\n".join(guilty(calls)))
+        yield len(calls)
+        seed += len(calls)
+
+
+def guilty(calls: list[str]) -> list[str]:
+    """Return the fewest of these calls, halved again and again, with which something still goes wrong."""
+    while len(calls) > 1:
+        for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
+            with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
+                if fuzz_arguments.through_every_reader(half, Path(scratch)):
+                    calls = half
+                    break
+        else:
+            break
+    return calls
+
+
+def traces(seed: int, seconds: float) -> Iterator[Found | int]:
+    """Run the hostile traces."""
+    if importlib.util.find_spec("tests.checks.hostile") is None:
+        return
+    command = [sys.executable, "-m", "tests.checks.hostile", "--seed", str(seed), "--seconds", str(round(seconds))]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        yield Found("traces", seed, (ended.stdout + ended.stderr)[-3000:])
+    yield 1
+
+
+MODES: dict[str, tuple[Callable[[int, float], Iterator[Found | int]], float]] = {  # with its share of the time
+    "programs": (programs, 0.4),
+    "lectures": (lectures, 0.3),
+    "arguments": (arguments, 0.15),
+    "traces": (traces, 0.15),
+}
+
+
+# ------------------------------------------------------------------------------ the report
+
+
+def main(words: Sequence[str]) -> int:
+    """Fuzz for a while; return 1 when anything differs."""
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__.partition("\n")[0])
+    parser.add_argument("modes", nargs="*", choices=[*MODES, []], help="default: all")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=None, help="default: of the clock")
+    parser.add_argument("--no-report", action="store_true", help="append nothing to fuzz.md")
+    chosen = parser.parse_args(words)
+    seed = chosen.seed if chosen.seed is not None else int(time.time()) % 10**7
+    modes = chosen.modes or list(MODES)
+    whole = sum(MODES[mode][1] for mode in modes)
+    found: list[Found] = []
+    for mode in modes:
+        call, share = MODES[mode]
+        started, count, here = time.monotonic(), 0, 0
+        for result in call(seed, chosen.seconds * share / whole):
+            if isinstance(result, int):
+                count += result
+                continue
+            print(told(result), flush=True)
+            found.append(result)
+            here += 1
+        took = time.monotonic() - started
+        line = f"| {today()} | {platform.python_version()} | {mode} | {seed} | {count:,} | {took:.0f} | {here} |"
+        print(line, flush=True)
+        if not chosen.no_report:
+            append(line, [f for f in found if f.mode == mode])
+    return 1 if found else 0
+
+
+def today() -> str:
+    return datetime.date.today().isoformat()
+
+
+def told(found: Found) -> str:
+    """Return a finding as a section of the report."""
+    fence = "```"
+    said = f"{fence}\n{found.what}\n{fence}"
+    return f"### {found.mode}, seed {found.seed}\n\n{said}\n\n{fence}python\n{found.program.rstrip()}\n{fence}\n"
+
+
+def append(line: str, found: Sequence[Found]) -> None:
+    """Add a row to the table of runs, and what was found to the end."""
+    text = REPORT.read_text(encoding="utf-8")
+    head, mark, rest = text.partition("\n## Found")
+    REPORT.write_text("\n".join([head.rstrip("\n"), line, mark + rest, *map(told, found)]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,192 @@
+"""Narrative calls with arguments drawn at random: right ones, odd ones and wrong ones.
+
+drawn(17)                              # "link('https://a.b', authors=[None])"
+through_every_reader(calls, folder)    # "" where each raised as in plain Python, or is on the pages
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from trace_tools.narrative import VOCABULARY
+
+ROOT = Path(__file__).parents[2]
+CALLS = 60  # in a lecture
+
+TEXTS = (
+    "'plain'", "''", "' '", "'a\\nb\\n\\nc'", "'$x^2$'", "'$$\\\\frac{1}{'", "'\\\\begin{aligned} x'",
+    "'$\\\\unknown{x}$ and $5'",
+    "'<script>alert(1)</script>'", "'<b>&amp;</b><!--'", "'# head\\n- a\\n  - b\\n1. c'", "'```python\\nx'",
+    "'| a | b |\\n|---|---|\\n| 1 |'",
+    "'[link](javascript:alert(1)) ![i](../../etc/passwd)'", "'\\ud800'", "'\\x00\\x07\\x1b[31m'",
+    "'\\u202eright to left\\u2028\\ufeff'",
+    "'é' * 300", "'[' * 200", "'>' * 200", "'*_' * 300", "'x' * 100_000", "'1.5 and 1e400 and 3,000'",
+    "'{{ jinja }} {% x %}'",
+    "'yes'", "'null: - ? &a *a !!'", "'\"quoted\\\\'", "'\U0001f600'", "'a\\r\\nb\\rc\\x85d'", "'ftp://x y'",
+    "'https://a.b/c?d=e&f#g'",
+    "'../up.png'", "'/etc/passwd'", "'a.png'", "'there.png'", "'a' * 300 + '.png'", "'https://[bad'", "'50%'", "'0%'",
+    "'1e3%'", "'٣'",
+)  # fmt: skip
+NUMBERS = (
+    "0", "1", "-1", "1.5", "10**30", "10**5000", "float('nan')", "float('inf')", "-float('inf')", "1e-320", "True",
+    "2**63", "1j",
+    "torch.tensor(2.5)", "torch.tensor(3)", "torch.tensor(1, dtype=torch.bfloat16)", "torch.tensor([1.0, 2.0])",
+    "numpy.float32(1.5)",
+    "numpy.array(2)", "numpy.int8(3)", "fractions.Fraction(1, 3)", "decimal.Decimal('1.10')",
+    "torch.tensor(1.0, requires_grad=True)",
+    "torch.empty(3, device='meta')", "torch.tensor(1.0, device='meta')", "numpy.datetime64('2020-01-01')",
+)  # fmt: skip
+ODD = (
+    "None", "b'bytes'", "object", "Bad()", "BadText()", "len", "...", "[]", "()", "{}", "{1: [2]}", "[[[]]]", "set()",
+    "(i for i in range(3))",
+    "range(4)", "[1, 2, 3]", "['a', None, 1.5]", "[[1, 2], [3, 4]]", "[[1], [2, 3]]", "{'a': [1, 2]}", "{'a': 1}",
+    "{'a': 'bc'}", "{None: [1]}",
+    "{'a': ([1, 2], [3, 4])}", "{'a': ([1], [3, 4])}", "{'': []}", "{'a': torch.arange(3)}",
+    "{'a': numpy.arange(3.0)}", "{'a': {1: 2}}",
+    "datetime.date(2020, 1, 2)", "pathlib.Path('there.png')", "pathlib.Path('..')", "iter([1])", "map(str, [1])",
+    "[Bad()]", "[[Bad()]]",
+    "nested(50)", "[[1, 2]] * 100_000", "{'many': range(100_000)}", "Texts('text')", "[float('nan')] * 3",
+    "{'a': [float('inf'), 1]}",
+    "{'\\ud800': [1]}", "cyclic", "[cyclic]", "{'a': cyclic}", "torch.ones(2, 2)", "numpy.array(['a'])",
+    "collections.OrderedDict(a=[1, 2])",
+    "NotImplemented", "Endless()", "type", "Figure([1, 2])", "Figure([])", "[['a', 1], ['b', None]]", "['n', 'c']",
+    "['n']", "'nc'",
+)  # fmt: skip
+CHOICES = ("'linear'", "'log'", "'line'", "'points'", "'bars'", "'steps'", "'bar'")
+KEYWORDS = {
+    "text": (),
+    "note": (),
+    "link": ("title", "authors", "date", "description"),
+    "image": ("alt", "width"),
+    "table": ("title", "columns"),
+    "plot": ("title", "x", "x_label", "y_label", "x_scale", "y_scale", "style"),
+    "decide": ("above", "below", "undecided", "than"),
+}
+RIGHT = {  # by word and argument: what mostly stands there
+    "text": TEXTS, "note": TEXTS, "link": TEXTS, "image": ("'there.png'", "pathlib.Path('there.png')"),
+    "table": ("[[1, 'a'], [2, None]]", "[]", "[[1.5, float('nan')]]", "[['<b>', '|']]"), "plot": ("{'a': [1, 2]}",
+    "{'a': [1, 3], 'b': [2, 2]}",
+    "{'a': ([1, 2], [3, 4])}", "Figure([1, 2])", "{}"), "decide": ("1.5", "[1.0, 2.0, 3.0]", "0.5"),
+    "columns": ("['n', 'c']",),
+    "authors": ("'A. Author'", "['A', 'B']"), "date": ("'2020'", "2020", "datetime.date(2020, 1, 2)"), "width": ("50",
+    "'50%'"),
+    "x": ("[1, 2]",), "x_scale": CHOICES, "y_scale": CHOICES, "style": CHOICES, "than": ("1.0", "(0.9, 1.1)"),
+}  # fmt: skip
+
+HEAD = '''"""Calls drawn at random."""
+import collections, datetime, decimal, fractions, pathlib
+import numpy, torch
+from trace_tools import decide, image, link, note, plot, table, text
+
+class Bad:
+    def __str__(self): raise RuntimeError("no text")
+    __repr__ = __str__
+class BadText(str):
+    def __str__(self): return 5
+class Texts(str): pass
+class Endless:
+    def __iter__(self): raise KeyError("no items")
+    def __len__(self): return 2
+class Figure:
+    def __init__(self, ys): self.ys = ys
+    def get_axes(self): return [self]
+    def get_lines(self): return [self]
+    def get_label(self): return "<label> \\ud800"
+    def get_ydata(self): return self.ys
+    get_xdata = get_ydata
+    def savefig(self, out, **more): 
+        out.write("<svg xmlns='http://www.w3.org/2000/svg'><script>1</script><g id='a&amp;'/></svg>")
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+cyclic = []
+cyclic.append(cyclic)
+
+def attempt(number, call):
+    try:
+        call()
+    except Exception as error:
+        try:
+            said = str(error)[:200]
+        except Exception as other:
+            said = f"no text: {other!r}"
+        print(number, "raised", type(error).__name__, ascii(said))
+    else:
+        print(number, "told")
+
+def main():
+    section()
+
+def section():
+'''
+
+
+def drawn(seed: int) -> str:
+    """Return a call of one of the words, as it is written."""
+    draw = random.Random(f"call {seed}")
+    word = draw.choice(sorted(VOCABULARY))
+    given = [argument(draw, RIGHT[word])]
+    for name in KEYWORDS[word]:
+        if draw.random() < (0.9 if name in ("columns", "above", "below", "undecided") else 0.35):
+            given.append(f"{name}={argument(draw, RIGHT.get(name, TEXTS))}")
+    return f"{word}({', '.join(given)})"
+
+
+def argument(draw: random.Random, right: tuple[str, ...]) -> str:
+    return draw.choice(right if draw.random() < 0.6 else draw.choice((TEXTS, NUMBERS, ODD)))
+
+
+def lecture(calls: list[str]) -> str:
+    """Return a lecture that makes these calls, and prints of each whether it raised."""
+    return HEAD + "".join(f"    attempt({number}, lambda: {call})\n" for number, call in enumerate(calls)) + END
+
+
+END = '\nif __name__ == "__main__":\n    main()\n'
+
+
+def through_every_reader(calls: list[str], folder: Path) -> str:
+    """Run the calls plainly, then trace, validate, render and diff; return what went wrong."""
+    here, out = folder / "here", folder / "out"
+    here.mkdir()
+    (here / "there.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    path = here / "calls.py"
+    path.write_text(lecture(calls), encoding="utf-8", errors="surrogatepass")
+    plain = run([sys.executable, str(path)], here)
+    traced = run([sys.executable, "-m", "trace_tools", "trace", str(path), "--passes", "1", "-o", str(out)], here)
+    if traced.returncode != 0 or "Traceback" in traced.stderr:
+        return f"trace: ended with {traced.returncode}: {traced.stderr[-1500:]}"
+    if left := [path.name for path in out.glob(".[ru]*-*")]:
+        return f"left: {left}"
+    trace = next(out.glob("*/trace.yaml"))
+    if found := otherwise(plain.stdout.splitlines(), trace):
+        return found
+    diffs = [
+        ["diff", str(trace), str(trace), "--only", "values,claims", "--format", f]
+        for f in ("terminal", "html", "md", "json")
+    ]
+    for words in (["validate", str(trace)], ["render", str(trace), "-o", str(folder / "again")], *diffs):
+        ended = run([sys.executable, "-m", "trace_tools", *words], here)
+        if ended.returncode != 0:
+            return f"{words[0]}: ended with {ended.returncode}: {ended.stderr[-1500:]}"
+    return ""
+
+
+def otherwise(plain: list[str], trace: Path) -> str:
+    """Say which call raised otherwise than plainly, as far as its printed line tells."""
+    from trace_tools.file_format.trace_file import load
+    from trace_tools.schema import Step
+
+    steps = [step for step in load(trace).trace.steps if isinstance(step, Step)]
+    printed = [line for step in steps for line in (step.stdout or "").splitlines()]
+    differ = sorted({*plain} ^ {*printed})
+    return f"said: {differ[:6]}" if differ or len(plain) != len(printed) else ""
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace", timeout=600, check=False
+    )

@@ -1,0 +1,303 @@
+"""One random program in this process: as it is, counted, and under probes in several ways; and where these differ.
+
+differences(text, VARIANTS)  # "" when there are none; else what differs, its kind first: "as a pass: said: line 3 …"
+
+The oracle is the plain run: what it says (values, errors with their places, objects as they die), how it ends. How
+often each statement runs is counted in a second one, in which a call stands before each statement and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import io
+import itertools
+import sys
+import tempfile
+import threading
+import types
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.checks import fuzz_world
+from tests.tracing.probed import Probed, described, new_module
+from trace_tools.describing.values import Describer
+from trace_tools.statements import FUNCTIONS, ParsedSource, parse_source
+from trace_tools.tracing.child import _listening as listening
+from trace_tools.tracing.journal import Omission
+from trace_tools.tracing.recorder import Instruments
+
+PATH = "drawn.py"
+UNLIMITED = 10**9
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run a program under probes."""
+
+    name: str
+    directives: bool = True
+    limit: int = 100
+    frames: int = 1000
+    metered: bool = False
+    counted: bool = False  # compare how often each statement ran
+
+
+VARIANTS = (
+    Variant("as a pass"),
+    Variant("without directives", directives=False, limit=UNLIMITED, frames=UNLIMITED, counted=True),
+    Variant("metered", metered=True),
+    Variant("within small limits", limit=3, frames=4),
+)
+
+
+@dataclass
+class Said:
+    """What came of one run in this process."""
+
+    lines: list[str]
+    printed: str
+    error: Any
+
+
+def differences(text: str, variants: Sequence[Variant] = VARIANTS) -> str:
+    """Return what differs between the plain run and one under probes; "" when nothing does."""
+    plain = plainly(text)
+    if plainly(text).lines != plain.lines:
+        return ""  # it isn't the same twice: no oracle
+    for variant in variants:
+        if found := difference(text, variant, plain):
+            return f"{variant.name}: {found}"
+    return ""
+
+
+def difference(text: str, variant: Variant, plain: Said) -> str:
+    """Return what a run under probes did otherwise, or what is wrong with what it recorded."""
+    with tempfile.TemporaryDirectory() as folder:
+        lecture, probed, meter = under_probes(text, variant, Path(folder))
+        if found := compared("said", plain.lines, probed.lines):
+            return found
+        if plain.error != probed.error:
+            return f"ended: plain {plain.error}, probed {probed.error}"
+        if lecture.recorder.frames:
+            return f"frames: {len(lecture.recorder.frames)} are still open"
+        if found := broken_trace(lecture):
+            return found
+        if variant.metered:
+            return mismetered(lecture, meter)
+        if variant.counted:
+            return miscounted(lecture, counted(text))
+        return "" if variant.limit < 100 else missing_output(lecture, plain) or wrong_values(lecture)
+
+
+def compared(kind: str, plain: list[str], probed: list[str]) -> str:
+    """Say where two runs first said different things."""
+    for number, (one, other) in enumerate(itertools.zip_longest(plain, probed)):
+        if one != other:
+            return f"{kind}: line {number}\n    plain   {one}\n    probed  {other}"
+    return ""
+
+
+# ------------------------------------------------------------------------------ runs
+
+
+def plainly(text: str) -> Said:
+    """Run a lecture as it is."""
+    module = new_module(text, PATH)
+    code = compile(text, PATH, "exec", dont_inherit=True)
+    return _run(module, lambda: (exec(code, vars(module)), module.main()))
+
+
+def counted(text: str) -> Counter[int]:
+    """Run a lecture with a call before each statement; return how often each ran."""
+    source = parse_source(text, PATH)
+    counts: Counter[int] = Counter()
+    module = new_module(text, PATH)
+    vars(module)["_count"] = lambda number: counts.update((number,))
+    code = compile(Counting(source).visit(source.tree), PATH, "exec", dont_inherit=True)
+    _run(module, lambda: (exec(code, vars(module)), module.main()))
+    return counts
+
+
+def under_probes(text: str, variant: Variant, folder: Path) -> tuple[Probed, Said, Any]:
+    """Run a lecture as a process of the tracer would."""
+    meter = None
+    if variant.metered:
+        from trace_tools.metering.meters import Meter
+
+        meter = Meter()
+    lecture = Probed(
+        text,
+        PATH,
+        folder / "x.journal",
+        None if variant.directives else (),
+        instruments=Instruments(Describer(), meter=meter),
+        limit=variant.limit,
+        frames=variant.frames,
+        describe_values=not variant.metered,
+    )
+    with contextlib.ExitStack() as stack:
+        if meter is not None:
+            stack.enter_context(meter)
+        lecture.start()
+
+        def run() -> None:
+            with listening(lecture.recorder, str):
+                exec(lecture.code, vars(lecture.module))
+                lecture.module.main()
+
+        said = _run(lecture.module, run)
+        lecture.finish()
+    gc.collect()
+    return lecture, said, meter
+
+
+def _run(module: types.ModuleType, call: Callable[[], object]) -> Said:
+    hooks = threading.excepthook, sys.unraisablehook
+    printed, error = io.StringIO(), None
+    sys.modules["fuzz_world"] = fuzz_world
+    with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+        warnings.simplefilter("ignore")
+        try:
+            call()
+        except BaseException as raised:
+            error = described(raised, PATH)
+        finally:
+            gc.enable()
+            gc.collect()
+    lines = list(fuzz_world._lines)
+    with contextlib.redirect_stdout(io.StringIO()):
+        vars(module).clear()  # what is left dies here, and not in the next run
+        gc.collect()
+    threading.excepthook, sys.unraisablehook = hooks
+    return Said(lines, printed.getvalue(), error)
+
+
+class Counting(ast.NodeTransformer):
+    """statement → _count(its number); statement, in the bodies of the module and of functions."""
+
+    def __init__(self, source: ParsedSource) -> None:
+        self.number_of = {statement.node: statement.number for statement in source.statements}
+
+    def visit(self, node: ast.AST) -> Any:
+        self.generic_visit(node)
+        for name in () if isinstance(node, ast.ClassDef) else ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                setattr(node, name, [new for child in block for new in self.counted(child)])
+        return node
+
+    def counted(self, node: ast.stmt) -> list[ast.stmt]:
+        first = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if first or isinstance(node, (ast.Global, ast.Nonlocal)) or getattr(node, "module", "") == "__future__":
+            return [node]
+        call = ast.Call(ast.Name("_count", ast.Load()), [ast.Constant(self.number_of[node])], [])
+        return [ast.fix_missing_locations(ast.copy_location(ast.Expr(call), node)), node]
+
+
+# ------------------------------------------------------------------------------ what a trace has to say of it
+
+
+def broken_trace(lecture: Probed) -> str:
+    """Say what is not in order in the run as the parent process would read it."""
+    run = lecture.run
+    for frame in run.frames.values():
+        if frame.of is not None and frame.of not in run.steps:
+            return f"trace: frame {frame.id} was called by step {frame.of}, which is not there"
+    seen: dict[tuple[int, int], int] = {}
+    for step in sorted(run.steps.values(), key=lambda step: step.seq):
+        if step.frame not in run.frames:
+            return f"trace: step {step.seq} is in frame {step.frame}, which is not there"
+        if step.ns is not None and step.ns < 0:
+            return f"trace: step {step.seq} took {step.ns} ns"
+        place = step.frame, step.statement
+        if step.execution <= seen.get(place, 0):
+            return f"trace: step {step.seq} is execution {step.execution} after {seen[place]}"
+        seen[place] = step.execution
+    return ""
+
+
+def miscounted(lecture: Probed, counts: Counter[int]) -> str:
+    """Say which statement the trace has another number of executions of."""
+    run = lecture.run
+    found = Counter(step.statement for step in run.steps.values())
+    for record in lecture.records:
+        if record[0] is Omission:
+            found[record[2]] += record[3]
+    for statement in lecture.source.statements:
+        if not is_counted(statement.node, statement.number, lecture.source):
+            continue
+        if found[statement.number] != counts[statement.number]:
+            line = lecture.source.text.splitlines()[statement.line - 1].strip()
+            ran = f"ran {counts[statement.number]} times, {found[statement.number]} recorded"
+            return f"counts: line {statement.line} ({line}) {ran}"
+    return ""
+
+
+def is_counted(node: ast.stmt, number: int, source: ParsedSource) -> bool:
+    """Headers of loops are recorded at each evaluation; constants, declarations and what is in classes are no steps."""
+    if isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Global, ast.Nonlocal)):
+        return False
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return False
+    parent = source.statements[number].parent
+    while parent is not None:
+        outer = source.statements[parent].node
+        if isinstance(outer, FUNCTIONS):
+            return True
+        if isinstance(outer, ast.ClassDef):
+            return False
+        parent = source.statements[parent].parent
+    return getattr(node, "module", "") != "__future__"
+
+
+def missing_output(lecture: Probed, plain: Said) -> str:
+    """Say which printed line is in no step, or in too many (lines of steps are in another order)."""
+    recorded = Counter("".join(text for step in lecture.run.steps.values() for text in step.stdout).splitlines())
+    printed = Counter(plain.printed.splitlines())
+    missing, more = printed - recorded, recorded - printed
+    return f"output: missing {list(missing.items())[:3]}, too much {list(more.items())[:3]}" if missing or more else ""
+
+
+def wrong_values(lecture: Probed) -> str:
+    """Say which recorded value is not the one that the program itself says next."""
+    for step, value, said in told_values(lecture):
+        plain = value.get("value")
+        if value["type"] in ("int", "bool", "none") and said != f"'is' {plain!r}":
+            return f"value: step {step}: recorded {value}, and it said {said}"
+    return ""
+
+
+def told_values(lecture: Probed) -> Iterator[tuple[int, dict[str, Any], str]]:
+    """Yield what `x = …  # @inspect x` recorded, with what `say('is', x)` said in the next step of that frame."""
+    lines = lecture.source.text.splitlines()
+    statements = lecture.source.statements
+    last: dict[int, Any] = {}
+    for step in sorted(lecture.run.steps.values(), key=lambda step: step.seq):
+        before = last.get(step.frame)
+        last[step.frame] = step
+        if before is None or len(before.values) != 1 or not step.stdout:
+            continue
+        source, _, value = before.values[0]
+        line = lines[statements[step.statement].line - 1].strip()
+        if line == f"say('is', {source})" and before.statement + 1 == step.statement:
+            yield before.seq, value, "".join(step.stdout).splitlines()[-1]
+
+
+def mismetered(lecture: Probed, meter: Any) -> str:
+    """Say what is wrong with the counts: those of the module's steps are all there are, and none is negative."""
+    run = lecture.run
+    outermost = {frame.id for frame in run.frames.values() if frame.of is None}
+    flops = 0
+    for step in run.steps.values():
+        if step.meters is None:
+            continue
+        if min(step.meters["flops"], step.meters["peak_bytes"], step.meters["live_bytes"]) < 0:
+            return f"meters: step {step.seq} has {step.meters}"
+        flops += step.meters["flops"] if step.frame in outermost else 0
+    return f"meters: {flops} FLOPs in steps, {meter.flops} counted" if flops > meter.flops else ""
