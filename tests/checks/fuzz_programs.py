@@ -155,11 +155,12 @@ class Writer:
         top = Place(kind="module", depth=2, returns=False)
         prefix = f"p{self.seed}"
         self.globals = [f"{prefix}_g"]
-        lines = [f"{prefix}_g = {self.draw.choice(VALUES)}"]
+        lines = [f"{prefix}_g = {self.draw.choice(VALUES)}", "x, y, z = 1, [2], None"]
         for number in range(self.draw.randint(1, 4)):
             if self.chance(0.3):
                 name = f"{prefix}_C{number}"
-                lines += self.class_(top, name)
+                defined = self.class_(top.inner, name)
+                lines += ["try:", *defined, "except Exception as error:", f"{STEP}told(error)"]
                 top = replace(top, classes=(*top.classes, name))
             else:
                 name, kind = f"{prefix}_f{number}", self.draw.choice(LOCALS)

@@ -2,11 +2,13 @@
 
 Each subject's tests run in two fresh processes: in one, modules are imported as they are, in the other with
 probes, as a lecture is. Every test must end alike in both. Subjects are modules of the standard library,
-with their tests; CPython's tests of the language, which are instrumented themselves; and einops, where its
-sources can be downloaded. What differs only once in two attempts is chance (clocks, threads).
+with their tests; CPython's tests of the language, which are instrumented themselves; and packages from the index,
+where their sources can be downloaded. The latter two run a third time, under a meter that is read at each boundary,
+as the metering process does. What differs only once in two attempts is chance (clocks, threads).
 
     python -m tests.checks.inert                  everything; writes tests/checks/inert.md
     python -m tests.checks.inert enum test_with   only these, and writes nothing
+    python -m tests.checks.inert --alone          one process at a time, where others need the machine
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class Subject:
     modules: tuple[str, ...]  # patterns
     tests: tuple[str, ...]
     path: str = ""  # where they are found, if they are not Python's own; then pytest runs them
+    metered: bool = False  # a third time, under a meter
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Difference:
     test: str
     plain: str
     probed: str
+    how: str = "probed"  # or "metered"
 
     @property
     def reason(self) -> str | None:
@@ -69,7 +73,7 @@ class Finding:
     outcomes: dict[str, str]  # plainly
     differences: tuple[Difference, ...]
     steps: int  # that were recorded
-    seconds: tuple[float, float]  # plainly, with probes
+    seconds: tuple[float, ...]  # plainly, with probes, metered
     trouble: str | None = None  # why there is nothing to compare
 
 
@@ -82,7 +86,7 @@ def library(names: str, tests: str = "") -> Subject:
 
 def itself(test: str) -> Subject:
     """A test of the language, which is instrumented itself."""
-    return Subject(f"test_{test}", (f"test.test_{test}",), (f"test.test_{test}",))
+    return Subject(f"test_{test}", (f"test.test_{test}",), (f"test.test_{test}",), metered=True)
 
 
 LIBRARY = [
@@ -130,16 +134,31 @@ EXPECTED = {  # a pattern in a test's name, or in what it says with probes → w
 }
 
 
-def einops(folder: Path) -> Iterator[Subject]:
-    """Yield einops with its tests, if they can be downloaded."""
-    download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "einops", "-d"]
+PACKAGES = {  # on the index → where in its sources its modules and its tests are, and which modules are instrumented
+    "einops": (".", "einops/tests", ("einops", "einops.*")),
+    "attrs": ("src", "tests", ("attr", "attr.*", "attrs", "attrs.*")),
+    "click": ("src", "tests", ("click", "click.*")),
+    "markdown-it-py": (".", "tests", ("markdown_it", "markdown_it.*")),
+}
+
+
+def package(name: str, folder: Path) -> Iterator[Subject]:
+    """Yield a package with its tests, if they can be downloaded.
+
+    A folder `tests` at the top gets another name: its package would be taken for the one that this file is in.
+    """
+    download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", name, "-d"]
     subprocess.run([*download, str(folder)], check=False, capture_output=True)
-    for archive in folder.glob("einops-*.tar.gz"):
+    modules, tests, patterns = PACKAGES[name]
+    for archive in folder.glob(f"{name.replace('-', '?')}-*.tar.gz"):
         with tarfile.open(archive) as files:
             files.extractall(folder, filter="data")
         root = folder / archive.name.removesuffix(".tar.gz")
-        tests = sorted(str(path) for path in (root / "einops" / "tests").glob("test_*.py"))
-        yield Subject("einops", ("einops", "einops.*"), tuple(tests), str(root))
+        place = root / tests
+        if tests == "tests":
+            place = place.rename(root / f"tests_of_{name.replace('-', '_')}")
+        found = sorted(str(path) for path in place.rglob("test_*.py"))
+        yield Subject(name, patterns, tuple(found), str(root / modules), metered=True)
 
 
 def examine(subject: Subject, folder: Path) -> Finding:
@@ -150,36 +169,40 @@ def examine(subject: Subject, folder: Path) -> Finding:
     second = attempt(subject, folder)
     if first.trouble or second.trouble:
         return second
-    again = {difference.test for difference in second.differences}
-    return replace(first, differences=tuple(d for d in first.differences if d.test in again))
+    again = {(difference.test, difference.how) for difference in second.differences}
+    return replace(first, differences=tuple(d for d in first.differences if (d.test, d.how) in again))
 
 
 def attempt(subject: Subject, folder: Path) -> Finding:
-    """Run a subject's tests plainly and with probes, and compare."""
-    plain, plainly = run(subject, folder, probed=False)
-    probed, with_probes = run(subject, folder, probed=True)
-    seconds = (plainly, with_probes)
+    """Run a subject's tests plainly, with probes and perhaps under a meter, and compare."""
+    plain, *seconds = run(subject, folder, "plain")
     if isinstance(plain, str):
-        return Finding(subject, {}, (), 0, seconds, f"plainly: {plain}")
-    if isinstance(probed, str):
-        return Finding(subject, plain["outcomes"], (), 0, seconds, f"with probes: {probed}")
-    found = compare(plain["outcomes"], probed["outcomes"])
-    return Finding(subject, plain["outcomes"], tuple(found), probed["steps"], seconds)
+        return Finding(subject, {}, (), 0, tuple(seconds), f"plain: {plain}")
+    found: list[Difference] = []
+    steps = 0
+    for how in ("probed", "metered") if subject.metered else ("probed",):
+        ended, took = run(subject, folder, how)
+        seconds.append(took)
+        if isinstance(ended, str):
+            return Finding(subject, plain["outcomes"], (), 0, tuple(seconds), f"{how}: {ended}")
+        found += compare(plain["outcomes"], ended["outcomes"], how)
+        steps += ended["steps"]
+    return Finding(subject, plain["outcomes"], tuple(found), steps, tuple(seconds))
 
 
-def compare(plain: dict[str, str], probed: dict[str, str]) -> list[Difference]:
+def compare(plain: dict[str, str], probed: dict[str, str], how: str) -> list[Difference]:
     """Return the tests that ended in different ways (what a failure says may differ)."""
     both = sorted({*plain, *probed})
     pairs = ((test, plain.get(test, "not run"), probed.get(test, "not run")) for test in both)
-    return [Difference(*pair) for pair in pairs if pair[1].partition(":")[0] != pair[2].partition(":")[0]]
+    return [Difference(*pair, how) for pair in pairs if pair[1].partition(":")[0] != pair[2].partition(":")[0]]
 
 
-def run(subject: Subject, folder: Path, *, probed: bool) -> tuple[dict[str, Any] | str, float]:
+def run(subject: Subject, folder: Path, how: str) -> tuple[dict[str, Any] | str, float]:
     """Run the tests in a process of their own; return what it wrote (or why it did not), and the time in s."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         result = Path(scratch, "result.json")
         job = Path(scratch, "job.json")
-        Job(subject.modules, subject.tests, probed, str(result), with_pytest=bool(subject.path)).save(job)
+        Job(subject.modules, subject.tests, how, str(result), with_pytest=bool(subject.path)).save(job)
         path = os.pathsep.join(filter(None, [subject.path, str(ROOT)]))
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "EINOPS_TEST_BACKENDS": "numpy"}
         started = time.monotonic()
@@ -202,8 +225,8 @@ def line(finding: Finding) -> str:
     kinds = Counter(outcome.partition(":")[0] for outcome in finding.outcomes.values())
     ended = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1]))
     differences = finding.trouble or len(finding.differences)
-    plain, probed = (f"{seconds:.1f}" for seconds in finding.seconds)
-    cells = [finding.subject.name, len(finding.outcomes), ended, differences, f"{finding.steps:,}", plain, probed]
+    seconds = [f"{seconds:.1f}" for seconds in finding.seconds] + [""] * (3 - len(finding.seconds))
+    cells = [finding.subject.name, len(finding.outcomes), ended, differences, f"{finding.steps:,}", *seconds]
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -212,13 +235,13 @@ def report(findings: Sequence[Finding], took_s: float) -> str:
     differences = [d for finding in findings for d in finding.differences]
     tests = sum(len(finding.outcomes) for finding in findings)
     head = [
-        "# CPython's tests, with probes and without",
+        "# CPython's tests and those of four packages, with probes and without",
         "",
         f"Python {platform.python_version()} on {platform.system()}: {tests:,} tests of {len(findings)} subjects;"
         f" {len(differences)} ended otherwise with probes. Made by `make inert` in {took_s / 60:.0f} minutes.",
         "",
-        "| instrumented | tests | plainly | differences | steps begun | plain (s) | with probes (s) |",
-        "|---|---:|---|---:|---:|---:|---:|",
+        "| instrumented | tests | plainly | differences | steps begun | plain (s) | with probes (s) | metered (s) |",
+        "|---|---:|---|---:|---:|---:|---:|---:|",
         *(line(finding) for finding in findings),
         "",
     ]
@@ -233,31 +256,33 @@ def by_reason(differences: Sequence[Difference]) -> Iterator[tuple[str, str]]:
     classes: dict[str, Counter[str]] = {}
     for difference in differences:
         name = difference.test.removeprefix("test.").partition(" ")[0]
+        name += " (metered)" if difference.how == "metered" else ""
         place, _, test = name.rpartition(".")
         counted = classes.setdefault(difference.reason or "not known", Counter())
-        counted[place if re.search(r"_\d+$", test) else name] += 1
+        counted[place if re.search(r"_\d+( \(metered\))?$", test) else name] += 1
     for why, counted in classes.items():
         yield why, ", ".join(f"`{name}`" + (f" × {n}" if n > 1 else "") for name, n in counted.items())
 
 
-def main(names: Sequence[str]) -> int:
+def main(names: Sequence[str], jobs: int = 2) -> int:
     """Run the subjects named, or all; return 1 when anything differs without a reason."""
     if not exists("test.support"):
         print("this Python comes without its own tests (the package `test`)")
         return 2
     started = time.monotonic()
     findings: list[Finding] = []
-    with tempfile.TemporaryDirectory(prefix="inert-") as scratch, ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory(prefix="inert-") as scratch, ThreadPoolExecutor(jobs) as pool:
         folder = Path(scratch)
         subjects = [s for s in [*LIBRARY, *LANGUAGE] if all(map(exists, s.tests))]
-        subjects.extend(einops(folder) if not names or "einops" in names else ())
+        for name in [name for name in PACKAGES if not names or name in names]:
+            subjects.extend(package(name, folder))
         chosen = [s for s in subjects if not names or s.name in names]
         for finding in pool.map(lambda subject: examine(subject, folder), chosen):
             print(line(finding), flush=True)
             findings.append(finding)
     unexplained = [d for finding in findings for d in finding.differences if d.reason is None]
     for difference in unexplained:
-        print(f"\n{difference.test}\n  plainly:     {difference.plain}\n  with probes: {difference.probed}")
+        print(f"\n{difference.test}\n  plainly: {difference.plain}\n  {difference.how}:  {difference.probed}")
     if not names:
         REPORT.write_text(report(findings, time.monotonic() - started), encoding="utf-8")
     return 1 if unexplained or any(finding.trouble for finding in findings) else 0
@@ -271,4 +296,6 @@ def exists(module: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    words = sys.argv[1:]
+    alone = "--alone" in words  # one process at a time, on a machine that has other things to do
+    sys.exit(main([word for word in words if word != "--alone"], 1 if alone else 2))

@@ -3,7 +3,7 @@
     python -m tests.checks.inert_process job.json
 
 The job names the modules (patterns), the tests, whether to put probes in, and where the outcomes go.
-Both kinds of process import the modules afresh, so that probes are the only difference. The tracer
+All kinds of process import the modules afresh, so that probes are the only difference. The tracer
 itself keeps the modules it was started with.
 """
 
@@ -38,7 +38,7 @@ class Job:
 
     modules: tuple[str, ...]  # patterns of names: "json", "json.*"
     tests: tuple[str, ...]  # names of test modules; of files, for pytest
-    probed: bool
+    how: str  # "plain", "probed", or "metered": with probes that read a meter at each boundary
     result: str  # a file: {"outcomes": {test: outcome}, "steps": …}
     with_pytest: bool = False
 
@@ -55,9 +55,11 @@ class Probing(importlib.machinery.SourceFileLoader):
 
     program: Instrumented
     code: types.CodeType
+    instruments: Instruments
 
-    def prepare(self) -> Probing:
+    def prepare(self, instruments: Instruments) -> Probing:
         """Instrument the module, and let go of its tree: it is large, and the tests may collect garbage."""
+        self.instruments = instruments
         program = instrument(read_source(self.path))
         self.code = compile(program.tree, self.path, "exec", dont_inherit=True)
         self.program = replace(program, tree=ast.Module([], []))
@@ -65,7 +67,7 @@ class Probing(importlib.machinery.SourceFileLoader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         journal = Journal(Path(tempfile.mkdtemp()) / f"{module.__name__}.journal")
-        recorder = Recorder(self.program, journal, Instruments(Describer()), Settings())
+        recorder = Recorder(self.program, journal, self.instruments, Settings())
         hooks: dict[str, Any] = {OPEN: recorder.open, IS_COMPILING: bool, UNSET: UNSET_SIDE}
         vars(module).update(hooks)
         recorders.append(recorder)
@@ -78,8 +80,9 @@ recorders: list[Recorder] = []
 class Finder:
     """Finds the modules that are to have probes, and leaves the others to Python."""
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, patterns: Sequence[str], instruments: Instruments) -> None:
         self.patterns = patterns
+        self.instruments = instruments
         self.loaders: dict[str, Probing] = {}
 
     def is_wanted(self, name: str) -> bool:
@@ -91,7 +94,7 @@ class Finder:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             if name not in self.loaders:
-                self.loaders[name] = Probing(name, spec.loader.path).prepare()
+                self.loaders[name] = Probing(name, spec.loader.path).prepare(self.instruments)
             spec.loader = self.loaders[name]
         return spec
 
@@ -177,15 +180,28 @@ def run_pytest(paths: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def metering() -> Any:
+    """Return a meter, with all that it imports at its first use imported."""
+    import torch
+
+    from trace_tools.metering.meters import Meter
+
+    with Meter():
+        torch.ones(1, requires_grad=True).sum().backward()
+    return Meter()
+
+
 def main(job_path: str) -> None:
     """Run the job and write the outcomes."""
     job = Job.load(Path(job_path))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-    finder = Finder(job.modules)
+    meter = metering() if job.how == "metered" else None
+    finder = Finder(job.modules, Instruments(Describer(), meter=meter))
     finder.prepare()
-    if job.probed:
+    if job.how != "plain":
         sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
-    outcomes = run_pytest(job.tests) if job.with_pytest else run_unittest(job.tests)
+    with meter or contextlib.nullcontext():
+        outcomes = run_pytest(job.tests) if job.with_pytest else run_unittest(job.tests)
     steps = sum(next(iter([recorder.sequence()])) for recorder in recorders)
     Path(job.result).write_text(json.dumps({"outcomes": outcomes, "steps": steps}), encoding="utf-8")
 
