@@ -28,7 +28,7 @@ READY := $(VENV)/.ready
 $(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY))
 endif
 
-.PHONY: trace test render diff compare pairs serve check bench inert mutate clean
+.PHONY: trace test render diff compare pairs serve check bench inert mutate fuzz clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
@@ -71,6 +71,9 @@ inert: $(READY)
 
 mutate: $(READY)
 	$(RUN) -m tests.checks.mutate $(ARGS)
+
+fuzz: $(READY)
+	$(RUN) -m tests.checks.fuzz $(ARGS)
 
 clean:
 	rm -rf .venv .serve .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.checks import fuzz_arguments
+from tests.checks.command_line import TOOLS, python
 from tests.checks.fuzz_programs import Program, compiles, lecture
 from tests.checks.fuzz_runs import VARIANTS, Variant, differences
 
@@ -221,17 +222,17 @@ def reduced_lecture(drawn: list[Program], seed: int, what: str) -> str:
                     time.monotonic() + REDUCING_S)  # fmt: skip
 
 
-def through_the_command_line(text: str) -> str:
-    """Run a lecture plainly and by `trace --passes 1`; return what differs."""
+def through_the_command_line(text: str, *, readers: bool = True) -> str:
+    """Run a lecture plainly and by `trace --passes 1`; return what differs, or what `readers` complain of."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         folder = Path(scratch)
         (folder / "here").mkdir()
         path = folder / "here" / "drawn.py"
         path.write_text(text, encoding="utf-8")
         shutil.copy(WORLD, folder / "here" / "fuzz_world.py")
-        plain, plain_said = run([sys.executable, str(path)], folder, "plain")
+        plain, plain_said = run([str(path)], folder, "plain")
         command = ["trace", str(path), "--passes", "1", "-o", str(folder / "out")]
-        traced, traced_said = run([sys.executable, "-m", "trace_tools", *command], folder, "traced")
+        traced, traced_said = run([*TOOLS, *command], folder, "traced")
         if "Traceback" in traced.stderr or traced.returncode not in (0, 1):
             return f"crash: trace ended with {traced.returncode}: {traced.stderr[-1500:]}"
         if len(plain_said) != 1:
@@ -240,23 +241,14 @@ def through_the_command_line(text: str) -> str:
             if said != plain_said[0][1]:
                 lines = zip([*plain_said[0][1].splitlines(), ""], [*said.splitlines(), ""], strict=False)
                 return f"said: {name}: " + next(f"plain {one!r}, traced {two!r}" for one, two in lines if one != two)
-        return ended_otherwise(plain, traced, traced_said, folder) or read_back(folder)
+        return ended_otherwise(plain, traced, traced_said, folder) or (read_back(folder) if readers else "")
 
 
 def run(command: list[str], folder: Path, name: str) -> tuple[subprocess.CompletedProcess[str], list[tuple[str, str]]]:
-    """Run a command with a folder of its own for what the lecture says; return what it said there, run by run."""
+    """Run Python with a folder of its own for what the lecture says; return what it said there, run by run."""
     said = folder / name
     said.mkdir()
-    environment = {
-        **os.environ,
-        "FUZZ_OUT": str(said),
-        "PYTHONHASHSEED": "0",
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-    }
-    ended = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
+    ended = python(command, folder, FUZZ_OUT=str(said))
     return ended, [(file.name, file.read_text(encoding="utf-8")) for file in sorted(said.iterdir())]
 
 
@@ -284,7 +276,7 @@ def read_back(folder: Path) -> str:
     """Say what `validate`, and `diff` of the trace with itself, complain of."""
     for trace in (folder / "out").glob("**/trace.yaml"):
         for words in (["validate", str(trace)], ["diff", str(trace), str(trace), "--only", "values,claims"]):
-            ended, _ = run([sys.executable, "-m", "trace_tools", *words], folder, words[0])
+            ended, _ = run([*TOOLS, *words], folder, words[0])
             if ended.returncode != 0:
                 return f"{words[0]}: ended with {ended.returncode}: {(ended.stdout + ended.stderr)[-600:]}"
     return ""

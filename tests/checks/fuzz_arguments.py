@@ -6,15 +6,12 @@ through_every_reader(calls, folder)    # "" where each raised as in plain Python
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.checks.command_line import TOOLS, python
 from trace_tools.narrative import VOCABULARY
 
-ROOT = Path(__file__).parents[2]
 CALLS = 60  # in a lecture
 
 TEXTS = (
@@ -154,8 +151,8 @@ def through_every_reader(calls: list[str], folder: Path) -> str:
     (here / "there.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     path = here / "calls.py"
     path.write_text(lecture(calls), encoding="utf-8", errors="surrogatepass")
-    plain = run([sys.executable, str(path)], here)
-    traced = run([sys.executable, "-m", "trace_tools", "trace", str(path), "--passes", "1", "-o", str(out)], here)
+    plain = python([str(path)], here)
+    traced = python([*TOOLS, "trace", str(path), "--passes", "1", "-o", str(out)], here)
     if traced.returncode != 0 or "Traceback" in traced.stderr:
         return f"trace: ended with {traced.returncode}: {traced.stderr[-1500:]}"
     if left := [path.name for path in out.glob(".[ru]*-*")]:
@@ -168,7 +165,7 @@ def through_every_reader(calls: list[str], folder: Path) -> str:
         for f in ("terminal", "html", "md", "json")
     ]
     for words in (["validate", str(trace)], ["render", str(trace), "-o", str(folder / "again")], *diffs):
-        ended = run([sys.executable, "-m", "trace_tools", *words], here)
+        ended = python([*TOOLS, *words], here)
         if ended.returncode != 0:
             return f"{words[0]}: ended with {ended.returncode}: {ended.stderr[-1500:]}"
     return ""
@@ -183,10 +180,3 @@ def otherwise(plain: list[str], trace: Path) -> str:
     printed = [line for step in steps for line in (step.stdout or "").splitlines()]
     differ = sorted({*plain} ^ {*printed})
     return f"said: {differ[:6]}" if differ or len(plain) != len(printed) else ""
-
-
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace", timeout=600, check=False
-    )

@@ -1,0 +1,53 @@
+"""The tools' commands and plain Python, in processes of their own, as checks run them by the hundred.
+
+environment()["TRACE_TOOLS_MACHINE"]    # this machine, measured once for all of them
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from trace_tools.machines.machine import STORED
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ("-m", "trace_tools")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return what every process is given: the package on the path, one thread, this machine as measured before."""
+    package = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    return {**os.environ, **package, STORED: os.environ.get(STORED) or _measured(), **more}
+
+
+@functools.cache
+def _measured() -> str:
+    folder = tempfile.TemporaryDirectory(prefix="machine-")
+    _kept.append(folder)
+    path = Path(folder.name) / "machine.json"
+    survey = [sys.executable, "-m", "trace_tools.tracing.survey", str(path), "cpu"]
+    subprocess.run(survey, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    return str(path)
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []  # until this process ends
+
+
+def python(words: Sequence[str], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments in a folder; `more` is added to its environment."""
+    command = [sys.executable, *words]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=600,
+        check=False,
+    )

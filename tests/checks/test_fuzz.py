@@ -1,0 +1,109 @@
+"""A short run of the fuzz; `make fuzz` is the long one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.checks import fuzz, fuzz_arguments
+from tests.checks.fuzz_programs import Program, compiles, lecture
+from tests.checks.fuzz_runs import VARIANTS, compared, counted, differences, plainly
+from trace_tools.machines.machine import STORED
+
+SHORT = range(1, 120, 6)  # seeds; every fourth would need torch
+
+
+def test_programs_run_as_plain() -> None:
+    ends = time.monotonic() + 60
+    texts = [lecture([Program.drawn(seed)]) for seed in SHORT]
+    found = list(fuzz.in_a_process(lambda n: fuzz.attempted(texts[n], VARIANTS[:2]), range(len(texts)), ends))
+    assert [what for _, what in found] == [""] * len(texts)
+
+
+def test_a_program_is_the_same_each_time() -> None:
+    for seed in SHORT:
+        assert Program.drawn(seed).text == Program.drawn(seed).text
+        assert compiles(lecture([Program.drawn(seed)]))
+
+
+def test_programs_go_through_the_grammar() -> None:
+    """What no program has is not tested."""
+    text = "".join(Program.drawn(seed, torch=seed % 4 == 0).text for seed in range(60))
+    words = (
+        "async for", "async with", "await", "yield from", "except*", "finally:", "match", "case", "global",
+        "lambda", "class", "@noted", "del ", ":=", "while", "else:", "assert", "raise", "return", "with (", "torch.",
+        "# @inspect", "# @stepover", "# @hide", "drive(", "in_thread(", "asyncio.run(", "metaclass=Meta", "__slots__",
+    )  # fmt: skip
+    assert [word for word in words if word not in text] == []
+
+
+def test_statements_are_counted() -> None:
+    text = lecture([Program(1, ["def program_1():", "    for i in range(3):", "        x = i"])])
+    line = text.splitlines().index("        x = i") + 1
+    assert 3 in counted(text).values()
+    assert plainly(text).error is None, line
+
+
+def test_a_difference_is_found_and_cut_down() -> None:
+    """A probe's own name in the globals of a module is a difference; what is left of the program shows it."""
+    text = lecture([Program.drawn(1)]).replace("def main():", "def main():\n    say(sorted(globals()))\n    say(2)", 1)
+    what = fuzz.attempted(text)
+    assert "said: " in what
+    shown = fuzz.cut_down(text, lambda t: "_@" in differences_of(t), time.monotonic() + 5)
+    assert len(shown.splitlines()) < len(text.splitlines())
+
+
+def differences_of(text: str) -> str:
+    return differences(text, VARIANTS[:1]) if compiles(text) else ""
+
+
+def test_the_first_difference_is_said() -> None:
+    assert compared("said", ["a", "b"], ["a", "c"]).startswith("said: line 1\n")
+    assert compared("said", ["a"], ["a", "b"]).endswith("plain   None\n    probed  b")
+
+
+def test_a_process_that_dies_was_at_the_next_item() -> None:
+    def work(item: int) -> str:
+        if item == 2:
+            os._exit(9)
+        return "fine"
+
+    found = list(fuzz.in_a_process(work, [1, 2, 3], time.monotonic() + 60))
+    assert found[0] == (1, "fine")
+    assert found[1][0] == 2
+    assert "ended with 9" in found[1][1]
+
+
+def test_lines_and_blocks_are_cut_down() -> None:
+    text = "a = 1\nif a:\n    b = 2  # @inspect b\n    c = 3\nd = 4\n"
+    assert fuzz.cut_down(text, lambda t: compiles(t) and "b = 2" in t, time.monotonic() + 10) == "b = 2\n"
+
+
+def test_programs_and_arguments_through_the_command_line(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One trace of both: random programs, cold, warm, metered and shaken, as they run plainly."""
+    monkeypatch.setenv(STORED, environment[STORED])
+    programs = [Program.drawn(seed, torch=seed % 4 == 0) for seed in range(4)]
+    assert fuzz.through_the_command_line(lecture(programs, last=fuzz.ENDINGS[0]), readers=False) == ""
+
+
+def test_arguments_are_the_same_each_time() -> None:
+    calls = [fuzz_arguments.drawn(seed) for seed in range(300)]
+    assert calls == [fuzz_arguments.drawn(seed) for seed in range(300)]
+    assert compiles(fuzz_arguments.lecture(calls))
+    assert {call.partition("(")[0] for call in calls} == fuzz_arguments.VOCABULARY
+
+
+def test_what_is_found_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = tmp_path / "fuzz.md"
+    report.write_text("# Title\n\n| a |\n|---|\n\n## Found\n", encoding="utf-8")
+    monkeypatch.setattr(fuzz, "REPORT", report)
+    fuzz.append("| run |", [fuzz.Found("programs", 7, "said: line 1", "x = 1\n")])
+    text = report.read_text(encoding="utf-8")
+    assert text.index("| run |") < text.index("## Found") < text.index("### programs, seed 7") < text.index("x = 1")
+    assert sys.modules["tests.checks.fuzz"] is fuzz
