@@ -32,7 +32,7 @@ from typing import Any
 
 from tests.checks.inert_process import Job
 
-TIMEOUT_S = 240
+TIMEOUT_S = 900
 REPORT = Path(__file__).with_suffix(".md")
 ROOT = Path(__file__).parents[2]
 
