@@ -166,6 +166,32 @@ def damage(path: Path, drawn: random.Random) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("run.json", None, "run.json: No such file or directory"),
+        (
+            "run.json",
+            b"\xff",
+            "run.json: is damaged: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        ),
+        ("machine.json", b"{}", "machine.json: is damaged: 'peaks'"),
+        ("versions.json", None, "versions.json: No such file or directory"),
+        ("lecture.py", b"def main(:\n", "lecture.py:1: not valid Python: invalid syntax"),
+    ],
+)
+def test_without_what_was_asked_for_the_journals_are_kept(
+    tmp_path: Path, name: str, content: bytes | None, why: str
+) -> None:
+    folder = dead_run(tmp_path)
+    journal = (folder / "pass-1.journal").read_bytes()
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", why)])
+    assert (tmp_path / ".unmerged-a/pass-1.journal").read_bytes() == journal
+
+
 # --- which trace stays ----------------------------------------------------------------------------
 
 

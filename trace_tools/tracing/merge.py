@@ -155,7 +155,7 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
     try:
         return read(path.read_text(encoding="utf-8"))
     except NO_RECORD as error:
-        raise TraceFileError(path, None, f"is damaged: {error}") from None
+        raise TraceFileError(path.name, None, f"is damaged: {error}") from None
 
 
 def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:

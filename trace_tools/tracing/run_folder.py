@@ -208,7 +208,9 @@ def refuse_other_lecture(path: Path, lecture: str) -> None:
 def set_aside(folder: Path, error: Exception) -> Kept:
     """Keep journals that can't be merged under a name that nobody looks for, and say why they can't be."""
     why = str(error)
-    if not isinstance(error, TraceToolsError):
+    if isinstance(error, OSError) and error.filename:
+        why = f"{Path(error.filename).name}: {error.strerror}"
+    elif not isinstance(error, TraceToolsError):
         at = traceback.extract_tb(error.__traceback__)[-1]
         why = f"{type(error).__name__}: {why} ({Path(at.filename).name}:{at.lineno})"
     try:
