@@ -600,7 +600,7 @@ def test_a_run_that_is_stopped_leaves_nothing(
     known = load(tmp_path / "rendered/cpu/trace.yaml").trace
     asked = Request(lecture(WAITING), tmp_path / "rendered", device="cpu", passes=1, like=known, together=True)
     processes: set[str] = set()
-    tracer = Tracer(asked, lambda process, place: processes.add(process))
+    tracer = Tracer(asked, lambda process, place, stalled: processes.add(process))
     stopping = threading.Timer(0, lambda: (_until(lambda: {"pass 1", "metering"} <= processes), tracer.stop()))
     stopping.start()
     with pytest.raises(StoppedError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from contextlib import suppress
@@ -14,6 +15,8 @@ from trace_tools.commands.recover import recover_first
 from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.outcome import problems, quiet, where_time_went
 from trace_tools.schema import Trace
+
+LOGGED_S = 60.0  # between two lines of a log on a process without progress
 
 
 @click.command()
@@ -63,21 +66,30 @@ def report(trace: Trace) -> None:
 
 
 class Progress:
-    """Shows where each process is: one changing line on a terminal, a line per process in a log."""
+    """Shows where each process is: one changing line on a terminal, a line per process in a log.
+
+    A process without progress says at which line; in a log once a minute.
+    """
 
     def __init__(self) -> None:
         self.shown: str | None = None
+        self.told = -math.inf  # when a log was told that this process makes no progress
 
     def done(self) -> None:
         """Leave the terminal's line empty."""
         if sys.stderr.isatty():
             self._say("\r\x1b[K")
 
-    def show(self, process: str, place: str) -> None:
+    def show(self, process: str, place: str, stalled: str = "") -> None:
+        where = ", ".join(filter(None, (place, stalled)))
         if sys.stderr.isatty():
-            self._say(f"\r\x1b[K{process}: {place}")
+            self._say(f"\r\x1b[K{process}: {where}")
         elif process != self.shown:
+            self.told = -math.inf
             self._say(f"{process}\n")
+        elif stalled and time.monotonic() > self.told + LOGGED_S:
+            self.told = time.monotonic()
+            self._say(f"{process}: {where}\n")
         self.shown = process
 
     def _say(self, text: str) -> None:

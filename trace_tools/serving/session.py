@@ -175,9 +175,10 @@ class Session:
             together=self._device == "cpu",
         )
 
-        def progress(process: str, place: str) -> None:
+        def progress(process: str, place: str, stalled: str) -> None:
             if self._retracer.tracer is tracer:
-                self._board.post(doing=f"Tracing {what}: {process}, {place}")
+                where = ", ".join(filter(None, (process, place, stalled)))
+                self._board.post(doing=f"Tracing {what}: {where}")
 
         try:
             tracer = Tracer(request, progress)

@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic  # now: in a shaken run `time` has another
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from trace_tools import narrative
@@ -37,6 +38,7 @@ from trace_tools.metering import measurement
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
 from trace_tools.statements import parse_source
 from trace_tools.tracing.claims import TimedClaims
+from trace_tools.tracing.ending import WAIT_S, limited, processes_of_session, wait_for_others
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, Instrumented, instrument
 from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
@@ -48,6 +50,8 @@ from trace_tools.tracing.standard_output import OutputFile, printing
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter, Totals
+
+SIGN_S = 1.0  # after so long the parent is told again where the lecture is
 
 
 _as_json = json.JSONEncoder().encode  # a lecture may put another function in the place of `json.dumps`
@@ -95,13 +99,21 @@ def main(job_path: str) -> int:
     del source, directives
     linecache.cache[job.lecture] = (len(job.text), None, job.text.splitlines(keepends=True), job.lecture)
     journal = Journal(Path(job.journal))
+    os.set_blocking(job.progress, False)
     process = _Process(job, program, codes, journal)
     os.register_at_fork(after_in_child=process.forget)
     status = process.run()
-    atexit._run_exitfuncs()
-    if journal.trouble:
-        return os.EX_IOERR
-    return 0 if status == COMPLETE else 1
+
+    def end(left: list[str]) -> int:
+        """Close the journal; return the status to end with. The parent kills whatever runs on in this session."""
+        if left:
+            process.note("notes", [f"still running when it had ended: {', '.join(left)}"])
+        journal.close(complete=status == COMPLETE)
+        return os.EX_IOERR if journal.trouble else 0 if status == COMPLETE else 1
+
+    with limited(lambda left: os._exit(end(left))):  # else a process that it waits for would keep it
+        atexit._run_exitfuncs()
+    return end(processes_of_session())
 
 
 class _Process:
@@ -125,33 +137,33 @@ class _Process:
             self.timed_claims = TimedClaims(Path(job.journal).parent, job.passes)
         self.module_name: str | None = None
         self.place: str | None = None  # the last one told to the parent
+        self.listener = os.fstat(job.progress).st_ino
 
     def run(self) -> str:
         """Run the lecture as often as the job says, each time from the same state; return how that ended."""
         from trace_tools.machines.machine import conditions
 
-        self._note("notes", conditions())
+        self.note("notes", conditions())
         folder = str(Path(self.job.lecture).parent)
         sys.argv[:] = [self.job.lecture]
         sys.path.insert(0, folder)
         before = Leftovers.read(Path(folder))
-        self._note("notes", before.unread)
+        self.note("notes", before.unread)
         first, *others = self.job.runs
         status = self._run(first)
         for name in others if status == COMPLETE else ():
             left = before.restore()
-            self._note("restored", left.restored)
+            self.note("restored", left.restored)
             if left.stuck:  # a run that begins otherwise than the first would not be its warm one
-                self._note("why_no_warm", f"left behind: {'; '.join(left.stuck)}")
+                self.note("why_no_warm", f"left behind: {'; '.join(left.stuck)}")
                 break
             again = self._run(name)
             if again != COMPLETE:  # the runs before serve, and the trace says why
-                self._note("why_no_warm", again)
+                self.note("why_no_warm", again)
                 status = again if again.startswith("KeyboardInterrupt") else COMPLETE
                 break
-        self._note("notes", conditions())
-        self._note("done", status)
-        self.journal.close(complete=status == COMPLETE)
+        self.note("notes", conditions())
+        self.note("done", status)
         return status
 
     def _run(self, name: str) -> str:
@@ -190,6 +202,12 @@ class _Process:
                 ended_by = error
             if self.forked:
                 _end_as_plain(ended_by)
+            try:
+                left = wait_for_others(self._progress)
+            except KeyboardInterrupt as error:
+                left, ended_by = [], ended_by or error
+            if left:
+                self.note("notes", [f"still running {WAIT_S:g} s after the {name} run: {', '.join(left)}"])
             if ended_by is not None and not exits_well(ended_by):
                 status = f"{class_name(type(ended_by))} at line {_line_in(ended_by, self.job.lecture)}"
         ns = time.perf_counter_ns() - started
@@ -229,22 +247,36 @@ class _Process:
         if self.recorder is not None:
             self.recorder.forget()
 
-    def _note(self, field: str, content: Any) -> None:
+    def note(self, field: str, content: Any) -> None:
         self.journal.write([(ProcessNote, field, content)])
 
     def _progress(self, place: str) -> None:
         if place == self.place or self.forked:
             return
         self.place = place
-        with contextlib.suppress(OSError):  # a parent that no longer listens
-            os.write(self.job.progress, _as_json([self.job.name, place]).encode() + b"\n")
+        self._tell([self.job.name, place])
+
+    def _tell(self, sign: list[Any]) -> None:
+        with contextlib.suppress(OSError):  # a parent that no longer listens, or has stopped
+            if os.fstat(self.job.progress).st_ino == self.listener:  # else the lecture has closed it
+                os.write(self.job.progress, _as_json(sign).encode() + b"\n")
 
     def _alive(self, recorder: Recorder) -> Callable[[], None]:
-        """Return what the watching thread does: end with the parent, and listen to dynamo once it is there."""
+        """Return what the watching thread does: end with the parent, tell it each second where the lecture is, and
+        listen to dynamo once it is there."""
         listening_to_dynamo = False
+        seen: tuple[int | None, Any] = (None, None)  # the line, and how many steps were opened
+        since = told = monotonic()
 
         def alive() -> None:
-            nonlocal listening_to_dynamo
+            nonlocal listening_to_dynamo, seen, since, told
+            now = monotonic()
+            if now - told >= SIGN_S:
+                told = now
+                here = (_line_now(self.job.lecture), recorder.sequence.__self__.__reduce__()[1])  # type: ignore[attr-defined]
+                if here != seen:
+                    seen, since = here, now
+                self._tell([self.job.name, self.place, seen[0], round(now - since)])
             if os.getppid() != self.job.parent:
                 recorder.flush()
                 os._exit(1)
@@ -359,6 +391,14 @@ def _end_as_plain(error: BaseException | None) -> NoReturn:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(status)
+
+
+def _line_now(path: str) -> int | None:
+    """Return the line of the lecture where the main thread is."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and frame.f_code.co_filename != path:
+        frame = frame.f_back
+    return frame.f_lineno if frame is not None else None
 
 
 def _line_in(error: BaseException, path: str) -> int | None:

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,7 +36,10 @@ from trace_tools.tracing.child import Job
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
 
-Progress = Callable[[str, str], None]  # told (process, place): ("pass 1", "napkin_math")
+# Told (process, place, how long nothing has changed): ("pass 1", "napkin_math", "line 42 for 30 s"), mostly with "".
+Progress = Callable[[str, str, str], None]
+
+STALLED_S = 10.0  # without a new line nor a new step; from then on it is told, every second
 
 GRACE_S = 5.0  # what a process has to end after Ctrl-C
 # Of the interpreter's settings, those that take asserts away, which are claims; that keep a process from ending; and
@@ -72,7 +75,7 @@ class StoppedError(TraceToolsError):
 class Tracer:
     """Runs the processes of one trace. Raises LectureError and UsageError before anything has run."""
 
-    def __init__(self, request: Request, progress: Progress = lambda process, place: None) -> None:
+    def __init__(self, request: Request, progress: Progress = lambda process, place, stalled: None) -> None:
         self.request = request
         self.progress = progress
         self.source = check_lecture(request.lecture)
@@ -203,7 +206,7 @@ class Tracer:
         return best.device
 
     def _surveyed(self, folder: Path, number: int) -> Machine:
-        self.progress(SURVEY, "this machine")
+        self.progress(SURVEY, "this machine", "")
         stored = folder / f"machine-{number}.json"
         command = [sys.executable, "-P", "-m", "trace_tools.tracing.survey", str(stored), self.request.device or ""]
         with subprocess.Popen(
@@ -260,20 +263,21 @@ class Tracer:
             )
             os.close(telling)
             try:
-                return self._wait(process, progress.fileno(), limit_s)
+                return self._wait(process, _Sign(name, progress.fileno()), limit_s)
             except BaseException:
                 _kill_all(process)
                 process.wait()
                 raise
 
-    def _wait(self, process: subprocess.Popen[bytes], progress: int, limit_s: float | None) -> int:
+    def _wait(self, process: subprocess.Popen[bytes], sign: _Sign, limit_s: float | None) -> int:
         deadline: float | None = None
         ends = time.monotonic() + limit_s if limit_s is not None else None
         while True:
             try:
-                self._listen(progress)
-                if process.poll() is not None:
-                    return process.returncode
+                self._listen(sign)
+                if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                    _kill_all(process)  # what it started and left, while its number is not given to another
+                    return process.wait()
                 if self._stopped.is_set() or any(at is not None and time.monotonic() > at for at in (ends, deadline)):
                     _kill_all(process)
             except KeyboardInterrupt:
@@ -284,14 +288,38 @@ class Tracer:
                     _kill_all(process)
                 deadline = time.monotonic() + GRACE_S
 
-    def _listen(self, progress: int) -> None:
-        ready, _, _ = select.select([progress], [], [], 0.05)
-        lines = os.read(progress, 65536) if ready else b""
+    def _listen(self, sign: _Sign) -> None:
+        """Hear what a process tells of itself for a moment, and pass it on; say where it is if nothing changes."""
+        ready, _, _ = select.select([sign.progress], [], [], 0.05)
+        lines = os.read(sign.progress, 65536) if ready else b""
         if ready and not lines:
             time.sleep(0.02)  # the other end is closed: the process is about to end
         for line in lines.splitlines():
             with contextlib.suppress(ValueError):
-                self.progress(*json.loads(line))
+                place, *where = json.loads(line)[1:]
+                if place != sign.place:
+                    self.progress(sign.name, place, "")
+                sign.place, sign.heard = place, time.monotonic()
+                sign.line, sign.since_s = where or (None, 0)
+        # A process that is silent, too, is in one long call of C, which lets nothing else run in it.
+        stalled_s = round(sign.since_s + time.monotonic() - sign.heard)
+        if stalled_s >= STALLED_S and stalled_s != sign.told_s:
+            sign.told_s = stalled_s
+            where_it_is = f"line {sign.line} for " if sign.line else "nothing new for "
+            self.progress(sign.name, sign.place, f"{where_it_is}{stalled_s} s")
+
+
+@dataclass
+class _Sign:
+    """The last sign of life of a process."""
+
+    name: str
+    progress: int  # the descriptor it comes by
+    place: str = "start"
+    line: int | None = None
+    since_s: float = 0.0  # for so long it had been there
+    heard: float = field(default_factory=time.monotonic)
+    told_s: int = 0  # what was told of it last
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:

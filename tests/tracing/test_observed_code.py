@@ -1,0 +1,254 @@
+"""Code of the lecture that only observation runs, and what the lecture leaves running: through the command line.
+
+One lecture has it all, in the main thread, in another one, and where the lecture uses the alarm; the oracle is its plain
+run. The tools' limits are shorter here, by a module that each process imports at its start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trace_tools.file_format.trace_file import load
+from trace_tools.schema import Frame, Step, Trace, Value
+from trace_tools.tracing import ending
+
+SHORTER = """
+import trace_tools.describing.gate as gate, trace_tools.tracing.ending as ending
+gate.EXPRESSION_S, ending.WAIT_S = 0.2, 0.5
+"""
+
+LECTURE = """
+import dataclasses, multiprocessing, random, signal, subprocess, sys, threading, time, warnings
+import numpy, torch
+
+class Own(BaseException): pass
+
+class Meta(type):
+    def __getattr__(cls, name):
+        while True: time.sleep(1)
+    def __hash__(cls): raise Own
+    def __instancecheck__(cls, x): raise Own
+    __subclasscheck__ = __eq__ = __instancecheck__
+
+class Loops(metaclass=Meta): pass
+
+class LoopsToo(tuple, metaclass=Meta): pass
+
+class Swallows:
+    def __repr__(self):
+        while True:
+            try:
+                while True: time.sleep(0.001)
+            except BaseException: pass
+
+class Sleeps:
+    def __repr__(self): time.sleep(1000)
+
+class Properties:
+    @property
+    def ends(self): sys.exit(3)
+    @property
+    def own(self): raise Own("mine")
+    __class__ = property(lambda self: sys.exit(4))
+    def __repr__(self): raise SystemExit
+    __eq__ = __len__ = __iter__ = __bool__ = __format__ = __hash__ = lambda *_: sys.exit(5)
+
+class Message(Exception):
+    def __str__(self): raise Own
+    __bool__ = __len__ = __str__
+    __class__ = property(__str__)
+
+class Locks:
+    lock = threading.Lock()
+    def __repr__(self): return str(self.lock.acquire())
+
+class Prints:
+    def __repr__(self):
+        print("observed"); warnings.warn("observed")
+        return f"{len(str((random.random(), random.gauss(0, 1), numpy.random.randn(), torch.rand(1))))}"[:0] + "Prints"
+
+@dataclasses.dataclass
+class Fields:
+    x: int = 3
+    y: int = 4
+
+class MadeUp(Fields):
+    y = property(lambda self: sys.exit(6), lambda self, y: None)
+
+class Functions(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *_, **__): raise Own
+
+class Network(torch.nn.Module):
+    def extra_repr(self):
+        while True: time.sleep(1)
+    def named_parameters(self, *_, **__): raise Own
+
+class Array(numpy.ndarray):
+    def __repr__(self): raise Own
+    shape = size = dtype = base = property(__repr__)
+    __array_finalize__ = lambda *_: None
+
+class Threads(threading.Thread):
+    __bool__ = __len__ = lambda *_: sys.exit(7)
+
+def main():
+    observed()
+    thread = Threads(target=in_thread, name="other"); thread.start(); thread.join()
+    signal.signal(signal.SIGALRM, print)
+    in_use()
+    assert signal.getsignal(signal.SIGALRM) is print
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    draw()
+    leave()
+
+def observed():
+    x, held = Properties(), Locks.lock.acquire()
+    a = 1  # @inspect Loops.absent, x.ends, x.own, x, Swallows(), Sleeps(), Locks()
+    b = 2  # @inspect LoopsToo([1]), MadeUp(), Functions([1.0]), Network(), numpy.arange(3).view(Array)
+    c = 3  # @inspect list((x, Sleeps())), numpy.array([Properties()]), torch.ones(2).nothing
+    try:
+        raise Message
+    except Message:
+        print("caught")
+    Locks.lock.release()
+    done = 4  # @inspect done
+
+def in_thread():
+    x = Properties()
+    d = 1  # @inspect Loops.absent, Loops.too, x.ends, x, Swallows(), Sleeps(), Prints()
+    print("in the thread")
+
+def in_use():
+    x = Properties()
+    e = 1  # @inspect x.own, x, Swallows(), Sleeps()
+
+def draw():
+    random.seed(0), numpy.random.seed(0), torch.manual_seed(0)
+    f = numpy.random.randn(), Prints()  # @inspect f, random.random(), numpy.random.randn(), torch.rand(2), print("observed")
+    print(random.random(), random.gauss(0, 1), numpy.random.randn(), torch.rand(1).item(), torch.is_grad_enabled())
+
+def leave():
+    threading.Thread(target=late, name="late").start()
+    subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+def late():
+    time.sleep(0.2)
+    print("late")
+"""
+
+
+@pytest.fixture(scope="module")
+def traced(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, str, str]:
+    """The trace, what the command said, and what a plain run printed."""
+    folder = tmp_path_factory.mktemp("observed")
+    (folder / "lecture.py").write_text(LECTURE, encoding="utf-8")
+    (folder / "site").mkdir()
+    (folder / "site/sitecustomize.py").write_text(SHORTER, encoding="utf-8")
+    path = f"{environment['PYTHONPATH']}:{folder / 'site'}"
+    command = [
+        sys.executable,
+        "-m",
+        "trace_tools",
+        "trace",
+        "lecture.py",
+        "--passes",
+        "1",
+        "--device",
+        "cpu",
+        "-o",
+        "out",
+    ]
+    ran = subprocess.run(
+        command, cwd=folder, env=environment | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=200
+    )
+    assert ran.returncode == 1, ran.stderr
+    plain = [sys.executable, "-c", "import lecture; lecture.main()"]
+    with subprocess.Popen(
+        plain, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        output = process.communicate(timeout=60)[0]
+        os.killpg(process.pid, signal.SIGKILL)  # what the lecture leaves
+    return load(folder / "out/cpu/trace.yaml").trace, ran.stderr, output
+
+
+@pytest.fixture(scope="module")
+def values(traced: tuple[Trace, str, str]) -> Callable[[str], dict[str, Value]]:
+    """The values of the statement that begins so."""
+
+    def of(begin: str) -> dict[str, Value]:
+        text = traced[0].sources[0].text.splitlines()
+        (found,) = (s for s in traced[0].steps if isinstance(s, Step) and text[s.line - 1].strip().startswith(begin))
+        return dict(found.values or ())
+
+    return of
+
+
+def test_every_process_went_to_the_end_and_printed_what_plain_python_does(traced: tuple[Trace, str, str]) -> None:
+    trace, _, plain = traced
+    assert trace.run.complete and [process.ended for process in trace.run.processes] == ["complete"] * 3
+    assert all(process.why_no_warm is None for process in trace.run.processes)
+    told = [step.stdout for step in trace.steps if isinstance(step, Step) and step.stdout]
+    assert "".join(told) == plain
+    assert not [step for step in trace.steps if isinstance(step, Step) and step.warnings]
+
+
+def test_what_was_observed_stands_in_its_place(values: Callable[[str], dict[str, Value]]) -> None:
+    a, b, c = values("a = 1"), values("b = 2"), values("c = 3")
+    assert {source: value.text for source, value in a.items() if value.type == "error"} == {
+        "Loops.absent": "took longer than 0.2 s",
+        "x.ends": "SystemExit: 3",
+        "x.own": "Own: mine",
+    }
+    notes = {source: value.note for source, value in a.items() if value.note}
+    assert notes.pop("x") == "repr raised SystemExit"
+    assert set(notes.values()) == {"repr took too long"} and notes.keys() == {"Swallows()", "Sleeps()", "Locks()"}
+    assert b["LoopsToo([1])"].items == [Value("int", value=1)]
+    assert (b["MadeUp()"].entries or [])[1][1].text == "y raised SystemExit: 6"
+    assert b["Functions([1.0])"].tensor and b["numpy.arange(3).view(Array)"].tensor
+    assert "took too long" in (b["Network()"].note or "")
+    assert [item.note for item in c["list((x, Sleeps()))"].items or ()] == [
+        "repr raised SystemExit",
+        "repr took too long",
+    ]
+    assert (c["torch.ones(2).nothing"].text or "").startswith("AttributeError")
+    assert values("done = 4")["done"].value == 4
+
+
+def test_other_threads_and_the_alarm_in_use_make_no_difference(values: Callable[[str], dict[str, Value]]) -> None:
+    d, e = values("d = 1"), values("e = 1")
+    assert d["Loops.absent"].text == "not evaluated: it took too long before"
+    assert d["Loops.too"].text == "took longer than 0.2 s"
+    assert (d["x.ends"].text, e["x.own"].text) == ("SystemExit: 3", "Own: mine")
+    assert d["x"].note == e["x"].note == "repr raised SystemExit"
+    assert d["Swallows()"].note == "repr took too long" and "too long" in (e["Swallows()"].note or "")
+    assert d["Prints()"].text == "Prints"
+
+
+def test_a_thread_is_waited_for_and_what_runs_on_is_named(traced: tuple[Trace, str, str]) -> None:
+    trace = traced[0]
+    (late,) = (frame for frame in trace.steps if isinstance(frame, Frame) and frame.function == "late")
+    assert late.thread == "late"
+    for process in trace.run.processes:
+        (note,) = (note for note in process.notes or () if note.startswith("still running when it had ended"))
+        assert "sleep (" in note
+        left = Path("/proc", note.rpartition("(")[2].rstrip(")"))
+        assert not left.exists(), "what a process left is ended"
+
+
+def test_others_are_waited_for_as_long_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "WAIT_S", 0.3)
+    gate = threading.Event()
+    thread = threading.Thread(target=gate.wait, name="waiting")
+    thread.start()
+    assert ending.wait_for_others(print) == ["thread waiting"]
+    gate.set()
+    assert ending.wait_for_others(print) == []

@@ -1,0 +1,95 @@
+"""What a lecture started and did not end: threads, and processes. They are waited for as Python does, but not for ever.
+
+    running = wait_for_others(tell)    # after each run: ["thread worker 1", "process Process-1 (12)"] still run
+    with limited(late): atexit…        # at the end of the process, whose own waits have no limit
+
+At its end Python waits for threads that are no daemons and for what `multiprocessing` started, however long it takes.
+A run waits `WAIT_S`, so that what they do belongs to it. Workers of pools that nobody shut down wait for work that
+does not come: they are not waited for.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+WAIT_S = 60.0
+TELL_S = 1.0  # after so long it is said who is waited for
+
+# Processes that a library keeps beside this one, and which end with it.
+_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "compile_worker")
+
+
+def wait_for_others(tell: Callable[[str], None]) -> list[str]:
+    """Wait for threads and processes as Python does at its end; return the names of those that run on."""
+    started = monotonic()
+    told = False
+    while others := _others():
+        waited = monotonic() - started
+        if waited > WAIT_S:
+            return sorted(others)
+        if waited > TELL_S and not told:
+            told = True
+            tell(f"waits for {', '.join(sorted(others))}")
+        next(iter(others.values()))(0.05)
+    return []
+
+
+@contextlib.contextmanager
+def limited(late: Callable[[list[str]], None]) -> Iterator[None]:
+    """Call `late`, in another thread, with the names of the processes that run, if the block takes longer."""
+    over = _thread.allocate_lock()
+    over.acquire()
+
+    def watch() -> None:
+        if not over.acquire(timeout=WAIT_S):
+            late(processes_of_session())
+
+    _thread.start_new_thread(watch, ())
+    try:
+        yield
+    finally:
+        over.release()
+
+
+def processes_of_session() -> list[str]:
+    """Return the other processes of the session that this process leads, as far as the system tells: "sleep (12)"."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it ended meanwhile
+            name, _, fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+            state, _, _, session = fields.split()[:4]
+            words = (folder / "cmdline").read_bytes().decode(errors="replace")
+            other = int(session) == os.getpid() != int(folder.name) and state not in "ZX"
+            if other and not any(helper in words for helper in _HELPERS):
+                found.append(f"{name.partition('(')[2]} ({folder.name})")
+    return sorted(found)
+
+
+def _others() -> dict[str, Callable[[float], Any]]:
+    """Return what Python would wait for at its end: its name → how to wait for it, for so many seconds."""
+    workers = _pool(sys.modules.get("concurrent.futures.thread"), "_threads_queues")
+    managers = _pool(sys.modules.get("concurrent.futures.process"), "_threads_wakeups")
+    left_out = {id(thread) for thread in (*workers, *managers, threading.main_thread())}
+    pooled = {id(process) for manager in managers for process in (getattr(manager, "processes", None) or {}).values()}
+    others: dict[str, Callable[[float], Any]] = {}
+    for thread in threading.enumerate():
+        if not thread.daemon and id(thread) not in left_out:
+            others[f"thread {thread.name}"] = thread.join
+    children = sys.modules.get("multiprocessing.process")
+    for process in children.active_children() if children is not None else ():
+        if not process.daemon and id(process) not in pooled:
+            others[f"process {process.name} ({process.pid})"] = process.join
+    return others
+
+
+def _pool(module: Any, table: str) -> list[Any]:
+    """Return the threads that a kind of pool has registered to be ended with Python."""
+    return list(getattr(module, table, ()))
