@@ -1,7 +1,7 @@
 """Code of the lecture that only observation runs, and what the lecture leaves running: through the command line.
 
-One lecture has it all, in the main thread, in another one, and where the lecture uses the alarm; the oracle is its plain
-run. The tools' limits are shorter here, by a module that each process imports at its start.
+One lecture has it all, in the main thread, in another one, and where the lecture uses the alarm; the oracle is its
+plain run. The tools' limits are shorter here, by a module that each process imports at its start.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ import pytest
 
 from trace_tools.file_format.trace_file import load
 from trace_tools.schema import Frame, Step, Trace, Value
-from trace_tools.tracing import ending
 
 SHORTER = """
 import trace_tools.describing.gate as gate, trace_tools.tracing.ending as ending
@@ -133,7 +131,7 @@ def in_use():
 
 def draw():
     random.seed(0), numpy.random.seed(0), torch.manual_seed(0)
-    f = numpy.random.randn(), Prints()  # @inspect f, random.random(), numpy.random.randn(), torch.rand(2), print("observed")
+    f = numpy.random.randn(), Prints()  # @inspect f, random.random(), numpy.random.randn(), torch.rand(2), print()
     print(random.random(), random.gauss(0, 1), numpy.random.randn(), torch.rand(1).item(), torch.is_grad_enabled())
 
 def leave():
@@ -242,13 +240,3 @@ def test_a_thread_is_waited_for_and_what_runs_on_is_named(traced: tuple[Trace, s
         assert "sleep (" in note
         left = Path("/proc", note.rpartition("(")[2].rstrip(")"))
         assert not left.exists(), "what a process left is ended"
-
-
-def test_others_are_waited_for_as_long_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "WAIT_S", 0.3)
-    gate = threading.Event()
-    thread = threading.Thread(target=gate.wait, name="waiting")
-    thread.start()
-    assert ending.wait_for_others(print) == ["thread waiting"]
-    gate.set()
-    assert ending.wait_for_others(print) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import shutil
@@ -27,6 +28,7 @@ from trace_tools.machines.machine import STORED, from_json
 from trace_tools.outcome import problems
 from trace_tools.schema import Frame, Step, Trace, Value
 from trace_tools.tracing import run_folder
+from trace_tools.tracing import tracer as tracer_module
 from trace_tools.tracing.run_folder import recover
 from trace_tools.tracing.tracer import UNFIT, Request, StoppedError, Tracer, _environment
 
@@ -618,3 +620,24 @@ def test_a_process_ends_as_it_says_whatever_the_interpreter_was_told(monkeypatch
         [sys.executable, "-c", code], env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     assert (ran.returncode, ran.stderr) == (3, "")
+
+
+def test_a_process_without_progress_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it tells of itself; and while it can't even do that, for as long as nothing was heard of it."""
+    (tmp_path / "lecture.py").write_text("def main():\n    pass\n", encoding="utf-8")
+    told: list[tuple[str, str, str]] = []
+    tracer = Tracer(Request(tmp_path / "lecture.py"), lambda *sign: told.append(sign))
+    listening, telling = os.pipe()
+    sign = tracer_module._Sign("pass 1", listening)
+    for line in (["pass 1", "train"], ["pass 1", "train", 42, 3], ["pass 1", "train", 42, 12]):
+        os.write(telling, json.dumps(line).encode() + b"\n")
+        tracer._listen(sign)
+    monkeypatch.setattr(sign, "heard", sign.heard - 30)
+    tracer._listen(sign)
+    os.close(telling)
+    os.close(listening)
+    assert told == [
+        ("pass 1", "train", ""),
+        ("pass 1", "train", "line 42 for 12 s"),
+        ("pass 1", "train", "line 42 for 42 s"),
+    ]

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from trace_tools.describing.gate import began_here
 from trace_tools.tracing.patches import LecturesOwn, Names
 from trace_tools.tracing.process_settings import ProcessSetting, process_settings
 
@@ -129,7 +130,7 @@ def _threads(own: LecturesOwn) -> list[tuple[threading.Thread | None, int]]:
     spaces = [vars(module) for module in own.modules.values()]
     known, here, found = {thread.ident: thread for thread in threading.enumerate()}, threading.get_ident(), []
     for ident, frame in sys._current_frames().items():
-        at: FrameType | None = frame if ident != here else None
+        at: FrameType | None = frame if ident != here and not began_here(frame) else None
         while at is not None and not any(at.f_globals is space for space in spaces):
             at = at.f_back
         if at is not None:

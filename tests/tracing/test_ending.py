@@ -1,0 +1,63 @@
+"""Who is waited for when a lecture is over: the system's own list of processes is the oracle."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from trace_tools.tracing import ending
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "WAIT_S", 0.3)
+    monkeypatch.setattr(ending, "TELL_S", 0.1)
+
+
+def test_threads_and_processes_are_waited_for_as_long_as_they_may_be() -> None:
+    gate = threading.Event()
+    thread = threading.Thread(target=gate.wait, name="waiting")
+    process = multiprocessing.get_context("fork").Process(target=gate.wait, name="endless")
+    threading.Thread(target=gate.wait, daemon=True).start()
+    thread.start()
+    process.start()
+    told: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(len, "").result()  # its worker goes on waiting for work
+        both = [f"process endless ({process.pid})", "thread waiting"]
+        assert ending.wait_for_others(told.append) == both
+        assert told == [f"waits for {', '.join(both)}"]
+        gate.set()
+        process.terminate()
+        assert ending.wait_for_others(told.append) == []
+    assert not thread.is_alive() and not process.is_alive()
+
+
+def test_processes_of_a_session_are_named() -> None:
+    code = (
+        "import subprocess; from trace_tools.tracing.ending import processes_of_session as others\n"
+        "before = others(); child = subprocess.Popen(['sleep', '100'])\n"
+        "print(before, others() == [f'sleep ({child.pid})']); child.kill(); child.wait(); print(others())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert ran.stdout == "[] True\n[]\n"
+    assert os.getpid() not in ending.processes_of_session()
+
+
+def test_what_takes_too_long_is_told_of_once() -> None:
+    late: list[list[str]] = []
+    with ending.limited(late.append):
+        pass
+    assert late == []
+    over = threading.Event()
+    with ending.limited(lambda left: (late.append(left), over.set())[0]):
+        assert over.wait(5)
+    assert len(late) == 1
