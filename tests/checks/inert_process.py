@@ -166,8 +166,14 @@ def run_unittest(names: Sequence[str]) -> dict[str, str]:
 
 
 def run_pytest(paths: Sequence[str]) -> dict[str, str]:
-    """Run test files with pytest."""
+    """Run test files with pytest; hypothesis draws the same few examples each time."""
     import pytest
+
+    with contextlib.suppress(ImportError):
+        from hypothesis import settings
+
+        settings.register_profile("few", max_examples=5, derandomize=True, database=None)
+        settings.load_profile("few")
 
     found: dict[str, str] = {}
 
