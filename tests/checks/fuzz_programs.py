@@ -56,6 +56,7 @@ class Place:
     comprehension: bool = False
     functions: tuple[tuple[str, str], ...] = ()  # (name, kind) of those defined around
     classes: tuple[str, ...] = ()
+    managers: tuple[str, ...] = ()  # functions that make a context of a generator
 
     @property
     def inner(self) -> Place:
@@ -112,7 +113,7 @@ def lecture(programs: Sequence[Program], *, last: str = "pass") -> str:
     lines = [
         *('"""Programs drawn at random."""', "from __future__ import annotations"),
         *(["import torch"] if uses_torch else []),
-        "import asyncio, collections, contextlib, dataclasses, enum, functools, sys, warnings",
+        "import asyncio, collections, contextlib, dataclasses, enum, functools, sys, traceback, warnings",
         "from fuzz_world import *",
         "from trace_tools import note, table, text",
         "begin(__file__)",
@@ -162,6 +163,10 @@ class Writer:
                 defined = self.class_(top.inner, name)
                 lines += ["try:", *defined, "except Exception as error:", f"{STEP}told(error)"]
                 top = replace(top, classes=(*top.classes, name))
+            elif self.chance(0.2):
+                name = f"{prefix}_m{number}"
+                lines += self.manager(top, name)
+                top = replace(top, managers=(*top.managers, name))
             else:
                 name, kind = f"{prefix}_f{number}", self.draw.choice(LOCALS)
                 lines += self.function(top, name, kind)
@@ -191,6 +196,7 @@ class Writer:
         at = place.indent
         given = parameters or self.draw.choice(
             ("x, y=1, *rest, z=None, **more", "x=2, y=3, z=4", "x, /, y='d', *, z=Noisy('default')", "*x, y=[], **z")
+            + ("*q, z=5, **r",) * (3 if place.kind in LOCALS else 0)
         )
         head = (
             f"{'async ' if kind in ('async', 'agen') else ''}def {name}{self.type_parameters()}({given}){self.arrow()}:"
@@ -204,10 +210,8 @@ class Writer:
         lines.append(f"{at}{head}{self.comment(0.2, header=True)}")
         if self.chance(0.2):
             lines.append(f'{inner.indent}"""What {name} is."""')
-        if place.kind in LOCALS and self.chance(0.4):
-            lines.append(
-                f"{inner.indent}nonlocal w" if self.chance(0.3) and "w" in parameters else f"{inner.indent}pass"
-            )
+        if place.kind in LOCALS and "x" not in given and self.chance(0.7):
+            lines.append(f"{inner.indent}nonlocal x, y")
         if self.globals and self.chance(0.3):
             lines += [f"{inner.indent}global {self.globals[0]}", f"{inner.indent}{self.globals[0]} = {self.value()}"]
         lines.append(f"{inner.indent}if not spend(): return")
@@ -221,6 +225,22 @@ class Writer:
         if self.chance(0.5) and kind != "agen":
             lines.append(f"{inner.indent}return {self.expression(inner, 2)}{self.comment()}")
         return lines
+
+    def manager(self, place: Place, name: str) -> list[str]:
+        """A generator that is a context: what is raised inside the `with` arrives at its `yield`."""
+        inner = Place(kind="gen", indent=STEP, depth=2, functions=place.functions, classes=place.classes)
+        body = replace(inner, indent=STEP * 2, depth=1, returns=False)
+        caught = self.draw.choice(("except ValueError:", "except Exception as error:", "finally:", "finally:"))
+        return [
+            "@contextlib.contextmanager",
+            f"def {name}(x=1, y=2, z=3):{self.comment(0.2, header=True)}",
+            f"{STEP}if not spend(): raise Thrown('spent')",
+            *self.block(replace(inner, kind="def", returns=False), most=1),
+            f"{STEP}try:",
+            f"{STEP}{STEP}yield x{self.comment()}",
+            f"{STEP}{caught}",
+            *self.block(replace(body, kind="def"), most=2),
+        ]
 
     def type_parameters(self) -> str:
         return self.draw.choice(("[T]", "[T: int, *U]")) if HAS_TYPE_PARAMETERS and self.chance(0.1) else ""
@@ -422,6 +442,8 @@ class Writer:
                  f"{self.expression(place, 1)}",
                  "contextlib.ExitStack() as stack", "contextlib.suppress(AssertionError)")
             ))  # fmt: skip
+        if place.managers and self.chance(0.4):
+            items.append(f"{self.draw.choice(place.managers)}({self.value()}) as y")
         asynchronous = place.awaits and self.chance(0.4)
         items = items[:1] if asynchronous else items
         if len(items) > 1 and self.chance(0.3):
@@ -475,7 +497,9 @@ class Writer:
             "y = eval('x')", "pass", "...", "'only text'", f"{name} = in_thread(say, {other})",
             f"{name} = observed(Noisy('referenced'))", "x = sys._getframe().f_lineno",
             "say(sys._getframe().f_code.co_name)",
-            "say(sys.exc_info()[0])", f"{name} = (lambda q={other}: q)()", f"setattr(say, 'last', {self.value()})",
+            "say(sys.exc_info()[0])", "say(sys._getframe(1).f_code.co_name)",
+            "say(traceback.format_exc())", "say(main.__code__.co_firstlineno)", f"{name} = (lambda q={other}: q)()",
+            f"setattr(say, 'last', {self.value()})",
         ]  # fmt: skip
         if self.globals:
             choices += [f"globals()[{self.globals[0]!r}] = {other}", f"say({self.globals[0]})"]
@@ -490,7 +514,8 @@ class Writer:
                         f"{name} = await asyncio.gather({self.awaitable(place)}, {self.awaitable(place)})",
                         f"{name} = [i async for i in Counted(2)]",
                         f"{name} = await asyncio.create_task({self.awaitable(place)})",
-                        f"{name} = await asyncio.wait_for({self.awaitable(place)}, 60)"] * 2  # fmt: skip
+                        f"{name} = await asyncio.wait_for({self.awaitable(place)}, 60)",
+                        f"{name} = await cancelled({self.awaitable(place)})"] * 2  # fmt: skip
         if self.torch:
             choices += [
                 f"{name} = torch.arange(6.0).reshape(2, 3)", f"{name} = torch.ones(2, 3, requires_grad=True)",

@@ -321,6 +321,17 @@ async def adrive(generator: Any, how: int) -> list[Any]:
     return got[:MOST]
 
 
+async def cancelled(coroutine: Any) -> Any:
+    """Start a task, cancel it at its first pause, and return what came of it."""
+    task = asyncio.ensure_future(coroutine)
+    await asyncio.sleep(0)
+    task.cancel()
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return say("cancelled")
+
+
 def observed(thing: object) -> Any:
     """Return a weak reference that says when its object dies."""
     return weakref.ref(thing, lambda _: say("unreferenced"))

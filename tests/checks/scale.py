@@ -10,6 +10,7 @@ and an exponent is fitted to what is left: 1 is linear growth.
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 import os
 import platform
@@ -188,12 +189,10 @@ def told(found: dict[str, float | None]) -> str:
 
 def report(measured: Sequence[tuple[Case, list[Taken]]], took_s: float) -> str:
     """Return the report in Markdown."""
-    import torch
-
     lines = [
         "# How tracing and rendering grow with a lecture",
         "",
-        f"Python {platform.python_version()}, torch {torch.__version__}, {os.cpu_count()} cores;"
+        f"Python {platform.python_version()}, torch {importlib.metadata.version('torch')}, {os.cpu_count()} cores;"
         f" made by `make bench ARGS=scale` in {took_s / 60:.0f} minutes. Each row is `trace --passes 1` and `render`",
         "of one lecture; memory is the peak of the largest process. An exponent is that of the growth between the",
         "two largest sizes, beyond what the smallest takes: 1 is linear; where a figure hardly grows there is none.",

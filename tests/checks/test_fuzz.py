@@ -35,7 +35,8 @@ def test_programs_go_through_the_grammar() -> None:
     text = "".join(Program.drawn(seed, torch=seed % 4 == 0).text for seed in range(60))
     words = (
         "async for", "async with", "await", "yield from", "except*", "finally:", "match", "case", "global",
-        "lambda", "class", "@noted", "del ", ":=", "while", "else:", "assert", "raise", "return", "with (", "torch.",
+        "lambda", "class", "@noted", "del ", ":=", "nonlocal", "contextmanager", "cancelled(", "while", "else:",
+        "assert", "raise", "return", "with (", "torch.",
         "# @inspect", "# @stepover", "# @hide", "drive(", "in_thread(", "asyncio.run(", "metaclass=Meta", "__slots__",
     )  # fmt: skip
     assert [word for word in words if word not in text] == []
