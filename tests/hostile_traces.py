@@ -31,8 +31,8 @@ Attack = Callable[[random.Random, Plain, int], str]
 
 COMMITTED = Path(__file__).resolve().parents[1] / "rendered" / "cpu" / "trace.yaml"
 SECTION, KEPT = "tensors_from_the_inside", 60  # of the committed trace: a section, and how many of its steps
-MOST = 20_000  # of anything: items, lines, frames, dots in a plot
-LONGEST = 10_000_000  # characters of one text
+MOST = 5_000  # of anything: items, lines, dots in a plot; five times what a recorder keeps of one function's calls
+LONGEST = 5_000_000  # characters of one text
 RAW = "@@raw{}@@"  # stands for a text that no writer of YAML would write
 
 
@@ -242,7 +242,7 @@ def _count(draw: random.Random, most: int) -> int:
 
 def _string(draw: random.Random, most: int) -> str:
     unit = draw.choice(UNITS)
-    length = draw.choice((1, 3, 60, 1_000, most, min(500 * most, LONGEST) if draw.random() < 0.1 else most))
+    length = draw.choice((1, 3, 60, 1_000, most, min(1_000 * most, LONGEST) if draw.random() < 0.1 else most))
     text = unit * (length // len(unit) + 1)
     return draw.choice(("", "", "a ", "# ", "\n")) + text + draw.choice(("", "", ")", "]", "`", "$", "|\n|-|\n"))
 

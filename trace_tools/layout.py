@@ -16,7 +16,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_tools.directives import NAMES, RECORDED, Directive, parse_directives
@@ -78,9 +78,12 @@ def cut_source(text: str, path: str) -> CutSource:
     stepped_over: set[int] = set()
     inspected = {d.statement for d in directives if d.name == "inspect"}
     narrative = set(narrative_calls(parsed)) - inspected
+    inner: dict[int, list[Statement]] = {}
     for statement in reversed(parsed.statements):
-        if statement.number not in inspected and _only(statement, parsed, narrative):
+        if statement.number not in inspected and _only(statement, inner.get(statement.number, ()), narrative):
             narrative.add(statement.number)
+        if statement.parent is not None:
+            inner.setdefault(statement.parent, []).append(statement)
     for statement in parsed.statements:
         if statement.parent in hidden:
             hidden.add(statement.number)
@@ -136,11 +139,10 @@ def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
     return found
 
 
-def _only(statement: Statement, parsed: ParsedSource, narrative: set[int]) -> bool:
+def _only(statement: Statement, inner: Sequence[Statement], narrative: set[int]) -> bool:
     """Whether a compound statement holds narrative and nothing else (functions and classes are code)."""
     if not isinstance(statement.node, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)):
         return False
-    inner = [s for s in parsed.statements[statement.number + 1 :] if s.parent == statement.number]
     return bool(inner) and all(s.number in narrative or isinstance(s.node, ast.Pass) for s in inner)
 
 

@@ -47,14 +47,11 @@ class ParsedSource:
     text: str
     tree: ast.Module
     statements: tuple[Statement, ...]
+    functions: Mapping[str, Statement]  # the `def` statements by their qualified names; the last one, as in Python
 
     def function(self, name: str) -> Statement | None:
-        """Return the `def` statement with this qualified name (the last one wins, as in Python)."""
-        found = None
-        for statement in self.statements:
-            if isinstance(statement.node, FUNCTIONS) and qualified_name(statement) == name:
-                found = statement
-        return found
+        """Return the `def` statement with this qualified name."""
+        return self.functions.get(name)
 
 
 def qualified_name(definition: Statement) -> str:
@@ -157,7 +154,9 @@ def parse_source(text: str, path: str) -> ParsedSource:
         raise LectureError(path, line, f"not valid Python: {message}") from None
     except (RecursionError, MemoryError):
         raise LectureError(path, None, "an expression is nested too deeply to be parsed") from None
-    return ParsedSource(path, text, tree, tuple(_walk(tree)))
+    statements = tuple(_walk(tree))
+    functions = {qualified_name(s): s for s in statements if isinstance(s.node, FUNCTIONS)}
+    return ParsedSource(path, text, tree, statements, functions)
 
 
 def _walk(tree: ast.Module) -> Iterator[Statement]:
