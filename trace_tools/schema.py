@@ -166,6 +166,16 @@ class Narrative:
     choice: Choice | None = None  # of a text that `decide` chose
     varied: list[Varied] | None = None  # numbers that other runs said differently
     others: list[tuple[str, int]] | None = None  # another text in its place, and in how many timed runs
+    left_out: int | None = None  # of a table rows, of a plot points (or characters of its svg), else characters
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a step said beyond what is kept of one."""
+
+    what: str  # "stdout", "narrative", "warnings", "measured": the field that is not all there
+    count: int  # characters printed, calls of the vocabulary, warnings, measurements
+    at: int | None = None  # in `stdout`, of which the first and the last are kept: what is behind it was printed last
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +261,7 @@ class Step:
     narrative: list[Narrative] | None = None
     stdout: str | None = None
     warnings: list[str] | None = None
+    left_out: list[LeftOut] | None = None  # of what it printed, told, warned of and measured
     allocated_bytes: int | None = None  # by the device's caching allocator, after the step
     meters: Meters | None = None
     measured: list[Measured] | None = None  # the calls of `measure` in it, in order

@@ -37,6 +37,7 @@ from trace_tools.file_format.structure import to_plain
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
 from trace_tools.statements import parse_source
+from trace_tools.tracing.bounds import TEXT, shortened
 from trace_tools.tracing.claims import TimedClaims
 from trace_tools.tracing.ending import WAIT_S, limited, processes_of_session, wait_for_others
 from trace_tools.tracing.inspect_all import inspect_all
@@ -330,7 +331,7 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
         start(self)
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        recorder.emit("warnings", redact(f"{category.__name__}: {message}"))
+        recorder.emit("warnings", redact(f"{category.__name__}: {message}")[:TEXT])
 
     show_before = warnings.showwarning
     warnings.showwarning = show
@@ -339,7 +340,7 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
         with (
             printing(lambda text: recorder.printed(redact(text))),
             narrative.listening(
-                lambda told: recorder.emit("narrative", _redacted(to_plain(told), redact)), recorder.apart
+                lambda told: recorder.emit("narrative", _redacted(to_plain(shortened(told)), redact)), recorder.apart
             ),
         ):
             yield

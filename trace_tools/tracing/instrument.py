@@ -33,6 +33,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trace_tools.directives import Directive, Inspected
+from trace_tools.narrative import VOCABULARY
 from trace_tools.statements import FUNCTIONS, MAIN, MODULE, ParsedSource, bare_call, parse_source, qualified_name
 from trace_tools.tracing.syntax import (
     FRAME,
@@ -73,6 +74,7 @@ class Instrumented:
     covered: frozenset[int]  # statements and functions under @stepover
     claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → its test, and its sides, as written
     catching: frozenset[int]  # statements whose AssertionError is caught around them in the same function
+    annotated: frozenset[int]  # functions in which something is inspected, asserted or said
 
 
 def instrument(
@@ -132,7 +134,18 @@ class _Instrumenter:
             covered=frozenset(number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
             catching=self.catching,
+            annotated=self._annotated(),
         )
+
+    def _annotated(self) -> frozenset[int]:
+        found = set()
+        for statement in self.source.statements:
+            notes, node = self.notes[statement.number], statement.node
+            if isinstance(node, FUNCTIONS):
+                found |= {qualified_name(statement)} if notes.header else set()
+            elif notes.header or notes.after or isinstance(node, ast.Assert) or bare_call(node) in VOCABULARY:
+                found.add(statement.function)
+        return frozenset(number for number, name in self.functions.items() if name in found)
 
     # ------------------------------------------------------------------ frames
 

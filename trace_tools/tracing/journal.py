@@ -137,14 +137,29 @@ class OpenStep(NamedTuple):
     execution: int
 
 
+class Unsettled(NamedTuple):
+    """In the tail: what was said last in a step that may say more, each time as it is then, and what was left out."""
+
+    step: int
+    kind: str
+    observations: list[list[Any]]  # field and content of each
+
+
+class Refused(NamedTuple):
+    """In the tail: `RunEnd.refused`, as it is then."""
+
+    refused: list[tuple[int, int]]
+
+
 Record = (
     RunStart | RunEnd | Evaluated | ProcessNote | FrameStart | FrameEnd | Argument | StepTime | Observation | StepError
-    | Omission | LastExecutions | OpenStep
+    | Omission | LastExecutions | OpenStep | Unsettled | Refused
 )  # fmt: skip
 
 KINDS: dict[str, Any] = {  # the first member of a record's line → its class
     "run": RunStart, "end": RunEnd, "claim": Evaluated, "process": ProcessNote, "F": FrameStart, "E": FrameEnd,
     "G": Argument, "S": StepTime, "O": Observation, "X": StepError, "T": Omission, "R": LastExecutions, "Q": OpenStep,
+    "U": Unsettled, "N": Refused,
 }  # fmt: skip
 _LETTERS = {kind: letter for letter, kind in KINDS.items()}
 
@@ -187,6 +202,7 @@ class Journal:
         self.path = path.absolute()
         self.tail_path = self.path.with_suffix(".tail")
         self.trouble: str | None = None
+        self._started_bytes = 0  # of the tail, when it was last started anew
         self._waiting = b""
         self._writes = True
         self.tail_path.unlink(missing_ok=True)
@@ -207,7 +223,7 @@ class Journal:
             return False
         self._append(self._tail, _lines(rows))
         try:
-            return os.fstat(self._tail.descriptor()).st_size > TAIL_LIMIT_BYTES
+            return os.fstat(self._tail.descriptor()).st_size > TAIL_LIMIT_BYTES + self._started_bytes
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"
             return False
@@ -223,6 +239,7 @@ class Journal:
             if self._append(fresh, content) < len(content):
                 fresh.close()
                 return
+            self._started_bytes = len(content)
             os.replace(new, self.tail_path)
         except OSError as error:
             self.trouble = f"{self.tail_path.name}: {error.strerror}"

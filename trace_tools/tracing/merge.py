@@ -38,6 +38,7 @@ from trace_tools.schema import (
     Claim,
     Event,
     Frame,
+    LeftOut,
     Measured,
     Meters,
     Narrative,
@@ -53,6 +54,7 @@ from trace_tools.schema import (
     Varied,
 )
 from trace_tools.statements import ParsedSource
+from trace_tools.tracing.bounds import LEFT_OUT
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import NO_RECORD
 from trace_tools.tracing.recorder import Settings
@@ -75,6 +77,14 @@ NO_COUNTERPART = "no counterpart in the metering process"
 JOURNAL = Path("journal")  # where an error says that the data is from
 SCALARS = ("bool", "int", "float", "str")
 MEASUREMENTS = 100  # kept of one step
+LEFT_OUT_IN_WORDS = {
+    "stdout": "more characters that were printed",
+    "narrative": "more calls of the lecture's vocabulary",
+    "warnings": "more warnings",
+    "measured": "more measurements",
+    "claim": "more claims that failed in calls that were not recorded",
+    "values": "values, which are there with their types and shapes only",
+}
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in prose: 1,024 and 0.5 and 6.3e24
 
@@ -112,9 +122,7 @@ def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
     program = instrument(source, directives)
     annotated = frozenset(d.statement for d in directives if d.name == "inspect")
     steps, dropped = capped(events(runs, program, source, annotated))
-    for function, calls in runs.story.refused.items():
-        kept = f"{Settings().frames:,} that were kept"
-        dropped.append(f"{calls:,} further calls of {program.functions[function]}, beyond the first {kept}")
+    dropped += _beyond(runs.story, program, steps)
     made = [_process(process, folder, source) for process in processes]
     ended = {process.name: process.ended for process in made}
     # Wrong clocks may well end the shaken process: without it a trace is complete, and says what could not be told.
@@ -156,6 +164,32 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
         return read(path.read_text(encoding="utf-8"))
     except NO_RECORD as error:
         raise TraceFileError(path.name, None, f"is damaged: {error}") from None
+
+
+def _beyond(run: RunRecord, program: Instrumented, made: Sequence[Event]) -> Iterator[str]:
+    """Say what the bounds of a run left out of it."""
+    kept = Settings()
+    for function, calls in run.refused.items():
+        name = program.functions[function]
+        yield f"{calls:,} calls of {name}: {kept.frames:,} of a function are kept, and of a run {kept.steps:,} steps"
+    counts: Counter[str] = Counter()
+    for step in made:
+        if isinstance(step, Step):
+            for left_out in step.left_out or ():
+                counts[left_out.what] += left_out.count
+            counts["values"] += sum(value.note == LEFT_OUT for _, value in step.values or ())
+    for kind, words in LEFT_OUT_IN_WORDS.items():
+        if counts[kind]:
+            yield f"{counts[kind]:,} {words}"
+
+
+def _left_out(counted: Sequence[Sequence[Any]]) -> list[LeftOut] | None:
+    """Put together what was left out of the parts of a step: a `with` has two."""
+    counts: dict[str, LeftOut] = {}
+    for kind, count, at in counted:
+        there = counts.get(kind)
+        counts[kind] = replace(there, count=there.count + count) if there else LeftOut(kind, count, at or None)
+    return [*counts.values()] or None
 
 
 def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:
@@ -448,6 +482,7 @@ class _Builder:
             narrative=[self._said(said, at, index) for index, said in enumerate(step.narrative)] or None,
             stdout="".join(step.stdout) or None,
             warnings=step.warnings or None,
+            left_out=_left_out(step.left_out),
             allocated_bytes=step.allocated_bytes,
             meters=self._meters(step),
             measured=self._measured(step) or None,

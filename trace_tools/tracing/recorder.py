@@ -30,14 +30,15 @@ import time
 import weakref
 from _thread import get_ident
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Protocol, TypeGuard
 
 from trace_tools.describing.gate import EXPRESSION_S, NO_WATCH, Gate, Watch
 from trace_tools.describing.safe_repr import class_name, is_a
+from trace_tools.tracing.bounds import BOUNDS, FAILED, FEW, STEPS, Account, Bound, Records, Telling
 from trace_tools.tracing.claims import Evaluations, TimedClaims
 from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.journal import (
@@ -49,6 +50,7 @@ from trace_tools.tracing.journal import (
     Observation,
     Omission,
     OpenStep,
+    Refused,
     Row,
     StepError,
     StepTime,
@@ -58,8 +60,8 @@ from trace_tools.tracing.standard_output import OutputFile
 PRINTED_S = 0.5e-6  # what is done sooner has not written to a descriptor
 FLUSH_S = 0.02  # a step that ended this long ago is in the journal
 
-Token = tuple[int, int, int, list[Row]]  # statement, step, execution and records of a step that is left
-Kept = tuple[int, int, float] | tuple[int, list[Row]]  # execution, step and seconds; or execution and its records
+Token = tuple[int, int, int, Records]  # statement, step, execution and records of a step that is left
+Kept = tuple[int, int, float] | tuple[int, Records]  # execution, step and seconds; or execution and its records
 
 OPAQUE = 0  # the key of the frame that stands for an opaque function's
 
@@ -113,6 +115,8 @@ class Settings:
 
     limit: int = 100  # executions kept per frame and statement: the first and the last half
     frames: int = 1000  # frames kept per function
+    steps: int = STEPS  # steps kept in all, see `Recorder.has_room`
+    bounds: Mapping[str, Bound] = field(default_factory=lambda: BOUNDS)  # of what is said and described
     failing_claims_raise: bool = True  # else those that the lecture catches do, as far as its code says so
     timed_claims: TimedClaims | None = None  # beside the timed runs: what claims did there, they do here
     opaque: frozenset[CodeType] = frozenset()  # calls under these functions are not recorded
@@ -129,12 +133,14 @@ UNSET_SIDE = _Unset()
 class Executions:
     """Of one statement in one frame, whose head is full: how many so far, and the last of those beyond it."""
 
-    __slots__ = ("count", "kept", "pinned", "seconds")
+    __slots__ = ("count", "head", "kept", "pinned", "rescued", "seconds")
 
     def __init__(self, head: int, tail: int) -> None:
+        self.head = head
         self.count = head
         self.kept: deque[Kept] = deque(maxlen=tail)
         self.pinned = 0  # of those in `kept`, how many have a list of records
+        self.rescued = 0  # of those that were to be left out, how many were kept: a claim failed in them
         self.seconds = 0.0  # of the others, and of those that were left out
 
 
@@ -149,6 +155,10 @@ class OpenFrame:
     failing: int | None = None  # the step whose claim is being raised
     marked: dict[str, int] | None = None  # mark → the last step that has it
     watched: Watch = NO_WATCH  # the expression that is being evaluated
+    tails = 0  # executions for which `full` has room
+    charged = 0  # steps of this call that the run has accounted for
+    looping: OpenFrame | None = None  # the outermost caller whose step may yet be left out, with this call
+    tellings: dict[str, Telling] | None = None  # what the last step to say anything says, by kind
 
     def __init__(self, recorder: Recorder, key: int, number: int, parent: OpenFrame | None) -> None:
         self.recorder = recorder
@@ -169,6 +179,8 @@ class OpenFrame:
             self.out.append((FrameStart, self.id, number, None, None))
         else:
             self.out = self.here = parent.here if parent.beyond is None else parent.pin()
+            if self.out is not recorder.pending:
+                self.looping = parent.looping or parent
             name = None if parent.thread == self.thread else _thread_name(self.thread)
             self.out.append((FrameStart, self.id, number, parent.seq, name))
             if parent.parent is None and recorder.instruments.section:
@@ -205,19 +217,22 @@ class OpenFrame:
             self.here, self.beyond = self.out, None
             counts = self.counts
             self.n = counts[statement] = n = counts.get(statement, 0) + 1
-            if n == recorder.head:
+            if n >= recorder.head:
                 self.full = {**self.full, statement: Executions(n, recorder.tail)}
+                self.tails += recorder.tail
         self.current = statement
         self.seq = recorder.sequence()
         self.started = at
         if now > recorder.due:
+            self.account()
+            recorder.see_steps()
             recorder.flush()
         recorder.lost = clock() - at
 
     def _look(self) -> None:
         """Record what others than Python have printed: in the open step, since it was looked when that began."""
         if self.current is not None and (text := self.recorder.output()):
-            self.observe("stdout", text)
+            self.tell("stdout", text)
 
     def _stop(self, now: float) -> float:
         """Close the open step, if there is one; return the time without what recording took."""
@@ -236,12 +251,22 @@ class OpenFrame:
             self.here.append((StepTime, self.seq, self.id, self.current, self.n, round(1e9 * (at - self.started))))
         return at
 
-    def pin(self) -> list[Row]:
+    def account(self) -> None:
+        """Charge the run for what this call has kept since this was last done, as if its loops had filled their tails.
+
+        That is done when it ends, when it makes a call for which there may be no room, and now and then.
+        """
+        steps = sum(self.counts.values()) + self.tails
+        if steps != self.charged:
+            self.recorder.bounds.charge_steps(self.out, steps - self.charged)
+            self.charged = steps
+
+    def pin(self) -> Records:
         """Return the list where the open step's records go, a new one of its own if it is beyond the head."""
         last = self.beyond
         if last is not None:
             self._make_room(last)
-            self.n, self.here = last.count, []
+            self.n, self.here = last.count, Records()
             last.kept.append((self.n, self.here))
             last.pinned += 1
             self.beyond = None
@@ -249,27 +274,39 @@ class OpenFrame:
 
     def _make_room(self, executions: Executions) -> None:
         """Leave out the oldest execution where there are as many as are kept: its calls have not been made, then."""
+        if len(executions.kept) == executions.kept.maxlen:
+            self.leave_out_oldest(executions)
+
+    def leave_out_oldest(self, executions: Executions) -> None:
+        """Leave out an execution with all that happened in it, unless a claim failed there: that is never lost."""
         recorder = self.recorder
-        if len(executions.kept) < recorder.tail:
-            return
         oldest = executions.kept.popleft()
-        if len(oldest) == 2:
-            executions.pinned -= 1
-            if recorder.written:
-                recorder.written.pop(id(oldest[1]), None)
-            for row in oldest[1]:
-                if row[0] is FrameStart:
-                    recorder.opened[row[2]] -= 1
-                elif row[0] is StepTime and row[2] == self.id:
-                    executions.seconds += row[5] / 1e9
+        if len(oldest) == 3:
+            return
+        records = oldest[1]
+        executions.pinned -= 1
+        if recorder.written:
+            recorder.written.pop(id(records), None)
+        if recorder.claim_failed and recorder.rescued < FAILED and any(map(_is_failed_claim, records)):
+            recorder.rescued += 1
+            executions.rescued += 1
+            recorder.bounds.hand_on(records, self.out)
+            self.out += records
+            return
+        recorder.bounds.give_back(records)
+        for row in records:
+            if row[0] is FrameStart:
+                recorder.opened[row[2]] -= 1
+            elif row[0] is StepTime and row[2] == self.id:
+                executions.seconds += row[5] / 1e9
 
     def kept(self, statement: int, executions: Executions) -> tuple[list[Kept], Row | None]:
         """Return a statement's last executions beyond the head, and what was left out before them."""
         kept, seconds = list(executions.kept), executions.seconds  # a copy: the lecture may be running
-        if executions is self.beyond and len(kept) == self.recorder.tail and len(kept[0]) == 3:
+        if executions is self.beyond and len(kept) == executions.kept.maxlen and len(kept[0]) == 3:
             del kept[0]  # the open step will have its place
         first = kept[0][0] if kept else 0
-        omitted = first - self.recorder.head - 1
+        omitted = first - executions.head - executions.rescued - 1
         if omitted <= 0:
             return kept, None
         seconds -= sum(entry[2] for entry in kept if len(entry) == 3)
@@ -326,20 +363,31 @@ class OpenFrame:
         recorder = self.recorder
         at = self._stop(clock())
         self.current = None
+        if self.tellings:
+            self.settle()
         if self.full:
             self.out += [*self._all_kept(), (FrameEnd, self.id)]  # at once: another thread may be writing the tail
+        if not self.out.left_out:  # as in `account`
+            steps = sum(self.counts.values()) + self.tails - self.charged
+            self.out.steps += steps
+            recorder.bounds.steps += steps
+            if (recorder.bounds.steps >= recorder.settings.steps) is not recorder.few:
+                recorder.see_steps()
         recorder.frames.pop(self.key, None)
         recorder.lost = clock() - at
 
     def _all_kept(self) -> Iterator[Row]:
-        written = self.recorder.written
+        written, bounds = self.recorder.written, self.recorder.bounds
+        self.tails = 0
         for statement, executions in self.full.items():
             kept, omission = self.kept(statement, executions)
+            self.tails += len(kept) + executions.rescued
             for entry in kept:
                 if len(entry) == 3:
                     yield (StepTime, entry[1], self.id, statement, entry[0], round(1e9 * entry[2]))
                 else:
                     yield from entry[1]
+                    bounds.hand_on(entry[1], self.out)
                     written.pop(id(entry[1]), None)
             if omission:
                 yield omission
@@ -367,6 +415,27 @@ class OpenFrame:
         """Limit what the lecture's code does while an expression is evaluated in its frame."""
         self.watched = self.recorder.instruments.describer.gate.watch(source)
         self.watched.start(EXPRESSION_S, sys._getframe(1))
+
+    def tell(self, kind: str, content: Any) -> None:
+        """Record what is said in the open step, or in the one that has just ended, within the bounds of `kind`."""
+        records = self.pin()
+        if self.tellings is None:
+            self.tellings = {}
+        telling = self.tellings.get(kind)
+        if telling is None or telling.step != self.seq:
+            if telling is not None:
+                self.settle(kind)
+            telling = self.tellings[kind] = Telling(self.recorder.bounds, records, self.seq, kind)
+        telling.add(content)
+        if telling.unsettled:
+            self.recorder.unsettled[id(telling)] = telling
+
+    def settle(self, *kinds: str) -> None:
+        """Make records of what steps of this call have said last: nothing more will be."""
+        for kind in kinds or [*(self.tellings or ())]:
+            if self.tellings and (telling := self.tellings.pop(kind, None)):
+                telling.settle()
+                self.recorder.unsettled.pop(id(telling), None)
 
     def value(self, source: str, unit: str | None, value: object) -> None:
         if self.watched is not NO_WATCH:
@@ -411,24 +480,30 @@ class OpenFrame:
         self.break_claim(statement, sides, raises=raises)
         return raises
 
-    def break_claim(self, statement: int, sides: tuple[object, ...], *, raises: bool) -> None:
-        """Record a claim that did not hold in this call or in one below it that is not recorded."""
-        self._claim(statement, "raised" if raises else "passed over", sides)
+    def break_claim(self, statement: int, sides: tuple[object, ...], *, raises: bool, below: bool = False) -> None:
+        """Record a claim that did not hold in this call, or in one `below` it that is not recorded.
+
+        There may be any number of the latter in one step.
+        """
+        self.recorder.claim_failed = True
+        self._claim(statement, "raised" if raises else "passed over", sides, below=below)
         if raises:
             self.failing = self.seq
 
-    def _claim(self, statement: int, how: str, sides: tuple[object, ...]) -> None:
+    def _claim(self, statement: int, how: str, sides: tuple[object, ...], *, below: bool = False) -> None:
         with self.recorder.apart():
             described = [None if side is UNSET_SIDE else self._described(side) for side in sides]
-            self.observe("claim", (statement, how, described))
+            record = self.tell if below else self.observe
+            record("claim", (statement, how, described))
 
     def _described(self, value: object) -> Any:
         if not self.recorder.settings.describe_values:
             return None
         try:
-            return self._unseen(self.recorder.instruments.describer.describe, value)
+            plain = self._unseen(self.recorder.instruments.describer.describe, value)
         except RecursionError as error:  # the lecture has filled the stack
-            return self.recorder.instruments.describer.error(error)
+            plain = self.recorder.instruments.describer.error(error)
+        return self.recorder.bounds.value(self.pin(), plain)
 
     def _unseen(self, describe: Callable[[Any], Any], value: object) -> Any:
         """Describe `value`; what that calls in the lecture, a `__repr__` say, is not recorded."""
@@ -480,7 +555,8 @@ class OpenFrame:
                 origin = entry.tb_lineno
             entry = entry.tb_next
         kind = class_name(type(error))
-        text = self._unseen(self.recorder.instruments.describer.error, error)["text"].removeprefix(f"{kind}: ")
+        described = self._unseen(self.recorder.instruments.describer.error, error)
+        text = self.recorder.bounds.value(self.pin(), described)["text"].removeprefix(f"{kind}: ")
         raised = {"type": kind, "message": text, "origin_line": origin}
         self.pin().append((StepError, self.id, self.seq, line, raised))
         self.recorder.lost += clock() - now
@@ -570,7 +646,7 @@ class DroppedFrame:
     def end(self) -> None:
         pass
 
-    raised = pin = end
+    raised = pin = account = end
 
     def caught(self) -> None:
         """A claim that failed in here did not fail: the lecture caught it."""
@@ -589,7 +665,7 @@ class DroppedFrame:
         """Pass a claim that did not hold on to the step under which it happened."""
         raises, frame = self.recorder.raises(statement, self), self._around()
         if frame is not None:
-            frame.break_claim(statement, sides, raises=raises)
+            frame.break_claim(statement, sides, raises=raises, below=True)
         return raises
 
     def _around(self) -> OpenFrame | None:
@@ -607,15 +683,24 @@ class Recorder:
         self.journal = journal
         self.instruments = instruments
         self.settings = settings
+        self.few = False  # whether few executions of a statement are kept
         self.head = max(1, settings.limit // 2)
         self.tail = max(1, settings.limit - self.head)
+        self.bounds = Account(settings.bounds)
+        self.count_at = 0  # the number of the step at which steps are counted again
+        self.section_began = 0  # steps kept before the last section did
+        self.room_until = 0  # the number of a step before which there is room for any call: no more were kept than were
+        self.claim_failed = False  # whether any did
+        self.rescued = 0  # executions kept because one failed in them
+        self.unsettled: dict[int, Telling] = {}  # by id: what more may be said of
+        self.glanced: Telling | None = None  # what others print during a long statement
         self.lost = 0.0  # s spent recording so far: taken out of every step open at the time
         self.idle = 0.0  # of them, s for which a device had nothing to do, while a step was timed on it
         self.events = 0  # steps that are being timed on the device
         self.evaluations = Evaluations()
         self.failing: dict[int, int] = {}  # id of an AssertionError under way → the step whose claim it is
         self.due = 0.0
-        self.pending: list[Row] = []
+        self.pending = Records()
         self.frames: dict[int, OpenFrame | DroppedFrame] = {}  # by id of the Python frame
         self.opened: dict[int, int] = {}  # calls kept, by function
         self.refused: Counter[int] = Counter()  # calls of a function beyond those kept
@@ -644,15 +729,68 @@ class Recorder:
             or (parent is not None and (parent.current is None or parent.covered))
         ):
             frame = DroppedFrame(self, key, parent)
-        elif (opened := self.opened.get(number, 0)) >= self.settings.frames:
+        elif not self.has_room(number, parent):
             self.refused[number] += 1
             frame = DroppedFrame(self, key, parent)
         else:
-            self.opened[number] = opened + 1
+            self.opened[number] = self.opened.get(number, 0) + 1
             frame = self.frame_type(self, key, number, parent)
         self.frames[key] = frame
         self.lost += clock() - now
         return frame
+
+    def has_room(self, number: int, parent: OpenFrame | None) -> bool:
+        """Whether a call is recorded: there are not yet as many of its function, nor as many steps.
+
+        A run keeps so many steps in all. So that what a reader looks for is there, whatever came before it, plain
+        functions may use four eighths of them, those in which something is inspected, asserted or said six, and
+        sections all; one eighth of each is for calls in the last executions of loops, which take the place of those
+        before them. Below a section, calls may use half of what was left when it began: the next one has some, too.
+        """
+        few = self.opened.get(number, 0) < self.settings.frames
+        if parent is None or (few and parent.seq < self.room_until and parent.parent is not None):
+            return few
+        eighth = self.settings.steps // 8
+        looping = parent.here is not self.pending or parent.beyond is not None
+        if parent.parent is None:
+            self.section_began, self.room_until = self.bounds.steps, 0
+            most = 8 * eighth if looping else 7 * eighth
+            if few and self.bounds.steps < most:
+                return True
+        else:
+            self._count_steps(parent)
+            most = (6 if number in self.program.annotated else 4) * eighth - (0 if looping else eighth)
+            most = self.section_began + max(0, most - self.section_began) // 2
+            least = max(0, 3 * eighth - self.section_began) // 2  # for any call
+            self.room_until = parent.seq + max(0, self.section_began + least - self.bounds.steps)
+
+        def is_full() -> bool:
+            return self.opened.get(number, 0) >= self.settings.frames or self.bounds.steps >= most
+
+        loop = parent.looping or parent
+        executions = loop.full.get(loop.current) if loop.current is not None and is_full() else None
+        while executions and loop.thread == get_ident() and is_full() and _can_be_left_out(executions):
+            loop.leave_out_oldest(executions)
+        self.see_steps()
+        return not is_full()
+
+    def _count_steps(self, frame: OpenFrame | DroppedFrame | None) -> None:
+        """Count what the calls under way have kept, unless that was done a few steps ago."""
+        if isinstance(frame, OpenFrame) and frame.seq >= self.count_at:
+            depth, self.count_at = 0, frame.seq
+            while frame is not None:
+                frame.account()
+                frame, depth = frame.parent, depth + 1
+            self.count_at += min(100 + depth, self.settings.steps // 100)
+
+    def see_steps(self) -> None:
+        """Keep few executions of a statement once the run has all its steps, and as many as it should before."""
+        few = self.bounds.steps >= self.settings.steps
+        if few != self.few:
+            self.few = few
+            limit = min(self.settings.limit, 2 * FEW) if few else self.settings.limit
+            self.head = max(1, limit // 2)
+            self.tail = max(1, limit - self.head)
 
     def owner(self, python_frame: FrameType | None) -> OpenFrame | DroppedFrame | None:
         """Return the nearest traced frame on the stack, or the one that started this thread."""
@@ -681,7 +819,10 @@ class Recorder:
         """Note which step starts a thread; the lecture's class may give threads another hash, or none."""
         owner.pin()
         forget = functools.partial(self.started_by.pop, id(thread))
-        self.started_by[id(thread)] = weakref.ref(thread, lambda _: forget(None)), copy.copy(owner)
+        starter = copy.copy(owner)
+        if isinstance(starter, OpenFrame):
+            starter.tellings = None  # what a thread says, it says apart
+        self.started_by[id(thread)] = weakref.ref(thread, lambda _: forget(None)), starter
 
     # ------------------------------------------------------------------ what happens during a step
 
@@ -694,7 +835,7 @@ class Recorder:
         while owner is not None and (isinstance(owner, DroppedFrame) or owner.seq < 0):
             owner = owner.parent
         if owner is not None:
-            owner.observe(field, content)
+            owner.tell(field, content)
         self.lost += clock() - now
 
     def output(self) -> str:
@@ -719,7 +860,11 @@ class Recorder:
         while owner is not None and (isinstance(owner, DroppedFrame) or owner.current is None):
             owner = owner.parent
         if owner is not None and (text := self.output()):
-            self.pending.append((Observation, owner.seq, "stdout", text))
+            if self.glanced is None or self.glanced.step != owner.seq:
+                self.glanced = Telling(self.bounds, self.pending, owner.seq, "stdout")
+            self.glanced.add(text)
+            if self.glanced.unsettled:
+                self.unsettled[id(self.glanced)] = self.glanced
 
     def forget(self) -> None:
         """Go on in the child of a fork: what is recorded there goes nowhere."""
@@ -813,6 +958,15 @@ class Recorder:
                 fresh = list(self._unwritten(frame.id, statement, executions, kept))
                 if fresh:
                     yield (LastExecutions, frame.id, statement, fresh)
+        for telling in list(self.unsettled.values()):
+            size = telling.beyond + telling.left_out
+            if self.written.get(id(telling)) != size:
+                self.written[id(telling)] = size
+                yield telling.row()
+        calls = self.refused.total()
+        if calls != self.written.get(id(self.refused), 0):
+            self.written[id(self.refused)] = calls
+            yield (Refused, list(self.refused.items()))
 
     def _unwritten(
         self, frame: int, statement: int, executions: Executions, kept: list[Kept]
@@ -847,6 +1001,9 @@ class Recorder:
         finally:
             done.set()
             ended.wait(1)  # in a process that was forked, nobody watches
+            for telling in list(self.unsettled.values()):  # of calls that have not ended, and of threads
+                self.pending += telling.rest()
+            self.unsettled.clear()
             self.flush(wait=True)
 
 
@@ -862,6 +1019,16 @@ def exits_well(error: BaseException | None) -> bool:
         return False
     in_thread = threading.get_ident() != threading.main_thread().ident
     return in_thread or exit_status(error) == 0  # type: ignore[arg-type]
+
+
+def _is_failed_claim(row: Row) -> bool:
+    return row[0] is Observation and (row[2] == "left" or (row[2] == "claim" and row[3][1] == "passed over"))
+
+
+def _can_be_left_out(executions: Executions) -> bool:
+    """Whether it would make room: of the executions kept, others than the last have made calls."""
+    earlier = itertools.islice(executions.kept, max(0, len(executions.kept) - 1))
+    return any(len(entry) == 2 and entry[1].steps for entry in earlier)
 
 
 def _thread_name(ident: int) -> str:

@@ -32,10 +32,12 @@ from trace_tools.tracing.journal import (
     OpenStep,
     ProcessNote,
     Record,
+    Refused,
     RunEnd,
     RunStart,
     StepError,
     StepTime,
+    Unsettled,
     read_journal,
 )
 
@@ -66,6 +68,7 @@ class Draft:
     narrative: list[Any] = field(default_factory=list)
     stdout: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    left_out: list[list[Any]] = field(default_factory=list)  # [kind, how many, where in what was printed]
     meters: dict[str, Any] | None = None
     compiled: bool = False
     raised: dict[str, Any] | None = None
@@ -175,9 +178,13 @@ def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: boo
             several = into in ("notes", "restored")
             texts = content if several and isinstance(content, list) else [content]
             return (several or into in ("done", "why_no_warm")) and all(isinstance(text, str) for text in texts)
-        case RunEnd(refused=refused):
-            plain: list[Any] = refused
+        case RunEnd() | Refused():
+            plain: list[Any] = record.refused
             return all(isinstance(pair, list) and [*map(type, pair)] == [int, int] for pair in plain)
+        case Unsettled(_, _, observations):
+            return all(isinstance(one, list) and len(one) == 2 and one[0] in OBSERVED for one in observations)
+        case Observation(_, "left_out", content):
+            return isinstance(content, list) and [*map(type, content)] == [str, int, int]
         case Observation(_, field, content):
             return field in OBSERVED and (not wary or _is_sound(source, timed, field, content))
         case Argument(_, name, _, value):
@@ -226,6 +233,8 @@ def _tail(tail: Iterable[Record], certain: Sequence[Record]) -> Iterator[Record]
     kept: list[tuple[int, int, int, list[Record]]] = []  # frame, statement, execution, records
     opened: dict[int, OpenStep] = {}  # by frame, the last one counts
     omitted: dict[tuple[int, int], Omission] = {}  # by frame and statement, likewise
+    said: dict[tuple[int, str], Unsettled] = {}  # by step and kind, likewise
+    refused: list[Refused] = []
     for record in tail:
         match record:
             case LastExecutions(frame, statement, executions):
@@ -234,7 +243,13 @@ def _tail(tail: Iterable[Record], certain: Sequence[Record]) -> Iterator[Record]
                 omitted[frame, statement] = record
             case OpenStep(frame=frame):
                 opened[frame] = record
+            case Unsettled(step, kind):
+                said[step, kind] = record
+            case Refused():
+                refused = [record]
     kept = [k for k in kept if k[:2] not in omitted or k[2] >= omitted[k[:2]].first]  # others were left out after all
+    there_already = {r[1:4] for r in certain if isinstance(r, StepTime)}  # where a claim failed, it is kept after all
+    kept = [k for k in kept if k[:3] not in there_already]
     everything = [*certain, *(record for k in kept for record in k[3])]
     closed = {record.frame for record in everything if isinstance(record, FrameEnd)}  # what they kept stands elsewhere
     there = {record.frame for record in everything if isinstance(record, FrameStart)} - closed
@@ -243,6 +258,11 @@ def _tail(tail: Iterable[Record], certain: Sequence[Record]) -> Iterator[Record]
     yield from records
     yield from (record for record in omitted.values() if record.frame in there)
     yield from (record for record in opened.values() if record.step not in ended and record.frame in there)
+    yield from refused
+    settled = {(o.step, o.content[0]) for o in everything if isinstance(o, Observation) and o.field == "left_out"}
+    for (step, kind), last in said.items():
+        if (step, kind) not in settled:
+            yield from (Observation(step, *observation) for observation in last.observations)
 
 
 def _fill(run: RunRecord, records: Iterable[Record], source: ParsedSource) -> None:
@@ -263,6 +283,8 @@ def _fill(run: RunRecord, records: Iterable[Record], source: ParsedSource) -> No
                 run.open_statement = statement
             case Omission(frame, statement, omitted, ns):
                 run.omitted[frame, statement] = (omitted, ns)
+            case Refused(functions):
+                run.refused = dict(functions)
             case Observation():
                 observations.append(record)
             case StepError():
@@ -270,7 +292,7 @@ def _fill(run: RunRecord, records: Iterable[Record], source: ParsedSource) -> No
     for observation in observations:
         if observation.step in run.steps:
             step, content = run.steps[observation.step], observation.content
-            if observation.field in ("values", "measured", "narrative", "stdout", "warnings"):
+            if observation.field in ("values", "measured", "narrative", "stdout", "warnings", "left_out"):
                 getattr(step, observation.field).append(content)
             elif observation.field == "meters" and step.meters is not None:
                 step.meters = _added(step.meters, content)
