@@ -17,6 +17,14 @@ from trace_tools.schema import Claim, Element, Scalar, Tensor, Value
 
 LINE = 96  # characters of a summary
 WHOLE = 4_000  # characters of a value shown in full in its details
+NOT_KEPT = "not kept: the run has too many values"  # the note of a value that is only its type and its shape
+LEFT_OUT_IN_WORDS = {  # `schema.LeftOut.what`
+    "stdout": "more characters that were printed",
+    "narrative": "more calls of the lecture's vocabulary",
+    "warnings": "more warnings",
+    "measured": "more measurements",
+    "claim": "more claims that failed in calls that were not recorded",
+}
 BOTH = 24  # characters of a side that need not be written twice
 INLINE_ELEMENTS = 6  # of a one-dimensional tensor, beside its shape
 GRIDS, GRID_ROWS, GRID_COLUMNS = 8, 16, 12

@@ -7,7 +7,7 @@ import pytest
 
 from trace_tools.rendering.document import Call, CodeRow, Failure, execution
 from trace_tools.rendering.remarks import Remark, below, remarks, timed
-from trace_tools.schema import Claim, Machine, Meters, Raised, Step, Value
+from trace_tools.schema import Claim, LeftOut, Machine, Meters, Raised, Step, Value
 
 CPU = Machine("A processor", "cpu", "cpu")
 MS = 1_000_000
@@ -80,6 +80,16 @@ def test_what_happened_stands_below_in_its_order() -> None:
         ("stdout", "", "epoch 1"),
         ("warning", "", "careful"),
         ("failure", "in pass 2, warm", "This claim failed x == 6\nx = 5\nnot six"),
+    ]
+
+
+def test_what_a_step_said_beyond_what_is_kept_is_counted() -> None:
+    left_out = [LeftOut("stdout", 199_934_464, 8), LeftOut("warnings", 1_000)]
+    made = row({"stdout": "epoch 1\nthe end\n", "warnings": ["careful"], "left_out": left_out})
+    assert said(below(made)) == [
+        ("stdout", "", "epoch 1\n\n… 199,934,464 more characters were printed …\nthe end"),
+        ("warning", "", "careful"),
+        ("more", "… 1,000 more warnings, only counted", ""),
     ]
 
 

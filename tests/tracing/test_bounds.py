@@ -13,7 +13,8 @@ from tests.tracing.probed import Clock, Probed, Trace, tracing
 from trace_tools import narrative
 from trace_tools.file_format.structure import to_plain
 from trace_tools.schema import Narrative, Series
-from trace_tools.tracing.bounds import BOUNDS, LEFT_OUT, Bound, shortened
+from trace_tools.summaries import NOT_KEPT
+from trace_tools.tracing.bounds import BOUNDS, Bound, shortened
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def main():
     values = [step.values for step in lecture.steps("s = ")]
     kept = [text[2].get("value") == "x" * 1000 for text, _ in values]
     assert kept[0] and kept == sorted(kept, reverse=True) and 20 < sum(kept) < 40
-    assert values[-1][0][2] == {"type": "str", "note": LEFT_OUT}
+    assert values[-1][0][2] == {"type": "str", "note": NOT_KEPT}
     assert [number[2]["value"] for _, number in values] == [*range(60)]
 
 

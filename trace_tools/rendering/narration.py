@@ -44,6 +44,8 @@ def as_html(said: Narration, image: Images) -> Markup:
     """Return what stands on the page, with what other runs said in its place."""
     it = said.narrative
     identity, sometimes, caption = f"said-{said.number}", _others_html(said), Markup("")
+    if it.left_out:
+        sometimes += Markup('<p class="label">{}</p>').format(_left_out(said))
     if it.title:
         caption = Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(it.title)))
     figure = Markup('<figure id="{}">{}{}{}</figure>\n')
@@ -88,7 +90,14 @@ def as_html(said: Narration, image: Images) -> Markup:
 
 def as_markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]) -> str:
     """Return the same as Markdown; where other runs said something else, a quiet line says so."""
-    return joined([_markdown(said, image, drawing), f"*{_others_markdown(said)}*" if said.sometimes else ""])
+    others = f"*{_others_markdown(said)}*" if said.sometimes else ""
+    return joined([_markdown(said, image, drawing), others, f"*{_left_out(said)}*" if said.narrative.left_out else ""])
+
+
+def _left_out(said: Narration) -> str:
+    """Say how much of what was said is not in the trace."""
+    what = {"table": "rows", "plot": "points"}.get(said.narrative.kind, "characters")
+    return f"… {said.narrative.left_out or 0:,} more {what} are not in the trace"
 
 
 def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]) -> str:

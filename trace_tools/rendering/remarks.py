@@ -19,7 +19,7 @@ from trace_tools import formats
 from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, Timing, intensity_of
 from trace_tools.rendering.document import Call, CodeRow, Execution, salient
 from trace_tools.schema import Measured, Meters, Value
-from trace_tools.summaries import claim_summary, facts, side_text, summary
+from trace_tools.summaries import LEFT_OUT_IN_WORDS, claim_summary, facts, side_text, summary
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -283,12 +283,20 @@ def _happened(execution: Execution, label: str) -> Iterator[Remark]:
     def labelled(*more: str) -> str:
         return ", ".join(part for part in (label, *more) if part)
 
+    left_out = {it.what: it for it in step.left_out or ()}
     if step.stdout:
-        length = len(step.stdout)
-        cut = f"the first {PRINTED:,} of {length:,} characters" if length > PRINTED else ""
-        yield Remark("stdout", text=formats.visible(step.stdout[:PRINTED].rstrip("\n")), label=labelled(cut))
+        text, length, gone = step.stdout, len(step.stdout), left_out.pop("stdout", None)
+        if gone is not None:  # the first and the last of what was printed were kept: here, of each a part
+            at, length = gone.at or 0, length + gone.count
+            first, last = text[:at][: PRINTED // 2], text[at:][-(PRINTED // 2) :]
+            text = f"{first}\n… {length - len(first) - len(last):,} more characters were printed …\n{last}"
+        cut = f"the first {PRINTED:,} of {length:,} characters" if length > PRINTED and gone is None else ""
+        text = text if gone is not None else text[:PRINTED]
+        yield Remark("stdout", text=formats.visible(text.rstrip("\n")), label=labelled(cut))
     for warning in (step.warnings or ())[:WARNED]:
         yield Remark("warning", text=formats.visible(formats.shorten(warning, 1_000)), label=label)
+    for what, gone in left_out.items():
+        yield Remark("more", label=f"… {gone.count:,} {LEFT_OUT_IN_WORDS.get(what, 'more')}, only counted")
     if claim is not None and not claim.held:
         lines = [formats.visible(formats.shorten(claim.source, 1_000))]
         lines += [f"{formats.one_line(name, 80)} = {side_text(value)}" for name, value in claim.sides]

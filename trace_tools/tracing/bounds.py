@@ -19,6 +19,7 @@ from typing import Any
 
 from trace_tools.file_format.structure import to_plain
 from trace_tools.schema import Narrative, Series
+from trace_tools.summaries import NOT_KEPT
 from trace_tools.tracing.journal import Observation, Row, Unsettled
 
 STEPS = 100_000  # executions of statements kept of one run
@@ -43,7 +44,6 @@ BOUNDS: Mapping[str, Bound] = {
     "claim": Bound(1 << 20, 64 << 10),  # those that failed in calls that are not recorded
     "values": Bound(8 << 20, 256 << 10),  # with arguments, both sides of claims and what was raised
 }
-LEFT_OUT = "not kept: the run has too many values"  # the note of a value that is only its type and its shape
 _ROW = 32  # bytes that an observation takes besides its content
 _SHORT = (int, float, bool)  # values that take no more
 
@@ -120,7 +120,7 @@ def _bare(plain: Any) -> Any:
         bare["tensor"] = {name: of_it for name, of_it in tensor.items() if name not in elements}
     if plain["type"] == "error":
         bare["text"] = plain["text"][:100]
-    return {**bare, "note": LEFT_OUT}
+    return {**bare, "note": NOT_KEPT}
 
 
 class Telling:

@@ -54,7 +54,7 @@ from trace_tools.schema import (
     Varied,
 )
 from trace_tools.statements import ParsedSource
-from trace_tools.tracing.bounds import LEFT_OUT
+from trace_tools.summaries import LEFT_OUT_IN_WORDS, NOT_KEPT
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import NO_RECORD
 from trace_tools.tracing.recorder import Settings
@@ -77,14 +77,6 @@ NO_COUNTERPART = "no counterpart in the metering process"
 JOURNAL = Path("journal")  # where an error says that the data is from
 SCALARS = ("bool", "int", "float", "str")
 MEASUREMENTS = 100  # kept of one step
-LEFT_OUT_IN_WORDS = {
-    "stdout": "more characters that were printed",
-    "narrative": "more calls of the lecture's vocabulary",
-    "warnings": "more warnings",
-    "measured": "more measurements",
-    "claim": "more claims that failed in calls that were not recorded",
-    "values": "values, which are there with their types and shapes only",
-}
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in prose: 1,024 and 0.5 and 6.3e24
 
@@ -169,18 +161,20 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
 def _beyond(run: RunRecord, program: Instrumented, made: Sequence[Event]) -> Iterator[str]:
     """Say what the bounds of a run left out of it."""
     kept = Settings()
+    calls_kept = Counter(frame.function for frame in run.frames.values())
     for function, calls in run.refused.items():
-        name = program.functions[function]
-        yield f"{calls:,} calls of {name}: {kept.frames:,} of a function are kept, and of a run {kept.steps:,} steps"
+        few = calls_kept[function] < kept.frames
+        beyond = f"the {kept.steps:,} steps" if few else f"the first {kept.frames:,}"
+        yield f"{calls:,} further calls of {program.functions[function]}, beyond {beyond} that were kept"
     counts: Counter[str] = Counter()
     for step in made:
         if isinstance(step, Step):
             for left_out in step.left_out or ():
                 counts[left_out.what] += left_out.count
-            counts["values"] += sum(value.note == LEFT_OUT for _, value in step.values or ())
-    for kind, words in LEFT_OUT_IN_WORDS.items():
-        if counts[kind]:
-            yield f"{counts[kind]:,} {words}"
+            counts["values"] += sum(value.note == NOT_KEPT for _, value in step.values or ())
+    yield from (f"{counts[kind]:,} {words}" for kind, words in LEFT_OUT_IN_WORDS.items() if counts[kind])
+    if counts["values"]:
+        yield f"{counts['values']:,} values, which are there with their types and shapes only"
 
 
 def _left_out(counted: Sequence[Sequence[Any]]) -> list[LeftOut] | None:

@@ -140,7 +140,11 @@ def _output(a: Step, b: Step) -> Iterator[Finding]:
         (Subject("told", 0, kinds), a.narrative, b.narrative, told),
     ):
         if x or y:
-            yield Finding("output", "same", subject) if x == y else Finding("output", "changed", subject, *texts)
+            first = min((it.at or 0 for step in (a, b) for it in step.left_out or () if it.what == "stdout"), default=0)
+            if first and isinstance(x, str) and isinstance(y, str) and x[:first] == y[:first]:
+                yield Finding("output", "same", subject)  # as far as both are there
+            else:
+                yield Finding("output", "same", subject) if x == y else Finding("output", "changed", subject, *texts)
 
 
 def absence(row: StepPair, excused: str | None, unjudged: str | None, time: TimeFinding | None) -> Finding:
