@@ -47,7 +47,7 @@ CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS = "clocks", "clocks inverted", "other device
 COMPLETE, KILLED = "complete", "killed"  # how a run ended; else the exception's name and line
 
 
-@dataclass
+@dataclass(slots=True)
 class Draft:
     """A step as one run recorded it."""
 
@@ -77,7 +77,7 @@ class Draft:
 OBSERVED = frozenset(one.name for one in fields(Draft)) - {"seq", "frame", "statement", "execution", "ns", "place"}
 
 
-@dataclass
+@dataclass(slots=True)
 class FrameDraft:
     """A frame as one run recorded it."""
 
