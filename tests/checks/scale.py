@@ -2,8 +2,8 @@
 
 Each case is a lecture that grows in one way, traced by `trace --passes 1` and rendered through the command line at
 several sizes n, each in a process of its own whose peak resident memory the system counts (that of the processes it
-started included: the largest of them). What a lecture of the same kind with next to nothing in it takes is subtracted,
-and an exponent is fitted to what is left: 1 is linear growth.
+started included: the largest of them). What a lecture of one line takes is subtracted, and an exponent is fitted to
+what is left: 1 is linear growth.
 
     python -m tests.checks.bench scale       all cases; writes tests/checks/scale.md and scale.svg
 """
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.checks.command_line import TOOLS, environment
@@ -56,7 +56,7 @@ CASES = (
     Case(
         "executed statements",
         "def main():\n    count()\ndef count():\n    for i in range({n} // 2):\n        x = i\n    x  # @inspect x\n",
-        (1_000, 10_000, 100_000, 300_000, 1_000_000),
+        (3_000, 30_000, 300_000, 1_000_000),
     ),
     Case(
         "lines of source",
@@ -66,9 +66,10 @@ CASES = (
     ),
     Case(
         "inspected values",
-        "def main():\n    section()\ndef section():\n    for j in range({n} // 100): many(j)\n"
-        "def many(j):\n    for i in range(100):\n        x = [i, j]  # @inspect x\n",
-        (1_000, 10_000, 30_000, 100_000),
+        "def main():\n    section()\ndef section():\n    for j in range({n} // 1000): many(j)\n"
+        "def many(j):\n    for i in range(100):\n"
+        "        x = [i, j]  # @inspect x, i, j, x[0], x[1], len(x), str(i), str(j), str(x), type(x)\n",
+        (3_000, 10_000, 30_000, 100_000),
     ),
     Case(
         "frames deep",
@@ -87,7 +88,7 @@ CASES = (
     Case(
         "bytes of a tensor",
         "import torch\ndef main():\n    section()\ndef section():\n    x = torch.ones({n} // 4)  # @inspect x\n",
-        (1_000_000, 10_000_000, 100_000_000, 300_000_000, 1_000_000_000),
+        (10_000_000, 100_000_000, 300_000_000, 1_000_000_000),
     ),
     Case(
         "characters of a string",
@@ -109,19 +110,24 @@ def scale() -> Iterator[str]:
     """Memory, time and file against the size, as it grows; written to scale.md and scale.svg."""
     started = time.monotonic()
     measured: list[tuple[Case, list[Taken]]] = []
+    nothing = replace(measure(Case("nothing", "import torch\ndef main():\n    x = 1  # @inspect x\n", ()), 0), n=0)
+    yield f"{'nothing':30} {'':18}{figures_of(nothing)}"
     for case in CASES:
-        taken = []
-        for n in (case.sizes[0] // 10, *case.sizes):  # the first stands for what any such lecture takes
-            one = measure(case, max(n, 1))
+        taken = [nothing]
+        for n in case.sizes:
+            one = measure(case, n)
             taken.append(one)
-            figures = "   ".join(f"{FIGURES[name]} {value:.3g}" for name, value in one.figures.items())
-            yield f"{case.name:30} n = {n:>13,}   {figures}{one.trouble}"
+            yield f"{case.name:30} n = {n:>13,}   {figures_of(one)}{one.trouble}"
             if one.trouble:
                 break
         measured.append((case, taken))
         yield f"{case.name:30} {told(exponents(taken))}"
     REPORT.write_text(report(measured, time.monotonic() - started), encoding="utf-8")
     draw(measured)
+
+
+def figures_of(one: Taken) -> str:
+    return "   ".join(f"{FIGURES[name]} {value:.3g}" for name, value in one.figures.items())
 
 
 def measure(case: Case, n: int) -> Taken:
@@ -195,7 +201,7 @@ def report(measured: Sequence[tuple[Case, list[Taken]]], took_s: float) -> str:
         f"Python {platform.python_version()}, torch {importlib.metadata.version('torch')}, {os.cpu_count()} cores;"
         f" made by `make bench ARGS=scale` in {took_s / 60:.0f} minutes. Each row is `trace --passes 1` and `render`",
         "of one lecture; memory is the peak of the largest process. An exponent is that of the growth between the",
-        "two largest sizes, beyond what the smallest takes: 1 is linear; where a figure hardly grows there is none.",
+        "two largest sizes, beyond what a lecture of one line takes (n = 0): 1 is linear; where a figure hardly grows there is none.",
         "",
         "![Memory, time and file against the size](scale.svg)",
     ]
@@ -224,7 +230,7 @@ def draw(measured: Sequence[tuple[Case, list[Taken]]]) -> None:
         figure, panels = pyplot.subplots(1, len(FIGURES), figsize=(15, 3.2), layout="constrained")
         for panel, (name, label) in zip(panels, FIGURES.items(), strict=True):
             for case, taken in measured:
-                points = [(one.n / case.sizes[-1], one.figures[name]) for one in taken if name in one.figures]
+                points = [(one.n / case.sizes[-1], one.figures[name]) for one in taken if one.n and name in one.figures]
                 panel.loglog(*zip(*points, strict=True), marker=".", label=case.name) if points else None
             panel.set_title(label)
             panel.set_xlabel("share of the largest n")
