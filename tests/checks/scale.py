@@ -201,7 +201,7 @@ def report(measured: Sequence[tuple[Case, list[Taken]]], took_s: float) -> str:
         f"Python {platform.python_version()}, torch {importlib.metadata.version('torch')}, {os.cpu_count()} cores;",
         f"made by `make bench ARGS=scale` in {took_s / 60:.0f} minutes. Each row is `trace --passes 1` and `render` of",
         "one lecture; memory is the peak of the largest process. An exponent is that of the growth between the two",
-        "largest sizes, beyond what a lecture of one line takes (n = 0): 1 is linear; where a figure hardly grows there",
+        "largest sizes, beyond what a lecture of one line takes (n = 0): 1 is linear; where one hardly grows there",
         "is none.",
         "",
         "![Memory, time and file against the size](scale.svg)",
