@@ -37,9 +37,9 @@ from trace_tools.file_format.trace_file import load, write
 from trace_tools.metering import measurement
 from trace_tools.schema import Step
 from trace_tools.statements import parse_source
-from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, instrument
+from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.journal import Journal
-from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings
+from trace_tools.tracing.recorder import Instruments, Recorder, Settings, hooks
 
 Run = Callable[[], float]  # runs a lecture's main() once, returns seconds
 
@@ -139,8 +139,7 @@ def traced(source: str, journals: Path) -> Run:
         journal = Journal(journals / "bench.journal")
         recorder = Recorder(program, journal, Instruments(Describer()), settings)
         module = types.ModuleType("bench_traced")
-        hooks = {OPEN: recorder.open, IS_COMPILING: torch.compiler.is_compiling, UNSET: UNSET_SIDE}
-        vars(module).update(hooks)
+        vars(module).update(hooks(recorder, torch.compiler.is_compiling))
         exec(code, vars(module))
         with recorder.watching(lambda: None):
             seconds = _timed(module.main)

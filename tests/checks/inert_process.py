@@ -27,9 +27,9 @@ from typing import Any
 
 from trace_tools.describing.values import Describer
 from trace_tools.statements import read_source
-from trace_tools.tracing.instrument import IS_COMPILING, OPEN, UNSET, Instrumented, instrument
+from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import Journal
-from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings
+from trace_tools.tracing.recorder import Instruments, Recorder, Settings, hooks
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,7 @@ class Probing(importlib.machinery.SourceFileLoader):
     def exec_module(self, module: types.ModuleType) -> None:
         journal = Journal(Path(tempfile.mkdtemp()) / f"{module.__name__}.journal")
         recorder = Recorder(self.program, journal, self.instruments, Settings())
-        hooks: dict[str, Any] = {OPEN: recorder.open, IS_COMPILING: bool, UNSET: UNSET_SIDE}
-        vars(module).update(hooks)
+        vars(module).update(hooks(recorder))
         recorders.append(recorder)
         exec(self.code, vars(module))
 

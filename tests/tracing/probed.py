@@ -29,9 +29,9 @@ from trace_tools.directives import Directive, parse_directives
 from trace_tools.statements import parse_source
 from trace_tools.tracing import recorder
 from trace_tools.tracing.child import _listening as listening
-from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, instrument
+from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
-from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings
+from trace_tools.tracing.recorder import Instruments, Recorder, Settings, hooks
 from trace_tools.tracing.runs import Draft, FrameDraft, RunRecord, read_process
 
 MODULE = "source_under_test"
@@ -61,12 +61,7 @@ class Probed:
         self.module = new_module(text, path)
         vars(self.module).update(given or {})
         compiling = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_compiling", bool)
-        self.hooks = {
-            OPEN: self.recorder.open,
-            IS_COMPILING: compiling,
-            UNSET: UNSET_SIDE,
-            SKIPPED: lambda *_, **__: None,
-        }
+        self.hooks = hooks(self.recorder, compiling)
         vars(self.module).update(self.hooks)
         self._watching = contextlib.ExitStack()
         self.code = compile(self.program.tree, str(path), "exec", dont_inherit=True)

@@ -2,7 +2,8 @@
 
 What may differ, each with a test below:
 
-- `locals()`, `vars()` of a frame and `globals()` have names that begin with "_@" besides.
+- A frame's `f_locals` has names that begin with "_@" besides, and so has what `locals()` returned before; until the
+  module has run, its `globals()` have some.
 - What `assert` compares lives until the statement ends, not until the comparison has it.
 - A code object's names, constants and size (`co_*`) are others; its name, lines, flags and signature are not.
 - A RecursionError comes a few calls earlier, and the last entry of its traceback may be a probe's.
@@ -137,8 +138,37 @@ def main(a=1):
     for plain_names, probed_names in zip(expected, found, strict=True):
         assert set(probed_names) - set(plain_names) <= {n for n in probed_names if n.startswith("_@")}
         assert [n for n in probed_names if not n.startswith("_@")] == plain_names
-    local = found[0]
-    assert [n for n in local if n.startswith("_@")] == ["_@frame", "_@0", "_@1"]  # the frame, the `with`, a side
+    assert [n for n in found[1] if n.startswith("_@")] == ["_@0", "_@1", "_@2", "_@frame"]  # with, side, value, frame
+    assert not [n for n in found[0] if n.startswith("_@")]
+
+
+def test_namespaces_are_shown_without_generated_names(tmp_path: Path) -> None:
+    text = """
+from unittest import mock
+def main(a=1):
+    with open("/dev/null") as b:
+        assert a == 1
+        before = locals()
+        inner = [sorted(locals()) for c in (1, 2)], (lambda d: [*locals()])(3)
+        exec("e = a + 1", )
+        exec("a = 5; f = lambda: 7")
+        shown = dir(), sorted(vars()), sorted(locals()), eval("a + 1"), eval("[*dir()]"), eval("a", {"a": 8})
+    class C:
+        g = a
+        names = [name for name in locals() if "_" not in name]
+    def h(**kwargs): return sorted(kwargs)
+    return inner, shown, C.names, h(**locals()), own(a), before is locals(), user(a)
+def own(eval):
+    return eval
+def user(x):
+    def eval(model): return model, "mine"
+    def locals(): return {"x": "mine"}
+    return eval(x), locals(), [*vars()]
+def generator():
+    yield dir()
+"""
+    expected, found = run_both(text, tmp_path)
+    assert found == expected
 
 
 def test_sides_of_an_assert_live_until_it_ends(tmp_path: Path) -> None:

@@ -505,7 +505,7 @@ def test_an_unkind_lecture(lecture: Callable[[str], Path], traced: Callable[...,
     assert values(trace)["z"].value == 5
     frames = {event.function: event for event in trace.steps if isinstance(event, Frame)}
     assert frames["work"].thread and frames["work"].of == steps(trace, "thread.start()")[0].id
-    assert not path.exists() and trace.sources[0].text == UNKIND
+    assert path.exists() and trace.sources[0].text == UNKIND
 
 
 def test_a_claim_that_fails_in_a_warm_run_has_failed(

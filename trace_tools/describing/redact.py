@@ -41,7 +41,11 @@ _COMMON = frozenset(
 class Redactor:
     """Replaces one machine's names and secrets; quick on text that has none."""
 
-    def __init__(self, home: str, user: str, host: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, home: str, user: str, host: str, environment: Mapping[str, str], private: str | None = None
+    ) -> None:
+        """Take also the root of the lecture's private copy: what lies below it is told as what it is a copy of."""
+        self._private = private
         sought = [*_secrets(environment), *_names(home, user, host)]
         self._written = [written for _, _, written in sought]
         # Looking for plain strings first is several times quicker than looking for them in their surroundings.
@@ -49,15 +53,17 @@ class Redactor:
         self._exact = re.compile("|".join(f"({pattern})" for _, pattern, _ in sought))
 
     @classmethod
-    def of_this_machine(cls) -> Redactor:
+    def of_this_machine(cls, private: str | None = None) -> Redactor:
         """Make the redactor for the account, machine and environment this process runs in."""
         user = ""
         with contextlib.suppress(KeyError, OSError, ImportError):  # an account without a name
             user = getpass.getuser()
-        return cls(os.path.expanduser("~"), user, socket.gethostname(), dict(os.environ))
+        return cls(os.path.expanduser("~"), user, socket.gethostname(), dict(os.environ), private)
 
     def __call__(self, text: str) -> str:
         """Return `text` with the home folder as `~`, names as `<user>` and `<host>`, and secrets as `<VARIABLE>`."""
+        if self._private is not None and self._private in text:
+            text = text.replace(self._private + "/", "/").replace(self._private, "/")
         if self._quick(text) is None:
             return text
         return self._exact.sub(lambda match: self._written[(match.lastindex or 0) - 1], text)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import ast
 import atexit
+import builtins
 import contextlib
 import contextvars
+import importlib
 import json
 import linecache
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 import types
@@ -41,11 +41,13 @@ from trace_tools.tracing.bounds import TEXT, shortened
 from trace_tools.tracing.claims import TimedClaims
 from trace_tools.tracing.ending import WAIT_S, limited, processes_of_session, wait_for_others
 from trace_tools.tracing.inspect_all import inspect_all
-from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SKIPPED, UNSET, Instrumented, instrument
+from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
 from trace_tools.tracing.leftovers import Leftovers, seed_everything
+from trace_tools.tracing.plain_events import plain_events
+from trace_tools.tracing.private_folder import inside, make, remove
 from trace_tools.tracing.process_settings import working_directory
-from trace_tools.tracing.recorder import UNSET_SIDE, Instruments, Recorder, Settings, exit_status, exits_well
+from trace_tools.tracing.recorder import Instruments, Recorder, Settings, exit_status, exits_well, hooks, shown
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
 from trace_tools.tracing.standard_output import OutputFile, printing
 
@@ -64,6 +66,7 @@ class Job:
 
     name: str  # "pass 1", METERING, SHAKEN
     lecture: str  # absolute path
+    root: str  # of its private copy, which is where it runs
     text: str  # the source, as the parent read it
     journal: str
     device: str  # "cpu" or "cuda"
@@ -75,6 +78,11 @@ class Job:
     inspect_all: bool
     progress: int  # file descriptor
     parent: int  # process id
+
+    @property
+    def path(self) -> str:
+        """The path of the lecture as it runs, in its private copy."""
+        return str(inside(Path(self.root), Path(self.lecture)))
 
     @property
     def metering(self) -> bool:
@@ -95,10 +103,10 @@ def main(job_path: str) -> int:
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
     program = instrument(source, directives, frozenset(job.skipped))
     # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
-    codes = {run: compile(program.tree, job.lecture, "exec", dont_inherit=True) for run in job.runs}
+    codes = {run: compile(program.tree, job.path, "exec", dont_inherit=True) for run in job.runs}
     program = replace(program, tree=ast.Module([], []))  # a large lecture's trees would slow its garbage collection
     del source, directives
-    linecache.cache[job.lecture] = (len(job.text), None, job.text.splitlines(keepends=True), job.lecture)
+    linecache.cache[job.path] = (len(job.text), None, job.text.splitlines(keepends=True), job.path)
     journal = Journal(Path(job.journal))
     os.set_blocking(job.progress, False)
     process = _Process(job, program, codes, journal)
@@ -129,7 +137,7 @@ class _Process:
         self.program = program
         self.codes = codes
         self.journal = journal
-        self.redact = Redactor.of_this_machine()
+        self.redact = Redactor.of_this_machine(private=job.root)
         self.output = OutputFile(Path(job.journal).with_suffix(".stdout"), self.redact)
         self.recorder: Recorder | None = None
         self.forked = False  # this is the child of a fork
@@ -145,10 +153,12 @@ class _Process:
         from trace_tools.machines.machine import conditions
 
         self.note("notes", conditions())
-        folder = str(Path(self.job.lecture).parent)
-        sys.argv[:] = [self.job.lecture]
-        sys.path.insert(0, folder)
-        before = Leftovers.read(Path(folder))
+        folder = Path(self.job.path).parent
+        sys.argv[:] = [self.job.path]
+        if not sys.flags.safe_path:  # the folder where the tracer was started
+            del sys.path[0]
+        sys.path.insert(0, str(folder))
+        before = Leftovers.read(folder)
         self.note("notes", before.unread)
         first, *others = self.job.runs
         status = self._run(first)
@@ -187,20 +197,23 @@ class _Process:
         recorder = self.recorder = Recorder(self.program, self.journal, instruments, settings)
         module = self._module(recorder)
         status = COMPLETE
-        started = time.perf_counter_ns()
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_scratch_folder(Path(self.job.lecture)))
+            stack.enter_context(self._private_folder())
             self._observe(name, recorder, meter, stack)
             stack.enter_context(_listening(recorder, self.redact))
             stack.enter_context(recorder.watching(self._alive(recorder)))
+            stack.enter_context(plain_events(self.job.path, _Process._run.__code__))
             self.output.connect()
             ended_by: BaseException | None = None
+            started = time.perf_counter_ns()
             try:
                 here = contextvars.copy_context()  # the context variables that the lecture sets go with it
                 here.run(exec, self.codes.pop(name), vars(module))
+                shown(vars(module))
                 here.run(module.main)
             except BaseException as error:
                 ended_by = error
+            ns = time.perf_counter_ns() - started
             if self.forked:
                 _end_as_plain(ended_by)
             try:
@@ -209,22 +222,44 @@ class _Process:
                 left, ended_by = [], ended_by or error
             if left:
                 self.note("notes", [f"still running {WAIT_S:g} s after the {name} run: {', '.join(left)}"])
+            recorder.finish()
             if ended_by is not None and not exits_well(ended_by):
-                status = f"{class_name(type(ended_by))} at line {_line_in(ended_by, self.job.lecture)}"
-        ns = time.perf_counter_ns() - started
+                status = f"{class_name(type(ended_by))} at line {_line_in(ended_by, self.job.path)}"
         self.journal.write([*recorder.evaluations.rows(), (RunEnd, status, ns, list(recorder.refused.items()))])
         return status
 
     def _module(self, recorder: Recorder) -> types.ModuleType:
         """Return the module the lecture runs in: registered, not `__main__`, on the search path."""
-        path = Path(self.job.lecture)
+        path = Path(self.job.path)
         name = f"{path.stem}_lecture" if path.stem in {*sys.stdlib_module_names, *sys.modules} else path.stem
         name = self.module_name = self.module_name or name
         module = types.ModuleType(name)
         sys.modules[name] = module
-        hooks = {OPEN: recorder.open, IS_COMPILING: self.torch.compiler.is_compiling, UNSET: UNSET_SIDE}
-        vars(module).update({**hooks, SKIPPED: lambda *_, **__: None}, __file__=str(path))
+        # Among the built-in names, so that `globals()` is the lecture's own.
+        vars(builtins).update(hooks(recorder, self.torch.compiler.is_compiling))
+        recorder.namespace = vars(module)
+        module.__file__ = str(path)
         return module
+
+    @contextlib.contextmanager
+    def _private_folder(self) -> Iterator[None]:
+        """Work in a new private copy of the lecture's folder, and remove it at the end."""
+        run, root, before = Path(self.job.journal).parent, Path(self.job.root), os.getcwd()
+        place = make(Path(self.job.lecture), self.job.text, root, shared=[run, run.parent])
+        importlib.invalidate_caches()  # they know a folder by its time
+        folder = str(place.lecture.parent)
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            if working_directory() == folder:
+                os.chdir(before)  # else it stays for `Leftovers` to find
+            changed = [
+                f"{self.redact(name)} is too large for a copy: the run changed the file itself"
+                for name in place.changed()
+            ]
+            self.note("notes", changed)
+            remove(root)
 
     def _observe(self, name: str, recorder: Recorder, meter: Meter | None, stack: contextlib.ExitStack) -> None:
         """Meter or shake a run until the stack unwinds, and see what `measure` and `count` do in it."""
@@ -274,7 +309,7 @@ class _Process:
             now = monotonic()
             if now - told >= SIGN_S:
                 told = now
-                here = (_line_now(self.job.lecture), recorder.sequence.__self__.__reduce__()[1])  # type: ignore[attr-defined]
+                here = (_line_now(self.job.path), recorder.sequence.__self__.__reduce__()[1])  # type: ignore[attr-defined]
                 if here != seen:
                     seen, since = here, now
                 self._tell([self.job.name, self.place, seen[0], round(now - since)])
@@ -357,23 +392,6 @@ def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(plain, dict):
         return {key: _redacted(value, redact) for key, value in plain.items()}
     return plain
-
-
-@contextlib.contextmanager
-def _scratch_folder(lecture: Path) -> Iterator[None]:
-    """Work in a new folder in which the lecture's neighbours are linked."""
-    before = os.getcwd()
-    folder = tempfile.mkdtemp(prefix="lecture-")
-    for neighbour in lecture.parent.iterdir():
-        if not neighbour.name.startswith("."):
-            os.symlink(neighbour, Path(folder, neighbour.name))
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        if working_directory() == folder:
-            os.chdir(before)  # else it stays for `Leftovers` to find
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _end_as_plain(error: BaseException | None) -> NoReturn:

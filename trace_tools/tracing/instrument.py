@@ -42,6 +42,7 @@ from trace_tools.tracing.syntax import (
     catches_assertions,
     changed,
     ended,
+    fill_places,
     frame_call,
     is_irrefutable,
     listed,
@@ -57,10 +58,13 @@ OPEN = "_@open"
 IS_COMPILING = "_@is_compiling"
 UNSET = "_@unset"
 SKIPPED = "_@skipped"
+SHOWN = "_@shown"
+SCOPE = "_@scope"
 MODULE_FRAME = -1
 
 LEAVING = (ast.Raise, ast.Continue, ast.Break)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+SILENT = (ast.Pass, ast.Break, ast.Continue)  # behind a probe there is no instruction left that is theirs
 SELF_PROBED = (ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
 
 
@@ -75,6 +79,11 @@ class Instrumented:
     claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → its test, and its sides, as written
     catching: frozenset[int]  # statements whose AssertionError is caught around them in the same function
     annotated: frozenset[int]  # functions in which something is inspected, asserted or said
+
+
+def is_generated(name: object) -> bool:
+    """Whether a name is the instrumenter's: none that can be written in Python begins like this."""
+    return isinstance(name, str) and name.startswith("_@")
 
 
 def instrument(
@@ -126,9 +135,11 @@ class _Instrumenter:
     def run(self) -> Instrumented:
         body = self.source.tree.body
         start = preamble_length(body)
-        tree = ast.Module([*body[:start], *self._framed(MODULE_FRAME, body[start:])], type_ignores=[])
+        # What `vars()` returns here is the module's own dictionary: only a list can be shown without generated names.
+        framed = [_Names(frozenset({"dir"})).visit(node) for node in self._framed(MODULE_FRAME, body[start:])]
+        tree = ast.Module([*body[:start], *framed], type_ignores=[])
         return Instrumented(
-            tree=ast.fix_missing_locations(tree),
+            tree=fill_places(tree),
             functions=self.functions,
             suspending=frozenset(s.number for s in self.source.statements if suspends(s.node)),
             covered=frozenset(number for number, notes in self.notes.items() if notes.covered),
@@ -168,7 +179,7 @@ class _Instrumenter:
             return node
         declared = [n for child in body for n in own_nodes(child) if isinstance(n, (ast.Global, ast.Nonlocal))]
         plain = [_Undeclared().visit(copy.deepcopy(child)) for child in body]
-        framed = self._framed(number, body, self.notes[number].header)
+        framed = [_Names().visit(child) for child in self._framed(number, body, self.notes[number].header)]
         choice = ast.If(ast.Call(load(IS_COMPILING), [], []), plain, framed)
         return changed(node, body=[*node.body[:start], *declared, *at(body[0], [choice])])
 
@@ -214,7 +225,11 @@ class _Instrumenter:
         if isinstance(node, SELF_PROBED) or (isinstance(node, ast.Return) and notes.after):
             return []
         annotated = notes.after or notes.header or notes.covered
-        return [self.step("begin" if annotated else "step", node)]
+        opened = self.step("begin" if annotated else "step", node)
+        if isinstance(node, SILENT) or (isinstance(node, ast.Return) and node.value is None):
+            for part in ast.walk(opened):
+                ast.copy_location(part, node)
+        return [opened]
 
     def _other(self, node: ast.stmt, notes: _Notes) -> list[ast.stmt]:
         return [_Functions(self).visit(node) if isinstance(node, ast.ClassDef) else node]
@@ -352,6 +367,35 @@ class _Functions(ast.NodeTransformer):
         return self.instrumenter.function(node)
 
     visit_AsyncFunctionDef = visit_FunctionDef
+
+
+class _Names(ast.NodeTransformer):
+    """locals() → shown(locals()); eval(x) → eval(x, *scope(eval)): without the generated names among its own.
+
+    The functions in a function have been seen to already.
+    """
+
+    def __init__(self, showing: frozenset[str] = frozenset({"locals", "vars", "dir", "eval", "exec"})) -> None:
+        self.showing = showing
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="locals" | "vars" | "dir" as name), args=[], keywords=[]):
+                if name in self.showing:
+                    return ast.copy_location(ast.Call(load(SHOWN), [node], []), node)
+            case ast.Call(func=ast.Name(id="eval" | "exec" as name), args=[code], keywords=[]) if name in self.showing:
+                if not isinstance(code, ast.Starred):
+                    scope = ast.Starred(ast.Call(load(SCOPE), [load(name)], []), ast.Load())
+                    return changed(node, args=[code, ast.copy_location(scope, node)])
+        return node
+
+    def _header(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+        node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
+        node.args = self.visit(node.args)
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = _header
 
 
 class _Covered(_Functions):

@@ -40,7 +40,7 @@ from trace_tools.describing.gate import EXPRESSION_S, NO_WATCH, Gate, Watch
 from trace_tools.describing.safe_repr import class_name, is_a
 from trace_tools.tracing.bounds import BOUNDS, FAILED, FEW, STEPS, Account, Bound, Records, Telling
 from trace_tools.tracing.claims import Evaluations, TimedClaims
-from trace_tools.tracing.instrument import Instrumented
+from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SCOPE, SHOWN, SKIPPED, UNSET, Instrumented, is_generated
 from trace_tools.tracing.journal import (
     Argument,
     FrameEnd,
@@ -374,6 +374,8 @@ class OpenFrame:
             if (recorder.bounds.steps >= recorder.settings.steps) is not recorder.few:
                 recorder.see_steps()
         recorder.frames.pop(self.key, None)
+        if self.parent is None:
+            recorder.last = self.seq
         recorder.lost = clock() - at
 
     def _all_kept(self) -> Iterator[Row]:
@@ -700,6 +702,7 @@ class Recorder:
         self.evaluations = Evaluations()
         self.failing: dict[int, int] = {}  # id of an AssertionError under way → the step whose claim it is
         self.due = 0.0
+        self.last = 0  # the step with which the last call ended that had no caller: that of `main`
         self.pending = Records()
         self.frames: dict[int, OpenFrame | DroppedFrame] = {}  # by id of the Python frame
         self.opened: dict[int, int] = {}  # calls kept, by function
@@ -709,6 +712,7 @@ class Recorder:
         self.started_by: dict[int, tuple[Any, OpenFrame | DroppedFrame]] = {}  # by id of a thread: it, weakly, and who
         self.frame_type: type[OpenFrame] = MeteredFrame if instruments.meter else OpenFrame
         self.written: dict[int, int] = {}  # by id: records of a list in the tail, of `Executions` the last one
+        self.namespace: dict[str, Any] | None = None  # of the lecture's module in this run
         self.flushing = threading.Lock()  # held by the thread that writes
         self.has_output: Callable[[], bool] = instruments.output.grown if instruments.output else bool
 
@@ -719,6 +723,8 @@ class Recorder:
         now = clock()
         python_frame = sys._getframe(1)
         key, caller = id(python_frame), python_frame.f_back
+        if self.namespace is not None and python_frame.f_globals is not self.namespace:
+            return DroppedFrame(self, key, None)  # of the run before: a thread that it left, say
         parent = self.frames.get(id(caller)) or self.owner(caller)
         if isinstance(parent, OpenFrame) and now - self.lost - parent.started > PRINTED_S and self.has_output():
             parent._look()
@@ -851,7 +857,8 @@ class Recorder:
     def _glance(self) -> None:
         """Record what others print during a long statement of the main thread, from the thread that watches.
 
-        Its step may end at this moment, so nothing of it is touched: an observation may stand on either side.
+        A step that was not open at the last glance looks itself when it ends. This one may end at any moment, so
+        nothing of it is touched: an observation may stand on either side.
         """
         if not self.has_output():
             return
@@ -859,12 +866,23 @@ class Recorder:
         owner = self.owner(main)
         while owner is not None and (isinstance(owner, DroppedFrame) or owner.current is None):
             owner = owner.parent
-        if owner is not None and (text := self.output()):
-            if self.glanced is None or self.glanced.step != owner.seq:
-                self.glanced = Telling(self.bounds, self.pending, owner.seq, "stdout")
+        if owner is None:
+            return
+        if self.glanced is None or self.glanced.step != owner.seq:
+            self.glanced = Telling(self.bounds, self.pending, owner.seq, "stdout")
+        elif text := self.output():
             self.glanced.add(text)
             if self.glanced.unsettled:
                 self.unsettled[id(self.glanced)] = self.glanced
+
+    def finish(self) -> None:
+        """Record what others than Python have printed to the end, and what C libraries have kept until now."""
+        output = self.instruments.output
+        if output is not None and (text := output.finish()):
+            telling = Telling(self.bounds, self.pending, self.last, "stdout")
+            telling.add(text)
+            if telling.unsettled:
+                self.unsettled[id(telling)] = telling
 
     def forget(self) -> None:
         """Go on in the child of a fork: what is recorded there goes nowhere."""
@@ -1029,6 +1047,39 @@ def _can_be_left_out(executions: Executions) -> bool:
     """Whether it would make room: of the executions kept, others than the last have made calls."""
     earlier = itertools.islice(executions.kept, max(0, len(executions.kept) - 1))
     return any(len(entry) == 2 and entry[1].steps for entry in earlier)
+
+
+def hooks(recorder: Recorder, is_compiling: Callable[[], bool] = bool) -> dict[str, Any]:
+    """Return what generated code calls, by name: a lecture's module finds them among the built-in names."""
+    return {
+        OPEN: recorder.open,
+        IS_COMPILING: is_compiling,
+        UNSET: UNSET_SIDE,
+        SKIPPED: lambda *_, **__: None,
+        SHOWN: shown,
+        SCOPE: scope,
+    }
+
+
+def shown(names: Any) -> Any:
+    """Return what `locals()`, `vars()` or `dir()` returned without the generated names.
+
+    Up to Python 3.12 a frame has one dictionary for all calls of `locals`: they are taken out of that.
+    """
+    if isinstance(names, list):
+        return [name for name in names if not is_generated(name)]
+    if isinstance(names, dict):
+        for name in [name for name in names if is_generated(name)]:
+            del names[name]
+    return names
+
+
+def scope(function: Any) -> tuple[Any, ...]:
+    """Return the namespaces that `eval(x)` and `exec(x)` take from their caller; none for another of that name."""
+    if function is not eval and function is not exec:
+        return ()
+    caller = sys._getframe(1)
+    return caller.f_globals, shown(dict(caller.f_locals) if sys.version_info >= (3, 13) else caller.f_locals)
 
 
 def _thread_name(ident: int) -> str:

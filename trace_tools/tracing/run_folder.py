@@ -28,6 +28,7 @@ from trace_tools.file_format.validation import validate
 from trace_tools.files import sweep
 from trace_tools.schema import Run, Trace
 from trace_tools.statements import ParsedSource, parse_source
+from trace_tools.tracing import private_folder
 from trace_tools.tracing.journal import FrameEnd, FrameStart, ProcessNote, RunEnd, RunStart, read_journal
 from trace_tools.tracing.merge import merge, stored
 
@@ -256,6 +257,7 @@ def recover(out: Path, *, again: bool = False) -> tuple[list[Traced], list[Kept]
 
 def _recovered(folder: Path, out: Path, *, again: bool) -> Traced | Kept | None:
     """Make the trace of a dead tracer's run; None where nothing was recorded."""
+    private_folder.sweep(folder)
     mark = folder / MERGING
     if mark.exists() and not again:
         return set_aside(folder, UsageError("a recovery of it was killed"))

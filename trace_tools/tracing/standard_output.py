@@ -17,6 +17,7 @@ import ctypes
 import io
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,6 +39,7 @@ class OutputFile:
         self._file = OwnFile(path, os.O_RDWR | os.O_APPEND)
         self._reading = self._file.descriptor()
         self._taken = 0  # bytes
+        self._taking = threading.Lock()
         self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         self._libc = ctypes.CDLL(None)
         self.connect()
@@ -59,7 +61,18 @@ class OutputFile:
             return False
 
     def take(self) -> str:
-        """Return what was printed since the last time; of more than 2 MiB the beginning and the end."""
+        """Return what was printed since the last time; of more than 2 MiB the beginning and the end.
+
+        Nothing where another thread is at it, or this one, in which a signal handler now runs.
+        """
+        if not self._taking.acquire(blocking=False):
+            return ""
+        try:
+            return self._take()
+        finally:
+            self._taking.release()
+
+    def _take(self) -> str:
         try:
             descriptor = self._reading = self._file.descriptor()
             end = os.lseek(descriptor, 0, os.SEEK_END)

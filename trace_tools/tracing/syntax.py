@@ -37,7 +37,7 @@ def value(method: str, item: Inspected) -> ast.stmt:
                    except BaseException: watched.armed = False; watched.calm(); value_failed("x.y", unit)
     """
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
-    read: list[ast.stmt] = [probe(method, *names, copy.deepcopy(item.node))]
+    read: list[ast.stmt] = [probe(method, *names, placeless(copy.deepcopy(item.node)))]
     failed: list[ast.stmt] = [probe(f"{method}_failed", *copy.deepcopy(names))]
     if not isinstance(item.node, ast.Name):
         watched = ast.Attribute(load(FRAME), "watched", ast.Load())
@@ -46,6 +46,15 @@ def value(method: str, item: Inspected) -> ast.stmt:
         read = [probe("watch", ast.Constant(item.source)), *read]
         failed = [disarmed, calm, *failed]
     return ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
+
+
+def placeless(expression: ast.expr) -> ast.expr:
+    """Take an expression's place away, so that it gets that of a probe: what it does is no part of the lecture."""
+    for node in ast.walk(expression):
+        for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+            if hasattr(node, name):
+                delattr(node, name)
+    return expression
 
 
 def ended(inspected: Sequence[Inspected], method: str = "value") -> list[ast.stmt]:
@@ -78,7 +87,7 @@ def at(place: Any, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _put(node: ast.AST, start: ast.AST) -> None:
-    """Give generated nodes a place; below one that has a place, `fix_missing_locations` finds it in the end.
+    """Give generated nodes a place; below one that has a place, `fill_places` finds it in the end.
 
     Called for every block on the way up: to go down into what has its place would take a second for a long lecture.
     """
@@ -88,6 +97,22 @@ def _put(node: ast.AST, start: ast.AST) -> None:
         ast.copy_location(node, start)
     for child in ast.iter_child_nodes(node):
         _put(child, start)
+
+
+def fill_places(tree: ast.Module) -> ast.Module:
+    """Give what is left without a place the beginning of what it is in: no width shows that it was generated."""
+
+    def fill(node: ast.AST, line: int, column: int) -> None:
+        if hasattr(node, "lineno"):
+            line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
+        elif "lineno" in node._attributes:
+            node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
+            node.col_offset = node.end_col_offset = column  # type: ignore[attr-defined]
+        for child in ast.iter_child_nodes(node):
+            fill(child, line, column)
+
+    fill(tree, 1, 0)
+    return tree
 
 
 def listed(visited: Any) -> list[ast.stmt]:

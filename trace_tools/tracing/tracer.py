@@ -32,6 +32,7 @@ from trace_tools.git import commit_of
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
+from trace_tools.tracing import private_folder
 from trace_tools.tracing.child import Job
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
@@ -235,9 +236,13 @@ class Tracer:
         listening, telling = os.pipe()
         slug = name.replace(" ", "-")
         request, path = self.request, folder / f"{slug}.json"
+        lecture = request.lecture.resolve()
+        side_by_side = request.together and name != METERING
+        root = private_folder.root_for(folder, lecture, int(name.removeprefix("pass ")) if side_by_side else 0)
         job = Job(
             name=name,
-            lecture=str(request.lecture.resolve()),
+            lecture=str(lecture),
+            root=str(root),
             text=self.source.text,
             journal=str(folder / f"{slug}.journal"),
             device=self._device,
@@ -268,6 +273,8 @@ class Tracer:
                 _kill_all(process)
                 process.wait()
                 raise
+            finally:
+                private_folder.remove(root)  # a process that was killed has left it
 
     def _wait(self, process: subprocess.Popen[bytes], sign: _Sign, limit_s: float | None) -> int:
         deadline: float | None = None

@@ -1,0 +1,150 @@
+"""Every process behaves as plain Python does: the plain run is the oracle of each run of a trace."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from trace_tools.file_format.trace_file import load
+from trace_tools.outcome import problems
+from trace_tools.schema import Step
+
+LECTURE = '''
+import atexit, contextlib, ctypes, inspect, multiprocessing, os, pickle, subprocess, sys, traceback
+from pathlib import Path
+import neighbour
+
+HERE = Path(__file__).parent
+LOG = Path(os.environ["LOG"])
+
+def said(*words):
+    """Print, and leave in a file what every process says."""
+    with LOG.open("a") as log:
+        print(*words, file=log)
+    print(*words)
+    sys.stdout.flush()
+
+def main():
+    said("begin")
+    folder()
+    output()
+    descriptors()
+    names(1, b=2)
+    forks()
+    said("end")
+    sys.exit()
+    said("never")
+
+def folder():
+    said(open("../beside/x").read(), open(".env").read(), (HERE / "data").read_text(), neighbour.data())
+    (HERE / "data").write_text("written")
+    open("new", "w").write("new")
+    said(open("../course/data").read(), sorted(os.listdir(".")), Path(sys.path[0]) == HERE)
+    said(os.getcwd(), __file__, neighbour.__file__, sys.argv[0].rpartition("/")[2])
+    said(inspect.getsource(forks)[:12], inspect.getsourcefile(forks), pickle.loads(pickle.dumps(forks)) is forks)
+    try:
+        open("nothing")
+    except OSError as error:
+        said(error, traceback.extract_tb(error.__traceback__)[-1].filename)
+    os.remove(__file__)
+
+def output():
+    said(sys.stdout.name, sys.stdout.mode, sys.stdout.encoding, sys.stdout.isatty(), sys.stdout is sys.__stdout__)
+    sys.stdout.reconfigure(line_buffering=True, errors="replace")
+    print("a\\udc80b")
+    sys.stdout.buffer.write(b"bytes\\n")
+    sys.stdout.buffer.flush()
+    os.write(1, b"a descriptor\\n")
+    os.system("echo a shell")
+    said(subprocess.run("echo a program; exit 3", shell=True).returncode)
+    ctypes.CDLL(None).puts(b"a line of C")
+    ctypes.CDLL(None).fflush(None)
+
+def descriptors():
+    os.closerange(3, 4096)
+    mine = [open(HERE / f"mine-{n}", "w") for n in range(8)]
+    said(mine[0].fileno())
+    for file in mine:
+        file.write(file.name[-1])
+        file.close()
+    said(*(Path(file.name).read_text() for file in mine))
+
+def names(a, b):
+    with contextlib.nullcontext() as c:
+        assert a + 1 == b
+        said(sorted(locals()), sorted(vars()), dir(), takes(**locals()))
+        local = locals()
+        said(local is locals() or sys.version_info >= (3, 13), "local" in locals(), eval("sorted(locals())"))
+    said([name for name in {*globals(), *dir(sys.modules[__name__]), *vars(neighbour)} if not name.isidentifier()])
+
+def takes(a, b, c):
+    return a, b, c
+
+MODULE = [sorted(vars()) == sorted(globals()), [name for name in dir() if not name.isidentifier()]]
+
+def work(queue):
+    print("in a process", flush=True)
+    queue.put(multiprocessing.current_process().name)
+
+def forks():
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    process = context.Process(target=work, args=(queue,), name="worker")
+    process.start()
+    process.join()
+    said(queue.get(), MODULE)
+    if (child := os.fork()) == 0:
+        atexit.register(print, "at the exit of a child")
+        print("a child")
+        return
+    said("status", os.waitpid(child, 0)[1] >> 8)
+'''
+
+
+def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp_path: Path) -> None:
+    course = tmp_path / "all/course"
+    course.mkdir(parents=True)
+    (tmp_path / "all/beside").mkdir()
+    (tmp_path / "all/beside/x").write_text("beside", encoding="utf-8")
+    (course / ".env").write_text("hidden", encoding="utf-8")
+    (course / "data").write_text("data", encoding="utf-8")
+    neighbour = "from pathlib import Path\ndef data():\n    return (Path(__file__).parent / 'data').read_text()\n"
+    (course / "neighbour.py").write_text(neighbour, encoding="utf-8")
+    path = course / "lecture.py"
+    path.write_text(LECTURE, encoding="utf-8")
+    there = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": ""}
+    command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", "--passes", "1", "-o", "../rendered"]
+    ran = subprocess.run(
+        command, cwd=course, env={**there, "LOG": f"{tmp_path}/traced"}, capture_output=True, text=True, timeout=170
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (course / "data").read_text() == "data" and len(list(course.iterdir())) == 4
+    assert not list((tmp_path / "all/rendered").glob(".run-*"))
+
+    as_script = "import os, sys; sys.argv, sys.path[0] = ['lecture.py'], os.getcwd(); import lecture; lecture.main()"
+    command = [sys.executable, "-c", as_script]
+    plain = subprocess.run(command, cwd=course, env={**there, "LOG": f"{tmp_path}/plain"}, capture_output=True)
+    assert plain.returncode == 0, plain.stderr
+    expected = (tmp_path / "plain").read_text(encoding="utf-8")
+    runs = (tmp_path / "traced").read_text(encoding="utf-8").split("begin\n")[1:]
+    told = [_without_root("begin\n" + run) for run in runs]
+    assert len(told) == 5 and set(told) == {expected}, "cold, warm, metered, and with wrong clocks twice"
+
+    trace = load(tmp_path / "all/rendered/cpu/trace.yaml").trace
+    steps = [step for step in trace.steps if isinstance(step, Step)]
+    printed = "".join(step.stdout or "" for step in steps)
+    assert _lines(printed) == _lines(plain.stdout.decode()) and not problems(trace)
+    said = {LECTURE.splitlines()[step.line - 1].strip()[:9]: step.stdout or "" for step in steps if step.stdout}
+    assert said["os.system"] == "a shell\n" and said["os.write("] == "a descriptor\n"
+    assert "a child\n" in said.get('said("sta', "") + said.get("if (child", ""), "while the parent forks, or waits"
+
+
+def _without_root(text: str) -> str:
+    """Return what a run said in its private copy as it is said in the real folder."""
+    return re.sub(r"[^\s']*/\.run-[^/]*/view-\d+", "", text)
+
+
+def _lines(text: str) -> list[str]:
+    return sorted(line for line in text.splitlines())
