@@ -504,7 +504,13 @@ class Writer:
         if self.globals:
             choices += [f"globals()[{self.globals[0]!r}] = {other}", f"say({self.globals[0]})"]
         if place.kind in LOCALS:
-            choices += ["say(sorted(n for n in locals() if '@' not in n))"]
+            choices += [
+                "say(sorted(locals()))",
+                "say(sorted(vars()), dir())",
+                "say((lambda **all: sorted(all))(**locals()))",
+                "say(eval('sorted(locals())'))",
+                "exec('say(sorted(locals()))')",
+            ]
         if place.yields:
             choices += [f"{name} = yield {other}", f"yield {value}", f"yield {other}"] * 3
             if place.kind == "gen":
