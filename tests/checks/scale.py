@@ -25,7 +25,7 @@ from pathlib import Path
 from tests.checks.command_line import TOOLS, environment
 
 REPORT = Path(__file__).with_suffix(".md")
-LIMIT_S = 300  # for one size of one case
+LIMIT_S = 900  # for one size of one case
 SMALL = {"trace_s": 1.0, "render_s": 0.5, "trace_mib": 24.0, "render_mib": 8.0, "file_mb": 0.02}  # growth below is none
 
 
