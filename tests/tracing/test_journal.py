@@ -15,6 +15,7 @@ from trace_tools.tracing.journal import (
     Observation,
     OpenStep,
     RunStart,
+    Said,
     StepTime,
     read_journal,
 )
@@ -38,6 +39,22 @@ def test_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
     path.write_bytes(b'["E",1]\n["E",2')
     assert list(read_journal(path)) == [FrameEnd(1)]
     assert list(read_journal(tmp_path / "absent")) == []
+
+
+def test_what_several_journals_observed_alike_is_there_once(tmp_path: Path) -> None:
+    rows = [(Observation, 0, "values", ["x", None, {"type": "int", "value": 1}]), (Observation, 1, "stdout", "a\n")]
+    said: Said = {}
+    read = []
+    for name, step in (("a", 3), ("b", 40)):
+        journal = Journal(tmp_path / f"{name}.journal")
+        journal.write([(kind, step + n, field, content) for kind, n, field, content in rows])
+        read.append(list(read_journal(journal.path, said=said)))
+    assert read[1] == [Observation(40, *rows[0][2:]), Observation(41, *rows[1][2:])]
+    assert [one.content is other.content for one, other in zip(*read, strict=True)] == [True, True]  # type: ignore[union-attr]
+    damaged, lines = tmp_path / "c.journal", (tmp_path / "a.journal").read_bytes().splitlines(keepends=True)
+    damaged.write_bytes(lines[0].replace(b"3", b"03", 1) + lines[0].replace(b"3", b"x", 1) + lines[1])
+    unreadable: list[int] = []
+    assert list(read_journal(damaged, unreadable, said)) == read[0][1:] and unreadable == [1, 2]
 
 
 def test_the_tail_starts_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def told(*texts: Any) -> Any:
     timed = []
     for n, text in enumerate(texts):
         timed.append(run(f"pass {n // 2 + 1}, {'warm' if n % 2 else 'cold'}", 1))
-        next(iter(timed[-1].steps.values())).narrative.append(said(text) if isinstance(text, str) else text)
+        next(iter(timed[-1].steps.values())).add("narrative", said(text) if isinstance(text, str) else text)
     [narrative] = [s.narrative[0] for s in steps(merged(*timed)) if s.narrative]
     return narrative
 
@@ -214,10 +214,10 @@ def test_a_value_that_follows_the_device_seed() -> None:
 def test_a_measurement_is_put_together_from_its_seconds_and_one_call() -> None:
     timed = [run(f"pass {n}, warm", 1) for n in (1, 2)]
     for place, one in enumerate(timed):
-        next(iter(one.steps.values())).measured.append({"seconds": 0.5 + place})
+        next(iter(one.steps.values())).add("measured", {"seconds": 0.5 + place})
     metered = run("metering, cold", 1)
     counts = {"flops": 8, "bytes_read": 4, "bytes_written": 2, "dtype": "float32", "why": None}
-    next(iter(metered.steps.values())).measured.append(counts)
+    next(iter(metered.steps.values())).add("measured", counts)
     [measured] = steps(merged(*timed, metered=metered))[0].measured or []
     assert measured.seconds == [0.5, 1.5] and measured.flops == 8 and measured.dtype == "float32"
     [measured] = steps(merged(*timed))[0].measured or []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.traces import example_trace
 from trace_tools.file_format.plain_yaml import flow
 from trace_tools.file_format.structure import to_plain
 from trace_tools.schema import Event, Step, Tensor, Value
+from trace_tools.tracing import size_cap
 from trace_tools.tracing.size_cap import capped
 
 
@@ -30,6 +33,15 @@ def test_elements_go_and_shapes_stay() -> None:
     assert kept.values[0][1].tensor.elements is None and kept.values[0][1].tensor.shape == [100]
     assert kept.host_ns == [5] and kept.stdout == "y" * 5000
     assert len(dropped) == 2 and dropped[1].startswith("elements")
+
+
+def test_only_what_was_thinned_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, large = Step(0, 0, 0, 1, host_ns=[5]), Step(1, 0, 0, 1, values=[("x", Value("str", value="z" * 5000))])
+    events: list[Event] = [plain] * 20 + [large]
+    measured: list[int] = []
+    monkeypatch.setattr(size_cap, "flow", lambda plain: measured.append(plain["id"]) or flow(plain))
+    _, dropped = capped(events, 1500)
+    assert len(dropped) == 3 and measured == [0] * 20 + [1, 1] and events[-1] is large
 
 
 def test_long_texts_go_last() -> None:

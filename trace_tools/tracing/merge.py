@@ -25,12 +25,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
+from operator import is_
 from pathlib import Path
 from typing import Any
 
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError
 from trace_tools.file_format.structure import from_plain
+from trace_tools.file_format.trace_file import collector_paused
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.narrative import ANSWERS, PROSE, decided
 from trace_tools.schema import (
@@ -56,7 +58,7 @@ from trace_tools.schema import (
 from trace_tools.statements import ParsedSource
 from trace_tools.summaries import LEFT_OUT_IN_WORDS, NOT_KEPT
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.journal import NO_RECORD
+from trace_tools.tracing.journal import NO_RECORD, Said
 from trace_tools.tracing.recorder import Settings
 from trace_tools.tracing.runs import (
     COLD,
@@ -88,6 +90,11 @@ def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
 
     `wary`, as in `read_process`, is for journals of which nothing else makes a valid trace.
     """
+    with collector_paused():
+        return _merged(folder, source, wary=wary)
+
+
+def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
     asked = stored(folder / "run.json")
     name, beside, _ = asked.pop("name"), asked.pop("beside"), asked.pop("force", None)
     run = from_plain(Run, asked, folder / "run.json")
@@ -95,7 +102,9 @@ def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
         raise NothingRecordedError(f"{run.lecture}: the run ended before anything was recorded")
     passes = sorted(folder.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
     journals = [*passes, *(path for process in (METERING, SHAKEN) for path in folder.glob(f"{process}.journal"))]
-    processes = [read_process(path.stem.replace("-", " "), path, source, wary=wary) for path in journals]
+    known: Said = {}
+    processes = [read_process(path.stem.replace("-", " "), path, source, wary=wary, said=known) for path in journals]
+    del known
     of = {process.name: process.runs for process in processes}
     ran = [run for process in processes if process.name not in (METERING, SHAKEN) for run in process.runs]
     # The samples of a warm run that failed after a complete cold one don't count.
@@ -163,9 +172,11 @@ def _beyond(run: RunRecord, program: Instrumented, made: Sequence[Event]) -> Ite
     kept = Settings()
     calls_kept = Counter(frame.function for frame in run.frames.values())
     for function, calls in run.refused.items():
-        few = calls_kept[function] < kept.frames
-        beyond = f"the {kept.steps:,} steps" if few else f"the first {kept.frames:,}"
-        yield f"{calls:,} further calls of {program.functions[function]}, beyond {beyond} that were kept"
+        if calls_kept[function] < kept.frames:  # see `Recorder.has_room`
+            beyond = f"their share of the {kept.steps:,} steps that are kept of a run"
+        else:
+            beyond = f"the first {kept.frames:,} that were kept"
+        yield f"{calls:,} further calls of {program.functions[function]}, beyond {beyond}"
     counts: Counter[str] = Counter()
     for step in made:
         if isinstance(step, Step):
@@ -323,38 +334,49 @@ def most_typical(runs: Sequence[RunRecord]) -> RunRecord:
     """Return the run with the least distance to all others; the first of those that have it."""
     if len(runs) < 3:
         return runs[0]
-    facts = [dict(_facts(run)) for run in runs]
     distances = [0.0] * len(runs)
-    for name in {name for of_run in facts for name in of_run}:
-        of_runs = [of_run.get(name) for of_run in facts]
-        if all(fact == of_runs[0] for fact in of_runs):
+    for place in dict.fromkeys(place for run in runs for place in run.steps_at):
+        steps = [run.steps_at.get(place) for run in runs]
+        if all(_is_the_same(steps[0], other) for other in steps):
             continue
-        numbers = [fact for fact in of_runs if isinstance(fact, float)]
-        span = max(numbers) - min(numbers) if numbers else 0.0
-        for i, j in combinations(range(len(runs)), 2):
-            one, other = of_runs[i], of_runs[j]
-            if isinstance(one, float) and isinstance(other, float):
-                apart = abs(one - other) / span if span else 0.0
-            else:
-                apart = float(one != other)
-            distances[i] += apart
-            distances[j] += apart
+        facts = [dict(_facts(step)) if step else {} for step in steps]
+        for name in dict.fromkeys(name for of_run in facts for name in of_run):
+            of_runs = [of_run.get(name) for of_run in facts]
+            if all(fact == of_runs[0] for fact in of_runs):
+                continue
+            numbers = [fact for fact in of_runs if isinstance(fact, float)]
+            span = max(numbers) - min(numbers) if numbers else 0.0
+            for i, j in combinations(range(len(runs)), 2):
+                one, other = of_runs[i], of_runs[j]
+                if isinstance(one, float) and isinstance(other, float):
+                    apart = abs(one - other) / span if span else 0.0
+                else:
+                    apart = float(one != other)
+                distances[i] += apart
+                distances[j] += apart
     return runs[min(range(len(runs)), key=lambda n: round(distances[n], 9))]
 
 
-def _facts(run: RunRecord) -> Iterator[tuple[tuple[Any, ...], float | str]]:
-    """Yield everything a run observed that could vary, by place; what is no finite number as text."""
-    for place, step in run.steps_at.items():
-        yield (place,), "ran"
-        for index, (_, _, value) in enumerate(step.values):
-            yield (place, "value", index), _fact(value)
-        for index, side in enumerate(step.claim[2] if step.claim else ()):
-            yield (place, "side", index), _fact(side)
-        for index, said in enumerate(step.narrative):
-            words, numbers = _template(_words(said))
-            yield (place, "said", index), words
-            for slot, number in enumerate(numbers):
-                yield (place, "said", index, slot), _as_number(number)
+def _is_the_same(one: Draft | None, other: Draft | None) -> bool:
+    """Whether two runs observed the same things, for certain: what was read alike is one object."""
+    if one is None or other is None:
+        return False
+    several = [(one.values, other.values), (one.narrative, other.narrative)]
+    return one.claim is other.claim and all(len(a) == len(b) and all(map(is_, a, b)) for a, b in several)
+
+
+def _facts(step: Draft) -> Iterator[tuple[tuple[Any, ...], float | str]]:
+    """Yield everything a step observed that could vary; what is no finite number as text."""
+    yield ("ran",), "ran"
+    for index, (_, _, value) in enumerate(step.values):
+        yield ("value", index), _fact(value)
+    for index, side in enumerate(step.claim[2] if step.claim else ()):
+        yield ("side", index), _fact(side)
+    for index, said in enumerate(step.narrative):
+        words, numbers = _template(_words(said))
+        yield ("said", index), words
+        for slot, number in enumerate(numbers):
+            yield ("said", index, slot), _as_number(number)
 
 
 def _fact(plain: Any) -> float | str:
@@ -475,7 +497,7 @@ class _Builder:
             claim=claim,
             narrative=[self._said(said, at, index) for index, said in enumerate(step.narrative)] or None,
             stdout="".join(step.stdout) or None,
-            warnings=step.warnings or None,
+            warnings=[*step.warnings] or None,
             left_out=_left_out(step.left_out),
             allocated_bytes=step.allocated_bytes,
             meters=self._meters(step),
@@ -493,14 +515,18 @@ class _Builder:
 
         `read` returns it as other runs had it.
         """
-        keys = {_key(other) for other in read(self.runs.timed)}
+        timed, shaken = read(self.runs.timed), read(self.runs.shaken)
+        seeded = read([self.runs.seeded]) if self.runs.seeded else []
+        if len({*map(id, timed), *map(id, shaken), *map(id, seeded)}) == 1:  # as nearly all are: see `read_journal`
+            return value
+        keys = {_key(other) for other in timed}
         if len(keys) > 1:
             warm = _scalars(read(self.runs.warm or self.runs.cold))
             cold = _scalars(read(self.runs.cold)) if self.runs.warm else None
             return replace(value, varies=True, samples=warm, cold_samples=cold)
-        if any(_key(other) not in keys for other in read(self.runs.shaken)):
+        if any(_key(other) not in keys for other in shaken):
             return replace(value, clock=True)
-        if self.runs.seeded and any(_key(other) not in keys for other in read([self.runs.seeded])):
+        if any(_key(other) not in keys for other in seeded):
             return replace(value, device_random=True)
         return value
 
@@ -591,7 +617,7 @@ def _answered(said: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
     return {**said, "text": said["choice"]["sentences"][ANSWERS.index(choice.answer or "undecided")], "choice": None}
 
 
-def _read(place: int, get: Callable[[Draft], list[Any]]) -> Read:
+def _read(place: int, get: Callable[[Draft], Sequence[Any]]) -> Read:
     """Return what gets something of a step of the story as other runs had it, as far as they came by."""
     return lambda runs: [found for run in runs if place in run.steps_at for found in get(run.steps_at[place])]
 

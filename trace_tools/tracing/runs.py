@@ -35,6 +35,7 @@ from trace_tools.tracing.journal import (
     Refused,
     RunEnd,
     RunStart,
+    Said,
     StepError,
     StepTime,
     Unsettled,
@@ -49,7 +50,7 @@ COMPLETE, KILLED = "complete", "killed"  # how a run ended; else the exception's
 
 @dataclass(slots=True)
 class Draft:
-    """A step as one run recorded it."""
+    """A step as one run recorded it. Each of eight runs may have 100,000: lists are made when something is added."""
 
     seq: int
     frame: int
@@ -60,21 +61,35 @@ class Draft:
     # From here on, what `Observation`s name: added to a list, or set.
     device_ns: int | None = None
     allocated_bytes: int | None = None
-    values: list[list[Any]] = field(default_factory=list)  # [source, unit, value]
+    values: Sequence[list[Any]] = ()  # [source, unit, value]
     claim: list[Any] | None = None  # [statement, "held" or "raised" or "passed over", sides]
     left: bool = False  # the claim's error left its section
-    measured: list[dict[str, Any]] = field(default_factory=list)  # each call of `measure`: its seconds or counts
+    measured: Sequence[dict[str, Any]] = ()  # each call of `measure`: its seconds or counts
     harness: bool = False
-    narrative: list[Any] = field(default_factory=list)
-    stdout: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    left_out: list[list[Any]] = field(default_factory=list)  # [kind, how many, where in what was printed]
+    narrative: Sequence[Any] = ()
+    stdout: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    left_out: Sequence[list[Any]] = ()  # [kind, how many, where in what was printed]
     meters: dict[str, Any] | None = None
     compiled: bool = False
     raised: dict[str, Any] | None = None
 
+    def add(self, name: str, content: Any) -> None:
+        """Add what was observed to a list, or set it."""
+        if name in SEVERAL:
+            there = getattr(self, name)
+            if there:
+                there.append(content)
+            else:
+                setattr(self, name, [content])
+        elif name == "meters" and self.meters is not None:
+            self.meters = _added(self.meters, content)
+        else:
+            setattr(self, name, content)
+
 
 OBSERVED = frozenset(one.name for one in fields(Draft)) - {"seq", "frame", "statement", "execution", "ns", "place"}
+SEVERAL = frozenset({"values", "measured", "narrative", "stdout", "warnings", "left_out"})
 
 
 @dataclass(slots=True)
@@ -118,42 +133,108 @@ class ProcessRecord:
     unreadable: int = 0  # records that the disk has damaged
 
 
-def read_process(name: str, path: Path, source: ParsedSource, *, wary: bool = False) -> ProcessRecord:
+def read_process(
+    name: str, path: Path, source: ParsedSource, *, wary: bool = False, said: Said | None = None
+) -> ProcessRecord:
     """Read one process's journal, and its tail if it was killed.
 
     A record that can't be one is left out and counted: its line is damaged, or it names a statement that isn't there.
     `wary` looks at what was observed, too, as the trace's own validation would: for a journal that makes no trace.
+    With `said`, what several runs observed alike is there once, see `read_journal`.
     """
     process = ProcessRecord(name, [], [], [])
     unreadable: list[int] = []
     possible = partial(_is_possible, source=source, timed=name != METERING, wary=wary)
-    running = False  # between a run's start and its end
-    records: list[Record] = []
-    for record in read_journal(path, unreadable):
+    reading: _Reading | None = None  # between a run's start and its end
+    for record in read_journal(path, unreadable, said):
         match record:
             case RunStart(run):
-                if running:  # its end was damaged
-                    _fill(process.runs[-1], records, source)
-                records, running = [], True
-                process.runs.append(RunRecord(f"{name}, {run}"))
-            case RunEnd(status, ns, refused) if running and possible(record):
-                last = process.runs[-1]
+                if reading:  # its end was damaged
+                    reading.finish(source)
+                reading = _Reading(RunRecord(f"{name}, {run}"))
+                process.runs.append(reading.run)
+            case RunEnd(status, ns, refused) if reading and possible(record):
+                last = reading.run
                 last.status, last.ns, last.refused = status, ns, dict(refused)
-                _fill(last, records, source)
-                running = False
+                reading.finish(source)
+                reading = None
             case Evaluated():
                 pass  # for the processes beside the passes
             case ProcessNote(into, content) if possible(record):
                 setattr(process, into, [*getattr(process, into), *content] if isinstance(content, list) else content)
-            case _ if running and possible(record):
-                records.append(record)
+            case _ if reading and possible(record):
+                reading.add(record)
             case _:
                 unreadable.append(0)
-    if running:
-        tail = [record for record in read_journal(path.with_suffix(".tail"), unreadable) if possible(record)]
-        _fill(process.runs[-1], [*records, *_tail(tail, records)], source)
+    if reading:
+        tail = [record for record in read_journal(path.with_suffix(".tail"), unreadable, said) if possible(record)]
+        for record in _tail(tail, reading):
+            reading.add(record)
+        reading.finish(source)
     process.unreadable = len(unreadable)
     return process
+
+
+class _Reading:
+    """A run on its way from the journal: each record goes to its place as it is read, and none is kept besides."""
+
+    def __init__(self, run: RunRecord) -> None:
+        self.run = run
+        self.early: dict[int, list[Observation]] = {}  # by step: what was observed of it before it ended
+        self.errors: list[StepError] = []  # of steps that may end later
+        self.ended: set[int] = set()  # frames of which nothing in the tail counts
+        self.settled: set[tuple[int, str]] = set()  # step and kind of which all has been said
+
+    def add(self, record: Record) -> None:
+        """Put a record in its place; what was observed of a step may stand before or after what ends it."""
+        run = self.run
+        match record:
+            case StepTime(seq, frame, statement, execution, ns):
+                step = run.steps.get(seq) or self._begun(seq, frame, statement, execution)
+                step.ns = (step.ns or 0) + max(0, ns)
+            case Observation(seq, name, content):
+                if name == "left_out":
+                    self.settled.add((seq, content[0]))
+                if seq in run.steps:
+                    run.steps[seq].add(name, content)
+                else:
+                    self.early.setdefault(seq, []).append(record)
+            case FrameStart(frame, function, of, thread):
+                run.frames[frame] = FrameDraft(frame, function, of, thread)
+            case FrameEnd(frame):
+                self.ended.add(frame)
+            case Argument(frame, argument, unit, value) if frame in run.frames:
+                run.frames[frame].arguments.append([argument, unit, value])
+            case OpenStep(seq, frame, statement, execution):
+                if seq not in run.steps:
+                    self._begun(seq, frame, statement, execution)
+                run.open_statement = statement
+            case Omission(frame, statement, omitted, ns):
+                run.omitted[frame, statement] = (omitted, ns)
+            case Refused(functions):
+                run.refused = dict(functions)
+            case StepError():
+                self.errors.append(record)
+
+    def _begun(self, seq: int, frame: int, statement: int, execution: int) -> Draft:
+        step = self.run.steps[seq] = Draft(seq, frame, statement, execution)
+        for observation in self.early.pop(seq, ()):
+            step.add(observation.field, observation.content)
+        return step
+
+    def finish(self, source: ParsedSource) -> None:
+        """Give each exception to the step it left: the frame's last one whose statement has its line."""
+        by_frame: dict[int, list[Draft]] = {}
+        for step in self.run.steps.values() if self.errors else ():
+            by_frame.setdefault(step.frame, []).append(step)
+        for error in self.errors:
+            candidates = []
+            for step in by_frame.get(error.frame, ()):
+                statement = source.statements[step.statement]
+                if step.seq <= error.step and statement.first_line <= error.line <= statement.end_line:
+                    candidates.append((statement.line, step.seq))
+            if candidates:
+                self.run.steps[max(candidates)[1]].raised = error.raised
 
 
 def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: bool) -> bool:
@@ -228,8 +309,9 @@ def _is_sound(source: ParsedSource, timed: bool, field: str, content: Any) -> bo
     return True
 
 
-def _tail(tail: Iterable[Record], certain: Sequence[Record]) -> Iterator[Record]:
+def _tail(tail: Iterable[Record], certain: _Reading) -> Iterator[Record]:
     """Yield what the tail adds: the last executions in frames that never closed, and the open steps."""
+    run = certain.run
     kept: list[tuple[int, int, int, list[Record]]] = []  # frame, statement, execution, records
     opened: dict[int, OpenStep] = {}  # by frame, the last one counts
     omitted: dict[tuple[int, int], Omission] = {}  # by frame and statement, likewise
@@ -248,57 +330,22 @@ def _tail(tail: Iterable[Record], certain: Sequence[Record]) -> Iterator[Record]
             case Refused():
                 refused = [record]
     kept = [k for k in kept if k[:2] not in omitted or k[2] >= omitted[k[:2]].first]  # others were left out after all
-    there_already = {r[1:4] for r in certain if isinstance(r, StepTime)}  # where a claim failed, it is kept after all
-    kept = [k for k in kept if k[:3] not in there_already]
-    everything = [*certain, *(record for k in kept for record in k[3])]
-    closed = {record.frame for record in everything if isinstance(record, FrameEnd)}  # what they kept stands elsewhere
-    there = {record.frame for record in everything if isinstance(record, FrameStart)} - closed
+    there_already = {(step.frame, step.statement, step.execution) for step in run.steps.values()}
+    kept = [k for k in kept if k[:3] not in there_already]  # where a claim failed, it is kept after all
+    fresh = [record for k in kept for record in k[3]]
+    closed = certain.ended | {record.frame for record in fresh if isinstance(record, FrameEnd)}  # kept elsewhere
+    there = {*run.frames, *(record.frame for record in fresh if isinstance(record, FrameStart))} - closed
     records = [record for k in kept if k[0] in there for record in k[3]]
-    ended = {record.step for record in [*certain, *records] if isinstance(record, StepTime)}
+    ended = {*run.steps, *(record.step for record in records if isinstance(record, StepTime))}
+    settled = {(o.step, o.content[0]) for o in fresh if isinstance(o, Observation) and o.field == "left_out"}
+    settled |= certain.settled
     yield from records
     yield from (record for record in omitted.values() if record.frame in there)
     yield from (record for record in opened.values() if record.step not in ended and record.frame in there)
     yield from refused
-    settled = {(o.step, o.content[0]) for o in everything if isinstance(o, Observation) and o.field == "left_out"}
     for (step, kind), last in said.items():
         if (step, kind) not in settled:
             yield from (Observation(step, *observation) for observation in last.observations)
-
-
-def _fill(run: RunRecord, records: Iterable[Record], source: ParsedSource) -> None:
-    """Put the records in their places; what was observed of a step may stand before or after what ends it."""
-    observations: list[Observation] = []
-    errors: list[StepError] = []
-    for record in records:
-        match record:
-            case FrameStart(frame, function, of, thread):
-                run.frames[frame] = FrameDraft(frame, function, of, thread)
-            case Argument(frame, argument, unit, value) if frame in run.frames:
-                run.frames[frame].arguments.append([argument, unit, value])
-            case StepTime(seq, frame, statement, execution, ns):
-                step = run.steps.setdefault(seq, Draft(seq, frame, statement, execution))
-                step.ns = (step.ns or 0) + max(0, ns)
-            case OpenStep(seq, frame, statement, execution):
-                run.steps.setdefault(seq, Draft(seq, frame, statement, execution))
-                run.open_statement = statement
-            case Omission(frame, statement, omitted, ns):
-                run.omitted[frame, statement] = (omitted, ns)
-            case Refused(functions):
-                run.refused = dict(functions)
-            case Observation():
-                observations.append(record)
-            case StepError():
-                errors.append(record)
-    for observation in observations:
-        if observation.step in run.steps:
-            step, content = run.steps[observation.step], observation.content
-            if observation.field in ("values", "measured", "narrative", "stdout", "warnings", "left_out"):
-                getattr(step, observation.field).append(content)
-            elif observation.field == "meters" and step.meters is not None:
-                step.meters = _added(step.meters, content)
-            else:
-                setattr(step, observation.field, content)
-    _place_errors(run, errors, source)
 
 
 def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
@@ -315,18 +362,3 @@ def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     both["dtype"] = first.get("dtype") if first.get("dtype") == second.get("dtype") else None
     both["peak_bytes"] = max(first.get("peak_bytes") or 0, second.get("peak_bytes") or 0)
     return both
-
-
-def _place_errors(run: RunRecord, errors: Sequence[StepError], source: ParsedSource) -> None:
-    """Give each exception to the step it left: the frame's last one whose statement has its line."""
-    by_frame: dict[int, list[Draft]] = {}
-    for step in run.steps.values() if errors else ():
-        by_frame.setdefault(step.frame, []).append(step)
-    for error in errors:
-        candidates = []
-        for step in by_frame.get(error.frame, ()):
-            statement = source.statements[step.statement]
-            if step.seq <= error.step and statement.first_line <= error.line <= statement.end_line:
-                candidates.append((statement.line, step.seq))
-        if candidates:
-            run.steps[max(candidates)[1]].raised = error.raised

@@ -21,13 +21,20 @@ Thin = Callable[[Value], Value]
 
 def capped(events: list[Event], cap_bytes: int = CAP_BYTES) -> tuple[list[Event], list[str]]:
     """Return the events within `cap_bytes` as far as that can be had, and what was dropped."""
-    dropped = []
+    events, dropped = [*events], []
+    sizes = [_size(event) for event in events]
     for what, thin in STAGES:
-        if sum(len(flow(to_plain(event))) for event in events) <= cap_bytes:
+        if sum(sizes) <= cap_bytes:
             break
-        events = [_thinned(event, thin) if isinstance(event, Step) else event for event in events]
+        for index, event in enumerate(events):
+            if isinstance(event, Step) and (thinned := _thinned(event, thin)) != event:
+                events[index], sizes[index] = thinned, _size(thinned)
         dropped.append(f"{what} (the trace was larger than {cap_bytes >> 20} MiB)")
     return events, dropped
+
+
+def _size(event: Event) -> int:
+    return len(flow(to_plain(event)))
 
 
 def _thinned(step: Step, thin: Thin) -> Step:
