@@ -268,4 +268,4 @@ def test_runs_take_little_memory_for_each_step(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert [len(run.steps) for run in runs] == [steps] * 4
-    assert peak / (4 * steps) < 600  # with lists of records, and of each step, it was 2,000
+    assert peak / (4 * steps) < 600  # with lists of records, and of each step, it was 1,200
