@@ -228,3 +228,26 @@ def lines_seen(text: str) -> Counter[int]:
     finally:
         sys.settrace(before)
     return seen
+
+
+def test_what_a_lecture_takes_out_of_sys_is_not_missed(tmp_path: Path) -> None:
+    text = """
+import sys
+def main():
+    kept = sys._getframe, sys.exception, sys._current_frames
+    del sys._getframe, sys.exception, sys._current_frames
+    try:
+        f(2)
+    except ValueError:
+        print("caught")
+    finally:
+        sys._getframe, sys.exception, sys._current_frames = kept
+def f(x):
+    y = x + one()  # @inspect y
+    raise ValueError(y)
+def one(): return 1
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal").main()
+    [step] = lecture.steps("y = x")
+    assert [value["value"] for _, _, value in step.values] == [3]
+    assert lecture.frames("one")

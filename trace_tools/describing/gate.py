@@ -32,6 +32,7 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from sys import _getframe
 from types import FrameType
 from typing import Any
 
@@ -257,7 +258,7 @@ class Gate:
         watch = _Alarm(self)
         with _suspended(), _quietly():
             try:
-                watch.start(seconds, sys._getframe())
+                watch.start(seconds, _getframe())
                 return call()
             finally:
                 watch.armed = False
@@ -285,7 +286,7 @@ class Gate:
             done.release()
 
         noted = _Noted(self)
-        noted.start(seconds, sys._getframe())
+        noted.start(seconds, _getframe())
         try:
             try:
                 ident = _thread.start_new_thread(run, ())

@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
+from sys import _getframe
 from types import TracebackType
 from typing import Any
 
@@ -315,7 +316,7 @@ def _in_compiled_function() -> bool:
     compiled = getattr(compiler, "always_optimize_code_objects", None)
     if compiler is None or not getattr(compiled, "values", True):
         return False  # nothing was ever compiled
-    frame = sys._getframe(2)
+    frame = _getframe(2)
     while frame is not None:
         code = frame.f_code
         if code.co_filename.endswith(_EVAL_FRAME) and code.co_qualname.startswith("_TorchDynamoContext.__call__"):

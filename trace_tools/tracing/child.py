@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from sys import _current_frames, _getframe
 from time import monotonic  # now: in a shaken run `time` has another
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -360,7 +361,7 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
     start = threading.Thread.start
 
     def recorded_start(self: threading.Thread) -> None:
-        owner = recorder.owner(sys._getframe(1))
+        owner = recorder.owner(_getframe(1))
         if owner is not None:
             recorder.starts(self, owner)
         start(self)
@@ -414,7 +415,7 @@ def _end_as_plain(error: BaseException | None) -> NoReturn:
 
 def _line_now(path: str) -> int | None:
     """Return the line of the lecture where the main thread is."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    frame = _current_frames().get(threading.main_thread().ident or 0)
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     return frame.f_lineno if frame is not None else None

@@ -21,6 +21,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from sys import _current_frames
 from types import FrameType
 from typing import Any
 
@@ -129,7 +130,7 @@ def _threads(own: LecturesOwn) -> list[tuple[threading.Thread | None, int]]:
     """Return the threads that are in the lecture's code, each with the line where it is."""
     spaces = [vars(module) for module in own.modules.values()]
     known, here, found = {thread.ident: thread for thread in threading.enumerate()}, threading.get_ident(), []
-    for ident, frame in sys._current_frames().items():
+    for ident, frame in _current_frames().items():
         at: FrameType | None = frame if ident != here and not began_here(frame) else None
         while at is not None and not any(at.f_globals is space for space in spaces):
             at = at.f_back

@@ -33,6 +33,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from sys import _current_frames, _getframe, exception
 from types import CodeType, FrameType
 from typing import Any, Protocol, TypeGuard
 
@@ -416,7 +417,7 @@ class OpenFrame:
     def watch(self, source: str) -> None:
         """Limit what the lecture's code does while an expression is evaluated in its frame."""
         self.watched = self.recorder.instruments.describer.gate.watch(source)
-        self.watched.start(EXPRESSION_S, sys._getframe(1))
+        self.watched.start(EXPRESSION_S, _getframe(1))
 
     def tell(self, kind: str, content: Any) -> None:
         """Record what is said in the open step, or in the one that has just ended, within the bounds of `kind`."""
@@ -464,7 +465,7 @@ class OpenFrame:
 
     def _failed(self, source: str) -> Any:
         """Return what stands for the value of an expression that raised, unless that was Ctrl-C."""
-        error = sys.exception()
+        error = exception()
         assert error is not None
         self._evaluated()
         describer = self.recorder.instruments.describer
@@ -517,17 +518,17 @@ class OpenFrame:
 
     def caught(self) -> None:
         """Record the exception that an `except` clause of this frame has just caught."""
-        error = sys.exception()
-        self._exception(error, sys._getframe(1))
+        error = exception()
+        self._exception(error, _getframe(1))
         self.recorder.failing.pop(id(error), None)
 
     def raised(self) -> None:
         """Record the exception that is leaving this frame."""
-        error = sys.exception()
+        error = exception()
         if is_a(type(error), GeneratorExit) or exits_well(error):  # a generator being closed; the end of a program
             return
-        self._exception(error, sys._getframe(1))
-        if id(error) in self.recorder.failing and self._is_outermost(sys._getframe(1)):
+        self._exception(error, _getframe(1))
+        if id(error) in self.recorder.failing and self._is_outermost(_getframe(1)):
             self.pin().append((Observation, self.recorder.failing.pop(id(error)), "left", True))
 
     def _is_outermost(self, python_frame: FrameType) -> bool:
@@ -721,7 +722,7 @@ class Recorder:
     def open(self, number: int) -> OpenFrame | DroppedFrame:
         """Open the frame of the function call that calls this."""
         now = clock()
-        python_frame = sys._getframe(1)
+        python_frame = _getframe(1)
         key, caller = id(python_frame), python_frame.f_back
         if self.namespace is not None and python_frame.f_globals is not self.namespace:
             return DroppedFrame(self, key, None)  # of the run before: a thread that it left, say
@@ -816,7 +817,7 @@ class Recorder:
         thread = threading._active.get(get_ident())  # type: ignore[attr-defined]
         if id(thread) in self.started_by:
             return self.started_by[id(thread)][1]
-        main = sys._current_frames().get(threading.main_thread().ident or 0)
+        main = _current_frames().get(threading.main_thread().ident or 0)
         while main is not None and id(main) not in frames:
             main = main.f_back
         return frames.get(id(main))
@@ -837,7 +838,7 @@ class Recorder:
         if field != "measured" and get_ident() in self.instruments.describer.gate.observing:
             return  # a `__repr__` printed, which the lecture itself does not call
         now = clock()
-        owner = self.owner(sys._getframe(1))
+        owner = self.owner(_getframe(1))
         while owner is not None and (isinstance(owner, DroppedFrame) or owner.seq < 0):
             owner = owner.parent
         if owner is not None:
@@ -862,7 +863,7 @@ class Recorder:
         """
         if not self.has_output():
             return
-        main = sys._current_frames().get(threading.main_thread().ident or 0)
+        main = _current_frames().get(threading.main_thread().ident or 0)
         owner = self.owner(main)
         while owner is not None and (isinstance(owner, DroppedFrame) or owner.current is None):
             owner = owner.parent
@@ -892,7 +893,7 @@ class Recorder:
 
     def mark(self, field: str) -> None:
         """Mark every step open on this stack, once."""
-        frame = self.owner(sys._getframe(1))
+        frame = self.owner(_getframe(1))
         while frame is not None:
             if isinstance(frame, OpenFrame):
                 frame.marked = frame.marked or {}
@@ -1078,7 +1079,7 @@ def scope(function: Any) -> tuple[Any, ...]:
     """Return the namespaces that `eval(x)` and `exec(x)` take from their caller; none for another of that name."""
     if function is not eval and function is not exec:
         return ()
-    caller = sys._getframe(1)
+    caller = _getframe(1)
     return caller.f_globals, shown(dict(caller.f_locals) if sys.version_info >= (3, 13) else caller.f_locals)
 
 
