@@ -224,6 +224,7 @@ class _Process:
             if left:
                 self.note("notes", [f"still running {WAIT_S:g} s after the {name} run: {', '.join(left)}"])
             recorder.finish()
+            recorder.namespace = {}  # what calls from now on is of no run; and the module's objects can go
             if ended_by is not None and not exits_well(ended_by):
                 status = f"{class_name(type(ended_by))} at line {_line_in(ended_by, self.job.path)}"
         self.journal.write([*recorder.evaluations.rows(), (RunEnd, status, ns, list(recorder.refused.items()))])
