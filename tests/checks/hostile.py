@@ -38,7 +38,7 @@ from trace_tools.comparing.reports.html import html
 from trace_tools.comparing.reports.markdown import markdown
 from trace_tools.comparing.reports.terminal import terminal
 from trace_tools.errors import TraceToolsError
-from trace_tools.file_format.trace_file import load
+from trace_tools.file_format.trace_file import collector_paused, load
 from trace_tools.publishing.site import render_files
 from trace_tools.serving.pages import Site, serve_trace
 
@@ -221,9 +221,10 @@ def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
         return Side(str(there), loaded.trace, loaded.notes)
 
     def diff(a: str, b: str) -> None:
-        difference = difference_between(side(a), side(b), Choices(force=True))
-        for form in ("terminal", "md", "html", "json"):
-            write_report(difference, form, folder / f"{a}.{form}", everything=True)
+        with collector_paused():  # as the command does
+            difference = difference_between(side(a), side(b), Choices(force=True))
+            for form in ("terminal", "md", "html", "json"):
+                write_report(difference, form, folder / f"{a}.{form}", everything=True)
 
     def compared() -> None:
         comparison = compare([side("good"), side("hostile"), side("other")], None)

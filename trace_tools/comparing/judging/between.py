@@ -41,6 +41,7 @@ from trace_tools.comparing.judging.values import Context
 from trace_tools.comparing.matching.align import Aligned, align
 from trace_tools.comparing.wording import subject_text
 from trace_tools.errors import UsageError
+from trace_tools.file_format.trace_file import collector_paused
 from trace_tools.rates import timing_of
 
 UNRELATED = 0.1  # share of the shorter trace's steps that have a counterpart, below which it is another lecture
@@ -69,6 +70,7 @@ class Choices:
 DEFAULT = Choices()
 
 
+@collector_paused()  # else a third of the time goes to walking two large traces
 def difference_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Aligned | None = None) -> Difference:
     """Compare two traces; `aligned` is their alignment, where it is known already.
 
@@ -125,7 +127,10 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Alig
         found = [finding for finding in found if choices.wants(finding, pair.frame.function)]
         counts.update((finding.aspect, finding.verdict) for finding in found)
         told = tuple(finding for finding in found if finding.verdict != "same")
-        rows.append(replace(row, findings=told, times=times, excused=absent.get(row.number)))
+        excused = absent.get(row.number)
+        if told or times or excused is not None:
+            row = replace(row, findings=told, times=times, excused=excused)
+        rows.append(row)
     left_out = [aspect for aspect in ASPECTS if aspect not in choices.aspects]
     return Difference(
         a=a,
@@ -171,6 +176,8 @@ def _excused(row: StepPair, rows: list[StepPair]) -> StepPair:
             return rows[f.cause].excused if f.cause is not None else None
         return rows[row.number if f.cause is None else f.cause].excused if f.aspect in ("flops", "memory") else None
 
+    if not any(why(found) for found in row.all):
+        return row
     findings = (
         replace(f, verdict="varies", matters=False, detail=reason) if (reason := why(f)) else f for f in row.findings
     )

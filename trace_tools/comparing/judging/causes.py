@@ -41,8 +41,10 @@ def in_order(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Iterator[
 
 def _explain(rows: list[StepPair], number: int, cause: int, which: Callable[[Finding], bool]) -> None:
     """Set the cause of those of a row's findings that have none yet."""
-    findings = (replace(f, cause=cause) if which(f) and f.cause is None else f for f in rows[number].findings)
-    rows[number] = replace(rows[number], findings=tuple(findings))
+    findings = rows[number].findings
+    explained = tuple([replace(f, cause=cause) if f.cause is None and which(f) else f for f in findings])
+    if explained != findings:
+        rows[number] = replace(rows[number], findings=explained)
 
 
 def _one_sided(finding: Finding) -> bool:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 
-from trace_tools.comparing.difference import Difference, Finding, FramePair, SettingChange, StepPair
+from trace_tools.comparing.difference import Difference, Finding, FramePair, SettingChange, StepPair, TimeFinding
 from trace_tools.comparing.judging.causes import in_order
 from trace_tools.schema import Scalar, Value
 
@@ -45,8 +46,14 @@ def with_settings(rows: Sequence[StepPair], difference: Difference) -> list[Step
                     explained[section, changed] = number
                     f = replace(f, setting=number, matters=False)
             findings.append(f)
-        found.append(replace(row, findings=tuple(findings)) if findings else row)
+        found.append(_with(row, tuple(findings), row.times))
     return found
+
+
+def _with(row: StepPair, findings: tuple[Finding, ...], times: tuple[TimeFinding, ...]) -> StepPair:
+    """Return the row with these; the row itself where they are its own, as they mostly are of a hundred thousand."""
+    same = all(map(is_, (*findings, *times), (*row.findings, *row.times)))
+    return row if same else replace(row, findings=findings, times=times)
 
 
 def _change(finding: Finding) -> Change | None:
@@ -147,7 +154,7 @@ def _marked(row: StepPair, origin: int, speaks: bool) -> StepPair:
         for f in row.findings
     )
     times = tuple(replace(time, origin=origin) if time.matters and time.cause is None else time for time in row.times)
-    return replace(row, findings=findings, times=times)
+    return _with(row, findings, times)
 
 
 def _after_counts(
@@ -185,7 +192,7 @@ def _after_counts(
             elif not found and not isinstance(changed[0], str):
                 known[section, changed] = row.number, statement
         findings.append(f)
-    return replace(row, findings=tuple(findings), times=times)
+    return _with(row, tuple(findings), times)
 
 
 def _leads_alone(finding: Finding) -> bool:

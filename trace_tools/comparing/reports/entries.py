@@ -140,18 +140,19 @@ def entries(difference: Difference, aspect: Aspect, *, everything: bool = False)
 def _findings(difference: Difference, aspect: Aspect, everything: bool) -> list[ReportEntry]:
     every = [(row, f, f.cause not in (None, row.number)) for row, f in difference.findings(aspect)]
     explained = Counter(f.cause for _, f, follows in every if follows)
-    grouped: dict[tuple[object, ...], ReportEntry] = {}
+    first: dict[tuple[object, ...], tuple[StepPair, Finding]] = {}
+    executions: Counter[tuple[object, ...]] = Counter()
     for row, f, follows in every:
         if follows or not (f.matters or everything):
             continue
         statement = (difference.function_of(row), row.b is None, row.step.statement)
         key = (*statement, f.subject, f.verdict, f.matters)
-        known = grouped.get(key)
-        if known is not None:
-            grouped[key] = replace(known, executions=known.executions + 1)
-        else:
-            grouped[key] = replace(entry_of(difference, row, f), follows=explained[row.number])
-    return list(grouped.values())
+        first.setdefault(key, (row, f))
+        executions[key] += 1
+    return [
+        replace(entry_of(difference, row, f), follows=explained[row.number], executions=executions[key])
+        for key, (row, f) in first.items()
+    ]
 
 
 def _times(difference: Difference, everything: bool) -> list[ReportEntry]:

@@ -17,12 +17,14 @@ from trace_tools.comparing.reports.comparison_report import csv_text
 from trace_tools.comparing.reports.html import html
 from trace_tools.comparing.reports.markdown import figure_files, markdown
 from trace_tools.comparing.reports.report import Phrase
+from trace_tools.file_format.trace_file import collector_paused
 from trace_tools.files import update_folder
 
 CSV = "compare.csv"
 PAIR = re.compile(r"\w[\w.-]*-to-[\w.-]+\.(?:html|md)")
 
 
+@collector_paused()
 def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
     """Return the files of a folder of reports by name; `home` is the index of the site they belong to."""
     base = comparison.sides[comparison.base]
