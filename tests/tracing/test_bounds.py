@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracing.probed import Clock, Probed, Trace, tracing
+from tests.tracing.probed import Clock, Probed, Trace, listening, tracing
 from trace_tools import narrative
 from trace_tools.file_format.structure import to_plain
 from trace_tools.schema import Narrative, Series
@@ -27,6 +27,31 @@ def bounds(**kinds: tuple[int, int]) -> dict[str, Bound]:
 
 
 # ------------------------------------------------------------------------------ what is said
+
+
+def test_secrets_are_sought_in_what_is_kept_and_found_across_its_ends(tmp_path: Path) -> None:
+    searched: list[int] = []
+
+    def redact(text: str) -> str:
+        searched.append(len(text))
+        return text.replace("a-secret", "<TOKEN>")
+
+    text = """
+def main():
+    print("a-secret " * 1_000_000)
+    warn("x" * 3_980 + "a-secret" + "y" * 5_000_000)
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"warn": warnings.warn})
+    with warnings.catch_warnings(), listening(lecture.recorder, redact), lecture:
+        warnings.simplefilter("always")
+        lecture.module.main()
+    [printed], [warned] = lecture.steps("print"), lecture.steps("warn")
+    text = "".join(printed.stdout)
+    assert set(text.replace("<TOKEN>", "")) <= {*" \n", *"<TOKEN>"} and len(text) == BOUNDS["stdout"].of_step
+    assert warned.warnings == ["UserWarning: " + "x" * 3_980 + "<TOKEN>"]
+    assert max(searched) < 2 << 20 and sum(searched) < 4 << 20
+    [[kind, count, _]] = printed.left_out
+    assert kind == "stdout" and 0.85 * 9_000_000 < count + len(text) <= 9_000_001
 
 
 def test_of_what_is_printed_the_first_and_the_last_is_kept(trace: Trace) -> None:

@@ -201,3 +201,64 @@ def test_every_process_does_what_the_plain_run_does(environment: dict[str, str],
     assert "".join(step.stdout or "" for step in there) == printed
     assert not problems(trace) and all(step.claim.held for step in there if step.claim)
     assert all(step.meters is None or step.meters.why is None for step in there)
+
+
+def swallow(call: Callable[[], None]) -> int:
+    """Do what a library may: call, and let no claim's failure through. Return where the error was."""
+    try:
+        call()
+    except AssertionError as error:
+        return id(error)
+    return 0
+
+
+def raise_at(address: int) -> None:
+    """Raise an error that lies where another one did."""
+    others = []
+    while len(others) < 100_000:
+        error = AssertionError("of a library")
+        if id(error) == address:
+            raise error
+        others.append(error)
+    pytest.skip("the memory was used for something else")
+
+
+def test_an_error_where_a_swallowed_one_lay_is_not_its_claim(tmp_path: Path) -> None:
+    text = """
+def main():
+    section()
+
+def section():
+    address = swallow(check)
+    raise_at(address)
+
+def check():
+    assert 1 > 2
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"swallow": swallow, "raise_at": raise_at})
+    with pytest.raises(AssertionError, match="of a library"):
+        lecture.main()
+    [claim] = lecture.steps("assert")
+    assert claim.claim is not None and claim.claim[1] == "raised" and not claim.left
+
+
+def test_a_claim_fails_whose_error_is_handed_on_by_a_library(tmp_path: Path) -> None:
+    text = """
+from concurrent.futures import ThreadPoolExecutor
+
+def main():
+    section()
+
+def section():
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(check)
+    between = 1
+    later.result()
+
+def check():
+    assert 1 > 2
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
+    with pytest.raises(AssertionError):
+        lecture.main()
+    assert [claim.left for claim in lecture.steps("assert")] == [True]

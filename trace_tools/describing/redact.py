@@ -14,6 +14,7 @@ import socket
 from collections.abc import Iterator, Mapping
 
 SHORTEST_NAME = 3  # characters; a shorter user or host name is part of too much else
+MARGIN = 4_096  # characters beyond a cut that are searched for secrets, which the cut could halve
 SHORTEST_SECRET = 8
 
 # A part of a variable's name, between underscores, that says its value is a secret: HF_TOKEN, apikey, MYSQL_PWD.

@@ -25,6 +25,7 @@ from typing import Any
 
 from trace_tools.describing.elements import Budget, Limits
 from trace_tools.describing.gate import Gate
+from trace_tools.describing.redact import MARGIN
 from trace_tools.describing.safe_repr import class_attribute, class_name, is_a, plain_repr, without_addresses
 from trace_tools.describing.storage_labels import StorageLabels
 
@@ -33,7 +34,6 @@ Plain = dict[str, Any]
 _SMALL = 2**63  # integers below it are written as they are, without a look at how many digits they have
 _MOST_DIGITS = 4_300  # Python's own limit for an integer's text, unless it is set lower
 _BITS_PER_DIGIT = math.log2(10)
-_MARGIN = 4_096  # characters beyond a cut that are searched for secrets, which the cut could halve
 _CHARACTERS = 16  # of text that cost as much as one node
 _NOTE = 300  # characters of a note
 
@@ -65,7 +65,7 @@ class Describer:
     def clean(self, text: str, limit: int | None = None) -> str:
         """Return `text` redacted, cut, and free of surrogates, which no file can hold."""
         limit = limit or self.limits.text
-        text = self.redact(text if len(text) <= limit else text[: limit + _MARGIN])
+        text = self.redact(text if len(text) <= limit else text[: limit + MARGIN])
         if not text.isascii():
             text = text.encode("utf-8", "backslashreplace").decode("utf-8")
         return text[:limit]

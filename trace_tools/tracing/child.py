@@ -31,14 +31,14 @@ from time import monotonic  # now: in a shaken run `time` has another
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from trace_tools import narrative
-from trace_tools.describing.redact import Redactor
+from trace_tools.describing.redact import MARGIN, Redactor
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.directives import parse_directives
 from trace_tools.file_format.structure import to_plain
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
 from trace_tools.statements import parse_source
-from trace_tools.tracing.bounds import TEXT, shortened
+from trace_tools.tracing.bounds import BOUNDS, TEXT, shortened
 from trace_tools.tracing.claims import TimedClaims
 from trace_tools.tracing.ending import WAIT_S, limited, processes_of_session, wait_for_others
 from trace_tools.tracing.inspect_all import inspect_all
@@ -55,6 +55,7 @@ from trace_tools.tracing.standard_output import OutputFile, printing
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter, Totals
 
+_ENDS = 16 * BOUNDS["stdout"].of_step  # characters of what is printed at once that are searched for secrets
 SIGN_S = 1.0  # after so long the parent is told again where the lecture is
 
 
@@ -368,14 +369,15 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
         start(self)
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        recorder.emit("warnings", redact(f"{category.__name__}: {message}")[:TEXT])
+        said = f"{category.__name__}: {message}"[: TEXT + MARGIN]
+        recorder.emit("warnings", redact(said)[:TEXT])
 
     show_before = warnings.showwarning
     warnings.showwarning = show
     threading.Thread.start = recorded_start  # type: ignore[method-assign]
     try:
         with (
-            printing(lambda text: recorder.printed(redact(text))),
+            printing(lambda text: recorder.printed(_ends_redacted(text, redact))),
             narrative.listening(
                 lambda told: recorder.emit("narrative", _redacted(to_plain(shortened(told)), redact)), recorder.apart
             ),
@@ -384,6 +386,14 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]
         warnings.showwarning = show_before
+
+
+def _ends_redacted(text: str, redact: Callable[[str], str]) -> str:
+    """Redact what may be kept of a text: of a very long one only far less than its ends; the rest is counted."""
+    if len(text) <= 2 * _ENDS:
+        return redact(text)
+    first, last = redact(text[:_ENDS])[:-MARGIN], redact(text[-_ENDS:])[MARGIN:]  # a cut could halve a secret
+    return first + "." * (len(text) - 2 * _ENDS + 2 * MARGIN) + last
 
 
 def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:

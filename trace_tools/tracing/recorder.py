@@ -520,7 +520,7 @@ class OpenFrame:
         """Record the exception that an `except` clause of this frame has just caught."""
         error = exception()
         self._exception(error, _getframe(1))
-        self.recorder.failing.pop(id(error), None)
+        self.recorder.claim_in(error)
 
     def raised(self) -> None:
         """Record the exception that is leaving this frame."""
@@ -529,7 +529,9 @@ class OpenFrame:
             return
         self._exception(error, _getframe(1))
         if id(error) in self.recorder.failing and self._is_outermost(_getframe(1)):
-            self.pin().append((Observation, self.recorder.failing.pop(id(error)), "left", True))
+            claim = self.recorder.claim_in(error)
+            if claim is not None:
+                self.pin().append((Observation, claim, "left", True))
 
     def _is_outermost(self, python_frame: FrameType) -> bool:
         """Whether this is a section, what calls sections, or where a thread began.
@@ -546,7 +548,7 @@ class OpenFrame:
     def _exception(self, error: BaseException | None, python_frame: FrameType) -> None:
         now = clock()
         if self.failing is not None and is_a(type(error), AssertionError):
-            self.recorder.failing[id(error)] = self.failing
+            self.recorder.failing[id(error)] = (self.failing, _origin(error))
             self.failing = None
         entry = _TRACEBACK(error) if error is not None else None
         while entry is not None and entry.tb_frame is not python_frame:
@@ -701,7 +703,8 @@ class Recorder:
         self.idle = 0.0  # of them, s for which a device had nothing to do, while a step was timed on it
         self.events = 0  # steps that are being timed on the device
         self.evaluations = Evaluations()
-        self.failing: dict[int, int] = {}  # id of an AssertionError under way → the step whose claim it is
+        # By id of an AssertionError under way: the step whose claim it is, and where it was raised, see `claim_in`.
+        self.failing: dict[int, tuple[int, tuple[str, int] | None]] = {}
         self.due = 0.0
         self.last = 0  # the step with which the last call ended that had no caller: that of `main`
         self.pending = Records()
@@ -934,6 +937,15 @@ class Recorder:
             self.evaluations.note_raised(evaluation)
         return raised
 
+    def claim_in(self, error: BaseException | None) -> int | None:
+        """Return the step whose claim this error is, once.
+
+        No reference is kept to an error under way: that would keep what its frames hold alive. So when a library has
+        swallowed one, another error may have its address by now: that one comes from elsewhere.
+        """
+        step, origin = self.failing.pop(id(error), (None, None))
+        return step if is_a(type(error), AssertionError) and _origin(error) == origin else None
+
     def is_caught(self, statement: int, frame: OpenFrame | DroppedFrame | None) -> bool:
         """Whether the lecture will catch an AssertionError that a statement raises: it, or what called it, is tried."""
         at: int | None = statement
@@ -1024,6 +1036,14 @@ class Recorder:
                 self.pending += telling.rest()
             self.unsettled.clear()
             self.flush(wait=True)
+
+
+def _origin(error: BaseException | None) -> tuple[str, int] | None:
+    """Return the file and the line where an error was first raised; raising it again elsewhere changes neither."""
+    entry = _TRACEBACK(error) if error is not None else None
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    return (entry.tb_frame.f_code.co_filename, entry.tb_lineno) if entry is not None else None
 
 
 def exit_status(error: SystemExit) -> int:
