@@ -111,7 +111,12 @@ def plainly(text: str) -> Said:
     """Run a lecture as it is."""
     module = new_module(text, PATH)
     code = compile(text, PATH, "exec", dont_inherit=True)
-    return _run(module, lambda: (exec(code, vars(module)), module.main()))
+
+    def run() -> None:  # a program can see the name
+        exec(code, vars(module))
+        module.main()
+
+    return _run(module, run)
 
 
 def counted(text: str) -> Counter[int]:

@@ -140,3 +140,10 @@ def test_safe_links(url: str) -> None:
 )
 def test_links_that_are_refused(url: str) -> None:
     assert safe_url(url) is None
+
+
+def test_a_table_of_millions_of_cells_is_shown_as_it_was_written() -> None:
+    small = to_html("a | b\n--|--\n1 | 2")
+    assert small.count("<td>") == 2
+    huge = to_html(f"{'|' * 2000}\n{'|'.join('-' * 2000)}\n" + "x\n" * 2000)
+    assert "<td" not in huge and len(huge) < 50_000

@@ -26,6 +26,7 @@ from trace_tools.schema import Varied
 
 LONGEST = 30_000  # characters of one text: up to a second's work, and it is done for each form of a page
 LONGEST_URL = 2_000
+MOST_CELLS = 6_000  # of the tables in one text: short rows are filled up, and two thousand of each make four million
 
 Image = Callable[[str], str | None]  # a path → the address of what is shown; None: refused
 
@@ -46,10 +47,10 @@ def safe_url(url: str) -> str | None:
     return url if relative or parts.scheme.lower() == "mailto" else None
 
 
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
+@lru_cache(maxsize=2)
+def _parser(*, tables: bool = True) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
-    parser.enable(["table", "strikethrough"])
+    parser.enable(["table", "strikethrough"] if tables else ["strikethrough"])
     parser.disable(["html_block", "html_inline"])
     parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     return parser
@@ -65,7 +66,17 @@ def _parse(markdown: str) -> list[Token]:
     if len(markdown) > LONGEST or len(text) > LONGEST:  # tabs and what can't be seen grew
         told = f"*The text goes on: it has {len(markdown):,} characters.*"
         text = f"{formats.shorten(text, LONGEST)}\n\n{told}"
-    return _parser().parse(text)
+    return _parser(tables=_cells(text) <= MOST_CELLS).parse(text)
+
+
+def _cells(text: str) -> int:
+    """Return how many cells the tables of a text have at most: below each line of dashes, columns times rows."""
+    cells = rows = 0
+    for line in reversed(text.split("\n")):
+        rows = rows + 1 if line.strip() else 0
+        if "-" in line and not line.strip(" \t>|:-"):
+            cells += rows * (line.count("|") + 1)
+    return cells
 
 
 def _dedented(text: str) -> str:
