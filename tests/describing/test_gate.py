@@ -2,6 +2,7 @@ import contextlib
 import contextvars
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -378,3 +379,24 @@ def test_exceptions() -> None:
     assert Gate().describe_exception(ValueError(object())) == "ValueError: <object object>"
     assert Gate().describe_exception(Worse()) == "Worse: (its message can't be read)"
     assert of(raising(Worse())) == (None, "repr raised Worse: (its message can't be read)")
+
+
+def test_what_was_taken_back_leaves_no_function_waiting_that_is_traced() -> None:
+    """In Python 3.11 one that begins while an exception is looked for never does."""
+    text = """
+import signal, sys, threading
+from trace_tools.describing.gate import Gate
+signal.signal(signal.SIGALRM, lambda *_: None)  # in use: the gate takes another thread
+print(Gate().call(lambda: "shown", "repr", 5))
+gate = Gate()
+watch = gate.watch("x.y")
+watch.start(5, sys._getframe())
+watch.close()
+calls = []
+sys.settrace(lambda frame, event, arg: calls.append(frame.f_code.co_name))
+(lambda: None)()
+sys.settrace(None)
+print(calls)
+"""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout.splitlines() == ["('shown', None)", "['<lambda>']"], ended.stderr
