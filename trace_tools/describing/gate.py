@@ -168,22 +168,23 @@ class _Thrown(_Noted):
     def start(self, seconds: float, top: FrameType) -> None:
         super().start(seconds, top)
         self.over.acquire()
-        self.calm = partial(_calm, get_ident(), None)
         self.armed = True
         with contextlib.suppress(RuntimeError):  # no more threads: it takes the time it takes
             _thread.start_new_thread(self.throw, (seconds, get_ident()))
 
     def throw(self, seconds: float, ident: int) -> None:
-        again = _thrown_again(ident)
+        again, calm = _thrown_again(ident), partial(_calm, ident, None)
         while not self.over.acquire(timeout=seconds):
             if self.armed:  # is still so when this is thrown: Python changes threads where it raises, nowhere else
+                self.calm = calm
                 _throw(ident, again)
             seconds = REPEAT_S
 
     def close(self) -> None:
         self.armed = False
         self.calm()
-        _settle()
+        if self.calm is not Watch.calm:
+            _settle()
         if self.over.locked():
             self.over.release()
         super().close()
@@ -286,6 +287,7 @@ class Gate:
         done = _thread.allocate_lock()
         done.acquire()
         outcome: list[Any] = []  # what it returned, and what it raised
+        thrown: list[bool] = []  # whether anything was thrown at it
         context = contextvars.copy_context()
 
         def run() -> None:
@@ -295,10 +297,12 @@ class Gate:
                 with _suspended():
                     outcome[:] = [context.run(call), None]
             except BaseException as error:
-                calm()
+                if thrown:
+                    calm()
                 outcome[:] = [None, error]
-            calm()
-            _settle()
+            if thrown:
+                calm()
+                _settle()
             self.observing.discard(get_ident())
             threading._active.pop(get_ident(), None)  # type: ignore[attr-defined]  # if it asked who it is
             done.release()
@@ -313,6 +317,7 @@ class Gate:
             if not done.acquire(timeout=seconds):
                 again = _thrown_again(ident)
                 if not outcome:  # is still so when this is thrown, see `_Thrown.throw`
+                    thrown += (True,)
                     _throw(ident, again)
                 raise _TooSlow
         finally:
