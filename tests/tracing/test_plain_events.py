@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -84,18 +82,6 @@ class SET:
 
 @pytest.mark.parametrize("kind", ["trace", "profile"])
 def test_the_events_are_those_of_the_plain_run(kind: str, tmp_path: Path) -> None:
-    """In a process of its own: threads that other tests have left behind are interrupted, which tracing hears."""
-    text = f"import pathlib; from tests.tracing.test_plain_events import compare; compare({kind!r}, pathlib.Path('.'))"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", text]
-    ended = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-
-
-def compare(kind: str, tmp_path: Path) -> None:
-    tmp_path = tmp_path.resolve()
     text = TEXT.replace("KIND", kind)
     path = tmp_path / "lecture.py"
     path.write_text(text, encoding="utf-8")
@@ -109,7 +95,7 @@ def compare(kind: str, tmp_path: Path) -> None:
     assert found[:2] == expected[:2] == (before[0], True)
     plain, probed = ([event for event in events if event[1] != "<lambda>"] for events in (expected[2], found[2]))
     if sys.version_info >= (3, 12) and kind == "trace":
-        return  # the header of a loop may be told twice
+        pytest.skip("the header of a loop may be told twice")
     assert probed == plain, "where it is set itself, plainly a function of C is called"
     assert len(expected[2]) > 50
 

@@ -193,8 +193,8 @@ class _Thrown(_Noted):
 def _settle() -> None:
     """End the search for an exception that `_calm` has taken back.
 
-    Up to Python 3.12 all threads look for one at each jump until one is raised; in 3.11 a function that is traced never
-    begins while they do. So one is raised here.
+    As long as one waits for its thread, in Python 3.11 and 3.12 each thread looks for its own at every call and jump,
+    and in 3.11 a function that is traced never begins; taking it back does not end that, raising another one does.
     """
     with contextlib.suppress(_Settled):
         _throw(get_ident(), _Settled)
@@ -283,7 +283,7 @@ class Gate:
                 watch.close()
 
     def _elsewhere(self, call: Callable[[], Any], seconds: float) -> Any:
-        """Call it in a thread of its own; leave that behind when the time is up, and go on interrupting it."""
+        """Call it in a thread of its own; leave that behind when the time is up and it can't be interrupted."""
         done = _thread.allocate_lock()
         done.acquire()
         outcome: list[Any] = []  # what it returned, and what it raised
@@ -319,6 +319,9 @@ class Gate:
                 if not outcome:  # is still so when this is thrown, see `_Thrown.throw`
                     thrown += (True,)
                     _throw(ident, again)
+                if not done.acquire(timeout=REPEAT_S):  # it is asleep: what waits for it would delay all threads
+                    _calm(ident, None)
+                    _settle()
                 raise _TooSlow
         finally:
             noted.close()
