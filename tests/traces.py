@@ -17,6 +17,7 @@ from trace_tools.schema import (
     Claim,
     Event,
     Frame,
+    LeftOut,
     Machine,
     Measured,
     Meters,
@@ -268,7 +269,16 @@ def _kinds_steps() -> list[Event]:
         Step(19, 4, 25, 36, host_ns=[40]),
         Omitted(998, 4, 25, 36, host_ns=41_000),
         Step(20, 4, 25, 36, execution=1000, host_ns=[41]),
-        Step(21, 4, 26, 37, host_ns=[9_000], stdout="total 499500\n", warnings=["UserWarning: take care"]),
+        Step(
+            id=21,
+            frame=4,
+            statement=26,
+            line=37,
+            host_ns=[9_000],
+            stdout="total 499500\n",
+            warnings=["UserWarning: take care"],
+            left_out=[LeftOut("warnings", 3)],
+        ),
     ]
 
 

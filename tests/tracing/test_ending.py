@@ -28,8 +28,11 @@ def test_threads_and_processes_are_waited_for_as_long_as_they_may_be() -> None:
     thread.start()
     process.start()
     told: list[str] = []
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(len, "").result()  # its worker goes on waiting for work
+    with ThreadPoolExecutor(1, "worker") as pool:
+        work = threading.Event()
+        pool.submit(work.wait)
+        assert "thread worker_0" in ending.wait_for_others(lambda _: None)
+        work.set()  # its worker goes on waiting for work
         both = [f"process endless ({process.pid})", "thread waiting"]
         assert ending.wait_for_others(told.append) == both
         assert told == [f"waits for {', '.join(both)}"]

@@ -4,8 +4,8 @@
     with limited(late): atexit…        # at the end of the process, whose own waits have no limit
 
 At its end Python waits for threads that are no daemons and for what `multiprocessing` started, however long it takes.
-A run waits `WAIT_S`, so that what they do belongs to it. Workers of pools that nobody shut down wait for work that
-does not come: they are not waited for.
+A run waits `WAIT_S`, so that what they do belongs to it. Workers of pools that nobody shut down wait, once they have
+done theirs, for work that does not come: then they are not waited for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic
+from sys import _current_frames
+from time import monotonic, sleep
 from typing import Any
 
 WAIT_S = 60.0
@@ -83,11 +84,18 @@ def _others() -> dict[str, Callable[[float], Any]]:
     for thread in threading.enumerate():
         if not thread.daemon and id(thread) not in left_out:
             others[f"thread {thread.name}"] = thread.join
+    others |= {f"thread {worker.name}": sleep for worker in workers if _is_at_work(worker)}
     children = sys.modules.get("multiprocessing.process")
     for process in children.active_children() if children is not None else ():
         if not process.daemon and id(process) not in pooled:
             others[f"process {process.name} ({process.pid})"] = process.join
     return others
+
+
+def _is_at_work(worker: threading.Thread) -> bool:
+    """Whether a thread of a pool does anything but wait for work."""
+    frame = _current_frames().get(worker.ident or 0)
+    return frame is not None and frame.f_code is not sys.modules["concurrent.futures.thread"]._worker.__code__
 
 
 def _pool(module: Any, table: str) -> list[Any]:

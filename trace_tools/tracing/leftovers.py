@@ -6,9 +6,8 @@
     left.restored   # ["default dtype", "environment", "math.pi"]: what had to be put back
     left.stuck      # ["threads between operators: …"]: what could not be, so that no run here is as in a new process
 
-Settings are a table (`process_settings`), what was bound in modules and classes is compared (`patches`), and what is
-still running is waited for as Python waits for it at its end. Nothing here ends a run: what can't be read or put back
-is said.
+Settings are a table (`process_settings`), what was bound in modules and classes is compared (`patches`). Nothing here
+ends a run: what can't be read or put back, and what is still running, is said.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import gc
 import random
 import sys
 import threading
-import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +28,7 @@ from trace_tools.tracing.patches import LecturesOwn, Names
 from trace_tools.tracing.process_settings import ProcessSetting, process_settings
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
-WAIT_S = 10.0  # for threads and processes that the lecture left running
+TERMINATED_S = 10.0  # what a process may take to end once it is told to
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +71,31 @@ class Leftovers:
         restored, unknown = self.names.restore(own)
         stuck += unknown
         for setting, before in self.values:
-            value = before
             try:
-                now = setting.read()
-                value = _with_others(setting, now, before, own)
-                if same(now, value):
-                    continue
-            except Exception:  # what the lecture set may be what can't be read: it is put back
-                pass
-            try:
-                setting.write(value)
-                if not same(setting.read(), value):
-                    raise RuntimeError("it stays as it is")
-                restored.append(setting.name)
+                if _put_back(setting, before, own):
+                    restored.append(setting.name)
             except Exception as error:
                 stuck.append(f"{setting.name} can't be put back: {_in_a_line(error)}")
         del own
         gc.collect()
         _begin_anew()
         return Left(restored, stuck)
+
+
+def _put_back(setting: ProcessSetting, before: Any, own: LecturesOwn) -> bool:
+    """Put one setting back; return whether it was another. Raises whatever writing it raises, or reading it then."""
+    try:
+        now = setting.read()
+    except Exception:  # what the lecture set may be what can't be read; else this is raised again below
+        value = before
+    else:
+        value = _with_others(setting, now, before, own)
+        if same(now, value):
+            return False
+    setting.write(value)
+    if not same(setting.read(), value):
+        raise RuntimeError("it stays as it is")
+    return True
 
 
 def _with_others(setting: ProcessSetting, now: Any, before: Any, own: LecturesOwn) -> Any:
@@ -106,37 +110,29 @@ def _with_others(setting: ProcessSetting, now: Any, before: Any, own: LecturesOw
 
 
 def _still_running(own: LecturesOwn) -> list[str]:
-    """Wait for the threads in which the lecture's code runs and for its processes, as Python does at its end.
-
-    Return in words which of them go on. Threads of a pool that wait for work are none of the lecture's code.
-    """
-    deadline = time.monotonic() + WAIT_S
-    while (running := _threads(own)) and time.monotonic() < deadline:
-        if all(thread is None or thread.daemon for thread, _ in running):
-            break  # Python waits for no such thread
-        time.sleep(0.01)
-    said = [f"a thread is still at line {line} of the lecture" for _, line in running]
+    """Say which of the lecture's threads and processes go on, though its run has waited for them (see `ending`)."""
+    said = [f"a thread is still at line {line} of the lecture" for line in _lines_of_threads(own)]
     multiprocessing = sys.modules.get("multiprocessing")
     for process in multiprocessing.active_children() if multiprocessing else ():
-        if process.daemon:
+        if process.daemon:  # Python ends it, too
             process.terminate()
-        process.join(max(0.0, deadline - time.monotonic()))
+            process.join(TERMINATED_S)
         if process.is_alive():
             said.append(f"{process.name} is still running")
     return said
 
 
-def _threads(own: LecturesOwn) -> list[tuple[threading.Thread | None, int]]:
-    """Return the threads that are in the lecture's code, each with the line where it is."""
+def _lines_of_threads(own: LecturesOwn) -> list[int]:
+    """Return the lines where other threads are in the lecture's code."""
     spaces = [vars(module) for module in own.modules.values()]
-    known, here, found = {thread.ident: thread for thread in threading.enumerate()}, threading.get_ident(), []
+    here, lines = threading.get_ident(), []
     for ident, frame in _current_frames().items():
         at: FrameType | None = frame if ident != here and not began_here(frame) else None
         while at is not None and not any(at.f_globals is space for space in spaces):
             at = at.f_back
         if at is not None:
-            found.append((known.get(ident), at.f_lineno))
-    return found
+            lines.append(at.f_lineno)
+    return lines
 
 
 def _begin_anew() -> None:
