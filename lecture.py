@@ -2333,6 +2333,7 @@ def switching_tf32() -> None:
         "On tensor cores, fp32 matrices can be multiplied as **tf32**: the operands are rounded to 10 bits of "
         "mantissa, the sums kept in fp32. PyTorch does that for matmuls only when told to."
     )
+    torch.set_float32_matmul_precision("highest")  # the default, unless the environment says otherwise
     setting = torch.get_float32_matmul_precision()  # "highest": no; "high": tf32 @inspect setting
     assert setting == "highest"
     x, w = torch.randn(256, 256), torch.randn(256, 256)
