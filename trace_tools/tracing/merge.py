@@ -99,7 +99,8 @@ def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
     name, beside, _ = asked.pop("name"), asked.pop("beside"), asked.pop("force", None)
     run = from_plain(Run, asked, folder / "run.json")
     if not (folder / "machine.json").exists() or not list(folder.glob("*.journal")):
-        raise NothingRecordedError(f"{run.lecture}: the run ended before anything was recorded")
+        said = _last_words(folder) or "the run ended before anything was"
+        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {said}")
     passes = sorted(folder.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
     journals = [*passes, *(path for process in (METERING, SHAKEN) for path in folder.glob(f"{process}.journal"))]
     known: Said = {}
