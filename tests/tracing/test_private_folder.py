@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trace_tools.tracing import private_folder
-from trace_tools.tracing.private_folder import inside, make, remove, root_for, sweep
+from trace_tools.tracing.private_folder import inside, leave, make, remove, root_for, sweep
 
 TEXT = "def main():\n    pass\n"
 
@@ -52,6 +52,34 @@ def test_it_is_as_the_real_folder_and_writing_does_not_reach_that(lecture: Path,
     assert not (lecture.parent.parent / "new").exists()
     remove(place.root)
     assert not place.root.exists() and (lecture.parent / "rendered/file").exists()
+
+
+def test_links_above_serve_the_next_run_and_what_a_run_made_of_them_does_not(lecture: Path, tmp_path: Path) -> None:
+    everything = lecture.parent.parent
+    (everything / "file").write_text("real", encoding="utf-8")
+    place = make(lecture, TEXT, tmp_path / "root")
+    above = place.lecture.parent.parent
+
+    def links() -> dict[str, int]:
+        return {path.name: path.lstat().st_ino for path in above.iterdir() if path.is_symlink()}
+
+    first = links()
+    assert set(first) == {"other", "file"}
+    (place.lecture.parent / "new").touch()
+    (above / "made").mkdir(mode=0o500)
+    (above / "file").unlink()
+    (above / "file").symlink_to("other/file")
+    leave(place)
+    assert not place.lecture.parent.exists()
+    (lecture.parent.parent / "later").touch()
+    assert make(lecture, TEXT, tmp_path / "root") == place
+    assert set(links()) == {"other", "file", "later"} and links()["other"] == first["other"]
+    assert (above / "file").read_text(encoding="utf-8") == "real" and not (place.lecture.parent / "new").exists()
+    leave(place)
+    remove(above)
+    above.symlink_to(everything)  # nothing is removed through such a link
+    assert make(lecture, TEXT, tmp_path / "root") == place
+    assert not above.is_symlink() and set(links()) == {"other", "file", "later"} and lecture.exists()
 
 
 def test_a_lecture_that_was_edited_or_removed_since_is_there_as_it_was_read(lecture: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
 from trace_tools.tracing.leftovers import Leftovers, seed_everything
 from trace_tools.tracing.plain_events import plain_events
-from trace_tools.tracing.private_folder import inside, make, remove
+from trace_tools.tracing.private_folder import inside, leave, make
 from trace_tools.tracing.process_settings import working_directory
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings, exit_status, exits_well, hooks, shown
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
@@ -262,7 +262,7 @@ class _Process:
                 for name in place.changed()
             ]
             self.note("notes", changed)
-            remove(root)
+            leave(place)
 
     def _observe(self, name: str, recorder: Recorder, meter: Meter | None, stack: contextlib.ExitStack) -> None:
         """Meter or shake a run until the stack unwinds, and see what `measure` and `count` do in it."""

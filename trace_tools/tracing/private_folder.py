@@ -7,6 +7,7 @@ writes there is gone with it; each folder above is a folder with links to all el
     place = make(Path("/home/ann/course/lecture.py"), root, shared=[out])
     place.lecture         # root/home/ann/course/lecture.py; root/home/ann/data is a link to /home/ann/data
     place.changed()       # files that were too large for a copy, and that the run has written
+    leave(place)          # the copy goes; the links above it serve the next run, where they still are as they were
     remove(root)
 
 Links to the real thing are what is shared (the folder of the pages), version control, virtual environments, other
@@ -15,6 +16,7 @@ file systems, and what goes beyond the bounds. Relative links stay as they are, 
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import stat
@@ -31,7 +33,7 @@ from trace_tools.statements import read_text
 FILE_BYTES = 64 << 20  # of one file that is copied
 ALL_BYTES = 256 << 20  # of all of them
 ENTRIES = 5000  # of the copy
-LINKS = 4000  # of the folders above it, together
+LINKS = 4000  # of the folders above it, together, from the nearest on
 SHARED = frozenset({".git", ".hg", ".svn", ".jj"})
 PATH_BYTES = 3800  # the longest path that the copy of a lecture may have; Linux takes 4,096
 VIEW, ELSEWHERE = "view-", "trace-tools-view-"  # how roots are named: in the run's folder, or in the temporary one
@@ -73,24 +75,27 @@ def root_for(run: Path, lecture: Path, number: int) -> Path:
 
 def make(lecture: Path, text: str, root: Path, shared: Sequence[Path] = ()) -> PrivateFolder:
     """Make the private copy for a lecture (a real path, without links) below `root`; `text` is what runs."""
-    remove(root)
     real = lecture.parent
     place = PrivateFolder(root, inside(root, lecture))
-    root.mkdir(parents=True)
-    links = 0
-    for ancestor, below in zip([*reversed(real.parents)], [*reversed([real, *real.parents][:-1])], strict=True):
-        folder = inside(root, ancestor)
-        for entry in _entries(ancestor)[: LINKS - links]:
-            if entry.name != below.name:
-                with suppress(OSError):
-                    os.symlink(entry.path, folder / entry.name)
-                links += 1
-        inside(root, below).mkdir()
+    links, entries = LINKS, {}
+    for ancestor in real.parents:
+        entries[ancestor] = _entries(ancestor)[:links]
+        links -= len(entries[ancestor])
+    below = [*reversed(real.parents), real]
+    _as_folder(root, exist_ok=root != place.lecture.parent)
+    for ancestor, child in itertools.pairwise(below):
+        _link(entries[ancestor], inside(root, ancestor), child.name)
+        _as_folder(inside(root, child), exist_ok=child != real)
     _copy(real, place, {*map(os.path.realpath, (*shared, root.parent))})
     if _text(place.lecture) != text:  # it was edited, or removed, since it was read
         place.lecture.unlink(missing_ok=True)
         place.lecture.write_text(text, encoding="utf-8", newline="")
     return place
+
+
+def leave(place: PrivateFolder) -> None:
+    """Remove the copy of the lecture's folder, but not the links above it."""
+    remove(place.lecture.parent)
 
 
 def inside(root: Path, path: Path) -> Path:
@@ -99,7 +104,7 @@ def inside(root: Path, path: Path) -> Path:
 
 
 def remove(root: Path) -> None:
-    """Remove a private copy; links are removed, never what they lead to."""
+    """Remove a folder, also one that may not be written; links are removed, never what they lead to."""
     shutil.rmtree(root, ignore_errors=True)
     if root.exists():  # folders that may not be written
         for folder, _, _ in os.walk(root):
@@ -116,6 +121,33 @@ def sweep(run: Path) -> None:
         owner = root.name.removeprefix(ELSEWHERE).partition("-")[0]
         if owner.isdigit() and not Path("/proc", owner).exists():
             remove(root)
+
+
+def _as_folder(path: Path, *, exist_ok: bool) -> None:
+    """Make a folder, an empty one unless one may be there; whatever a run has put in its place goes."""
+    if not exist_ok or path.is_symlink() or not path.is_dir() or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        _remove_entry(path)
+        path.mkdir(parents=True)
+
+
+def _link(entries: Sequence[os.DirEntry[str]], folder: Path, but: str) -> None:
+    """Have links to these entries in a folder, and nothing else but the entry `but`."""
+    wanted = {entry.name: entry.path for entry in entries if entry.name != but}
+    for there in _entries(folder):
+        if there.is_symlink() and os.readlink(there.path) == wanted.get(there.name):
+            del wanted[there.name]
+        elif there.name != but:
+            _remove_entry(Path(there.path))
+    for name, path in wanted.items():
+        with suppress(OSError):
+            os.symlink(path, folder / name)
+
+
+def _remove_entry(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        remove(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _copy(real: Path, place: PrivateFolder, shared: set[str]) -> None:

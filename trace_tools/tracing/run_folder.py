@@ -119,7 +119,7 @@ def remove(folder: Path) -> None:
     """Remove a run's folder; whatever kills this process meanwhile, half a run's journals are never merged."""
     with contextlib.suppress(OSError):
         folder = _renamed(folder, DONE)
-    shutil.rmtree(folder, ignore_errors=True)
+    private_folder.remove(folder)
 
 
 def has_records(folder: Path) -> bool:
@@ -214,6 +214,7 @@ def set_aside(folder: Path, error: Exception) -> Kept:
     elif not isinstance(error, TraceToolsError):
         at = traceback.extract_tb(error.__traceback__)[-1]
         why = f"{type(error).__name__}: {why} ({Path(at.filename).name}:{at.lineno})"
+    private_folder.sweep(folder)
     try:
         return Kept(_renamed(folder, UNMERGED), why)
     except OSError as renaming:
@@ -257,7 +258,6 @@ def recover(out: Path, *, again: bool = False) -> tuple[list[Traced], list[Kept]
 
 def _recovered(folder: Path, out: Path, *, again: bool) -> Traced | Kept | None:
     """Make the trace of a dead tracer's run; None where nothing was recorded."""
-    private_folder.sweep(folder)
     mark = folder / MERGING
     if mark.exists() and not again:
         return set_aside(folder, UsageError("a recovery of it was killed"))

@@ -274,7 +274,8 @@ class Tracer:
                 process.wait()
                 raise
             finally:
-                private_folder.remove(root)  # a process that was killed has left it
+                if root.parent != folder.resolve():
+                    private_folder.remove(root)
 
     def _wait(self, process: subprocess.Popen[bytes], sign: _Sign, limit_s: float | None) -> int:
         deadline: float | None = None
