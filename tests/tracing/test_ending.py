@@ -16,6 +16,7 @@ from trace_tools.tracing import ending
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ending.wait_for_others(lambda _: None) == [], "other tests left them"
     monkeypatch.setattr(ending, "WAIT_S", 0.3)
     monkeypatch.setattr(ending, "TELL_S", 0.1)
 
@@ -28,17 +29,20 @@ def test_threads_and_processes_are_waited_for_as_long_as_they_may_be() -> None:
     thread.start()
     process.start()
     told: list[str] = []
-    with ThreadPoolExecutor(1, "worker") as pool:
-        work = threading.Event()
-        pool.submit(work.wait)
-        assert "thread worker_0" in ending.wait_for_others(lambda _: None)
-        work.set()  # its worker goes on waiting for work
-        both = [f"process endless ({process.pid})", "thread waiting"]
-        assert ending.wait_for_others(told.append) == both
-        assert told == [f"waits for {', '.join(both)}"]
-        gate.set()
-        process.terminate()
-        assert ending.wait_for_others(told.append) == []
+    work = threading.Event()
+    try:
+        with ThreadPoolExecutor(1, "worker") as pool:
+            pool.submit(work.wait)
+            assert "thread worker_0" in ending.wait_for_others(lambda _: None)
+            work.set()  # its worker goes on waiting for work
+            both = [f"process endless ({process.pid})", "thread waiting"]
+            assert ending.wait_for_others(told.append) == both
+            assert told == [f"waits for {', '.join(both)}"]
+            gate.set()
+            process.terminate()
+            assert ending.wait_for_others(told.append) == []
+    finally:
+        work.set(), gate.set(), process.kill()
     assert not thread.is_alive() and not process.is_alive()
 
 

@@ -203,8 +203,10 @@ def test_values_are_compared_without_asking_a_lectures_objects() -> None:
 def test_threads_of_others_are_not_waited_for(tmp_path: Path) -> None:
     done = threading.Event()
     threading.Thread(target=done.wait).start()
-    assert Leftovers.read(tmp_path).restore() == leftovers.Left([], [])
-    done.set()
+    try:
+        assert Leftovers.read(tmp_path).restore() == leftovers.Left([], [])
+    finally:
+        done.set()
 
 
 def test_seeds_are_those_the_libraries_take() -> None:
