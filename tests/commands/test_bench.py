@@ -70,7 +70,19 @@ def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path
     worse = LECTURE.replace("range(2)", "range(12)")
     worse = worse.replace("    assert total >= 0\n", "    assert total < 0\n    raise OSError('no')\n")
     a, b = written(tmp_path, a=LECTURE, b=worse)
-    options = ["--only", "second", "--budget", "1", "--format", "json", "-o", "out.json", "--keep", "kept"]
+    options = [
+        "--keep-going",
+        "--only",
+        "second",
+        "--budget",
+        "1",
+        "--format",
+        "json",
+        "-o",
+        "out.json",
+        "--keep",
+        "kept",
+    ]
     process = started(tmp_path, environment, a, b, *options)
     out, err = process.communicate(timeout=600)
     assert process.returncode == 1, err

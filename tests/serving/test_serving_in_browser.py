@@ -29,7 +29,17 @@ class Writing:
         self.lecture = lecture
         self.browser = browser
         environment = {**environment, "TMPDIR": str(lecture.parent / "tmp")}
-        command = [sys.executable, "-m", "trace_tools", "serve", "lecture.py", "--port", "0", "--no-open"]
+        command = [
+            sys.executable,
+            "-m",
+            "trace_tools",
+            "serve",
+            "lecture.py",
+            "--port",
+            "0",
+            "--no-open",
+            "--keep-going",
+        ]
         self.process = subprocess.Popen(
             command, cwd=lecture.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

@@ -62,6 +62,7 @@ class BenchRequest:
     find: float = 1.2  # the smallest ratio that is to be found
     device: str | None = None
     seed: int = 0
+    keep_going: bool = False  # after a claim that failed
     keep: Path | None = None  # where both traces stay, in A/ and B/
     choices: Choices = DEFAULT
 
@@ -206,8 +207,10 @@ def _environment(defaults: Mapping[str, str]) -> Iterator[None]:
 
 
 def _tracer(asked: BenchRequest, lecture: Path, out: Path) -> Tracer:
-    """Return what runs one lecture's processes; a claim that fails is recorded, and the rest still compared."""
-    request = Request(lecture, out, asked.device, passes=1, seed=asked.seed, only=asked.only, keep_going=True)
+    """Return what runs one lecture's processes."""
+    request = Request(
+        lecture, out, asked.device, passes=1, seed=asked.seed, only=asked.only, keep_going=asked.keep_going
+    )
     return Tracer(request)
 
 

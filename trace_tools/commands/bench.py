@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: cuda where there is one.")
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--keep-going", is_flag=True, help="Record a failed claim and go on.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep both traces.")
 @click.option("--format", "style", type=click.Choice(["terminal", "md", "html", "json"]), default="terminal")
 @click.option("--fail-on", multiple=True, metavar="ASPECT,…", help="Exit with 1 for these only; 'none' for nothing.")
@@ -50,7 +51,7 @@ def bench(ctx: click.Context, /, a: str, b: str, **options: Any) -> None:
     from trace_tools.benching.rounds import BenchRequest, run_rounds
 
     fail_on = read_aspects(options["fail_on"], "--fail-on")
-    wanted = ("only", "budget_s", "find", "device", "seed", "keep")
+    wanted = ("only", "budget_s", "find", "device", "seed", "keep_going", "keep")
     with ExitStack() as stack:
         path_a, path_b = (stack.enter_context(checked_out(name)) for name in (a, b))
         asked = BenchRequest(path_a, path_b, (a, b), **{name: options[name] for name in wanted})

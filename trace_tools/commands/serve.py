@@ -23,8 +23,9 @@ NEEDED = ("starlette", "uvicorn", "watchfiles")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--keep-going", is_flag=True, help="Record a failed claim and go on.")
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open a browser.")
-def serve(lecture: Path, out: Path, port: int, device: str, *, opens: bool) -> None:
+def serve(lecture: Path, out: Path, port: int, device: str, *, keep_going: bool, opens: bool) -> None:
     """Show LECTURE's pages in a browser, and make them again at each save. Ctrl-C ends it."""
     _check_what_is_installed()
     from trace_tools.serving import server
@@ -36,7 +37,7 @@ def serve(lecture: Path, out: Path, port: int, device: str, *, opens: bool) -> N
     board = Board(_Log().show)
     at = server.listening(port)
     with temporary_files() as temporary:
-        session = Session(lecture, out, board, device, temporary)
+        session = Session(lecture, out, board, device, temporary, keep_going=keep_going)
         serving = server.Server(server.application(board, lambda: session.site), board, at)
         gc.set_threshold(100_000, 20, 100)  # among so many objects, looking for cycles takes half of a page's time
         try:

@@ -39,12 +39,15 @@ LOOKS = (page_base.HERE / "templates", page_base.HERE / "static")
 class Session:
     """Holds what is shown, and decides what a save means for it."""
 
-    def __init__(self, lecture: Path, out: Path, board: Board, device: str, temporary: Path) -> None:
+    def __init__(
+        self, lecture: Path, out: Path, board: Board, device: str, temporary: Path, *, keep_going: bool = False
+    ) -> None:
         self._lecture = lecture
         self._folder = lecture.resolve().parent
         self._out = out
         self._board = board
         self._device = device
+        self._keep_going = keep_going
         self._retracer = Retracer(self._ended, temporary)
         self._lock = threading.RLock()
         self._text = ""
@@ -169,7 +172,7 @@ class Session:
             device=self._device,
             passes=1,
             only=only,
-            keep_going=True,
+            keep_going=self._keep_going,
             force=True,
             like=self._measured,
             together=self._device == "cpu",
@@ -242,9 +245,12 @@ class Session:
 def _wrong(trace: Trace) -> Iterator[str]:
     """Yield a line for each thing that is wrong with a run; for the exception that ended it, what it said."""
     raised = next((e.raised for e in reversed(trace.steps) if isinstance(e, Step) and e.raised is not None), None)
+    said = problems(trace)
     if not trace.run.complete and raised is not None and trace.run.ended.startswith(raised.type):
-        yield f"{trace.run.lecture}:{raised.origin_line}: {raised.type}: {raised.message}"
-    yield from problems(trace)
+        where = f"{trace.run.lecture}:{raised.origin_line}: "
+        if not any(line.startswith(where) for line in said):
+            yield where + f"{raised.type}: {raised.message}".removesuffix(": ")
+    yield from said
 
 
 def _saved(path: Path) -> float:

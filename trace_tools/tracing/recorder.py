@@ -561,7 +561,7 @@ class OpenFrame:
             entry = entry.tb_next
         kind = class_name(type(error))
         described = self._unseen(self.recorder.instruments.describer.error, error)
-        text = self.recorder.bounds.value(self.pin(), described)["text"].removeprefix(f"{kind}: ")
+        text = self.recorder.bounds.value(self.pin(), described)["text"].removeprefix(kind).removeprefix(": ")
         raised = {"type": kind, "message": text, "origin_line": origin}
         self.pin().append((StepError, self.id, self.seq, line, raised))
         self.recorder.lost += clock() - now
