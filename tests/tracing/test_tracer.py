@@ -507,6 +507,16 @@ def test_an_unkind_lecture(lecture: Callable[[str], Path], traced: Callable[...,
     assert path.exists() and trace.sources[0].text == UNKIND
 
 
+def test_what_is_written_to_standard_error_fills_no_disk(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    source = "import os, time\ndef main():\n    for _ in range(64): os.write(2, b'x' * (1 << 20))\n"
+    source += "    time.sleep(0.5)\n    taken = os.fstat(2).st_blocks * 512  # @inspect taken, os.fstat(2).st_size\n"
+    trace, wrong = traced(lecture(source))
+    taken, size = values(trace).values()
+    assert wrong == [] and taken.value <= 4 << 20 and size.value >= 64 << 20
+
+
 def test_a_claim_that_fails_in_a_warm_run_has_failed(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:

@@ -78,6 +78,7 @@ from trace_tools.tracing.size_cap import capped
 NO_COUNTERPART = "no counterpart in the metering process"
 JOURNAL = Path("journal")  # where an error says that the data is from
 SCALARS = ("bool", "int", "float", "str")
+LAST_BYTES = 1 << 16  # of what a process printed in which its last line is looked for
 MEASUREMENTS = 100  # kept of one step
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in prose: 1,024 and 0.5 and 6.3e24
@@ -236,7 +237,10 @@ def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) ->
 def _last_words(folder: Path) -> str:
     """Return the last line that any process printed to its own output."""
     for path in sorted(folder.glob("*.out")):
-        lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        with path.open("rb") as output:
+            output.seek(-min(path.stat().st_size, LAST_BYTES), os.SEEK_END)
+            text = output.read().decode(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
         if lines:
             return lines[-1]
     return ""

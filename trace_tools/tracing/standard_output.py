@@ -81,8 +81,7 @@ class OutputFile:
             rest = os.pread(descriptor, min(CHUNK_BYTES, left), end - min(CHUNK_BYTES, left)) if left else b""
         except OSError:
             return ""
-        # A hole takes no room; to shorten the file would lose what is being printed at this moment.
-        self._libc.fallocate(descriptor, PUNCH_HOLE, ctypes.c_long(0), ctypes.c_long(end))
+        give_back(descriptor, 0, end)
         self._taken = end
         text = self._decode(content)
         if left > len(rest):
@@ -93,6 +92,11 @@ class OutputFile:
         """Return what is left, what C libraries have not yet written among it."""
         self._libc.fflush(None)
         return self.take() if self.grown() else ""
+
+
+def give_back(descriptor: int, start: int, end: int) -> None:
+    """Give back the room that these bytes of a file take; to shorten it would lose what is written at this moment."""
+    ctypes.CDLL(None).fallocate(descriptor, PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
 
 
 class _Told:

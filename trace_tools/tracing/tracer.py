@@ -36,10 +36,12 @@ from trace_tools.tracing import private_folder
 from trace_tools.tracing.child import Job
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
+from trace_tools.tracing.standard_output import give_back
 
 # Told (process, place, how long nothing has changed): ("pass 1", "napkin_math", "line 42 for 30 s"), mostly with "".
 Progress = Callable[[str, str, str], None]
 
+OUTPUT_BYTES = 1 << 20  # of what a process writes to its standard error, the end, that stay
 STALLED_S = 10.0  # without a new line nor a new step; from then on it is told, every second
 
 GRACE_S = 5.0  # what a process has to end after Ctrl-C
@@ -268,7 +270,7 @@ class Tracer:
             )
             os.close(telling)
             try:
-                return self._wait(process, _Sign(name, progress.fileno()), limit_s)
+                return self._wait(process, _Sign(name, progress.fileno(), output.fileno()), limit_s)
             except BaseException:
                 _kill_all(process)
                 process.wait()
@@ -299,6 +301,7 @@ class Tracer:
     def _listen(self, sign: _Sign) -> None:
         """Hear what a process tells of itself for a moment, and pass it on; say where it is if nothing changes."""
         ready, _, _ = select.select([sign.progress], [], [], 0.05)
+        sign.bound_output()
         lines = os.read(sign.progress, 65536) if ready else b""
         if ready and not lines:
             time.sleep(0.02)  # the other end is closed: the process is about to end
@@ -323,11 +326,20 @@ class _Sign:
 
     name: str
     progress: int  # the descriptor it comes by
+    output: int  # that of the file which is its standard error
     place: str = "start"
     line: int | None = None
     since_s: float = 0.0  # for so long it had been there
     heard: float = field(default_factory=time.monotonic)
     told_s: int = 0  # what was told of it last
+    given_back: int = 0  # bytes of its output that take no room any more
+
+    def bound_output(self) -> None:
+        """Keep the end of what the process wrote to its standard error: a warning in a loop fills a disk."""
+        size = os.fstat(self.output).st_size
+        if size - self.given_back > 2 * OUTPUT_BYTES:
+            give_back(self.output, self.given_back, size - OUTPUT_BYTES)
+            self.given_back = size - OUTPUT_BYTES
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:
