@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import accumulate, islice, product
 
 from trace_tools import formats, shapes
+from trace_tools.file_format.structure import LARGEST_FLOAT
 from trace_tools.schema import Claim, Element, Scalar, Tensor, Value
 
 LINE = 96  # characters of a summary
@@ -104,7 +105,7 @@ def _parts(value: Value, limit: int) -> Iterator[str]:
 def _range(samples: Sequence[Scalar], unit: str | None) -> str | None:
     """Write the smallest and largest of a varying number's samples: 0.31 … 0.35."""
     numbers = [s for s in samples if isinstance(s, (int, float)) and not isinstance(s, bool)]
-    if not numbers or len(numbers) < len(samples) or not all(math.isfinite(n) for n in numbers):
+    if not numbers or len(numbers) < len(samples) or not all(abs(n) < LARGEST_FLOAT for n in numbers):
         return None
     least, most = min(numbers), max(numbers)
     digits = formats.digits_apart(least, most)

@@ -72,14 +72,18 @@ def say(*values: object) -> Any:
     return values[-1] if values else None
 
 
-def shown(value: object) -> str:
-    """Return a value without what is another in each process: addresses, and the tools' own names."""
+def shown(value: object, deep: int = 8) -> str:
+    """Return a value without what is another in each process, addresses and the tools' own names, and not too deep."""
+
+    def all_of(values: Iterable[object]) -> str:
+        return ", ".join(shown(one, deep - 1) for one in values) if deep else "…"
+
     if isinstance(value, BaseException):
-        return f"{type(value).__name__}({', '.join(map(shown, value.args))})"
+        return f"{type(value).__name__}({all_of(value.args)})"
     if isinstance(value, (list, tuple, set, frozenset)):
-        return f"{type(value).__name__}[{', '.join(map(shown, value))}]"
+        return f"{type(value).__name__}[{all_of(value)}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{shown(key)}: {shown(item)}' for key, item in value.items())}}}"
+        return f"{{{all_of(value)}: {all_of(value.values())}}}"
     if callable(value):
         return f"<{getattr(value, '__qualname__', type(value).__name__)}>"
     if hasattr(value, "detach"):

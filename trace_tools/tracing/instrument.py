@@ -307,21 +307,24 @@ class _Instrumenter:
         return self.claim(node)
 
     def claim(self, node: ast.Assert) -> list[ast.stmt]:
-        """assert a == b, m → if (l := a) == (r := b): held(l, r); else: if broken(l, r): assert False, m."""
+        """assert a == b, m → if (l := a) == (r := b): held(l, r); elif broken(l, r): l = r = None; assert False, m."""
         number = self.number_of[node]
         sides: list[tuple[str, ast.expr]] = []
         test = self._captured(copy.copy(node.test), sides)
         self.claims[number] = (ast.unparse(node.test), tuple(source for source, _ in sides))
         values = [ast.Constant(number), *(value for _, value in sides)]
         failed = ast.copy_location(ast.Assert(ast.Constant(False), node.msg), place_of_failure(node))
-        broken = ast.If(frame_call("broken", *values), [failed], [])
-        judged = ast.If(test, [probe("held", *copy.deepcopy(values))], [broken])
         names = [value.id for _, value in sides if isinstance(value, ast.Name)]
+
+        def set_all(value: ast.expr) -> list[ast.stmt]:
+            return [ast.Assign([ast.Name(n, ast.Store()) for n in names], value)] if names else []
+
+        forgotten = set_all(ast.Constant(None))  # before the message is made, as the values of a test are
+        broken = ast.If(frame_call("broken", *values), [*forgotten, failed], [])
+        judged = ast.If(test, [probe("held", *copy.deepcopy(values))], [broken])
         if not names:
             return [judged]
-        unset = ast.Assign([ast.Name(n, ast.Store()) for n in names], load(UNSET))
-        cleared = ast.Assign([ast.Name(n, ast.Store()) for n in names], ast.Constant(None))
-        return [unset, ast.Try([judged], [], [], [cleared])]
+        return [*set_all(load(UNSET)), ast.Try([judged], [], [], set_all(ast.Constant(None)))]
 
     def _captured(self, test: ast.expr, sides: list[tuple[str, ast.expr]]) -> ast.expr:
         """Return `test` with its sides bound by `:=`, and add them to `sides`, in order of evaluation."""

@@ -81,6 +81,10 @@ def broken():
     except AssertionError as error:
         mark("caught")
         error.args[0].name
+    try:
+        assert Thing("forgotten") != Thing("too"), (mark("before the message"), Thing("message"))
+    except AssertionError:
+        mark("caught")
     mark("after except")
 
 
