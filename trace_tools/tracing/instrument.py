@@ -321,7 +321,9 @@ class _Instrumenter:
 
         forgotten = set_all(ast.Constant(None))  # before the message is made, as the values of a test are
         broken = ast.If(frame_call("broken", *values), [*forgotten, failed], [])
-        judged = ast.If(test, [probe("held", *copy.deepcopy(values))], [broken])
+        held = probe("held", *copy.deepcopy(values))
+        # An error of a side's `__bool__` is at the statement, from its beginning to its end.
+        judged = ast.copy_location(ast.If(test, at(node, [held]), at(node, [broken])), node)
         if not names:
             return [judged]
         return [*set_all(load(UNSET)), ast.Try([judged], [], [], set_all(ast.Constant(None)))]

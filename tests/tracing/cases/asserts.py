@@ -79,6 +79,14 @@ def broken_plain(log): assert Loud(log, "x", 0)
 def broken_equal(log): assert Loud(log, "x", 0) == 1, Loud(log, "message", 1)
 def raising_test(log): assert said(log, "x", 1) / 0 == 1, message(log, "never")
 def raising_bool(log): assert Refuses() == 1, message(log, "never")
+def raising_not(log): assert not Refuses(), message(log, "never")
+def raising_and(log): assert Refuses() and log, message(log, "never")
+def raising_alone(log):
+    assert (
+        Refuses()
+    ), (
+        message(log, "never")
+    )
 def raising_message(log): assert not log, message(log, 1) / 0
 def raising_chain(log): assert said(log, "a", 1) < said(log, "b", "text") < said(log, "never", 1)
 def constant_false(log): assert False, message(log, "False")
@@ -158,6 +166,7 @@ def main():
     result = truths(log)
     for failing in (
         broken_chain, broken_and, broken_or, broken_not, broken_call, broken_plain, broken_equal, raising_test, raising_bool,
+        raising_not, raising_and, raising_alone,
         raising_message, raising_chain, constant_false, constant_none, walrus_in_message, multi_line,
         multi_line_raising, parenthesised, parenthesised_parts, conditional, under_stepover, nested,
     ):
