@@ -125,7 +125,9 @@ def _thread_failed(failed: Any) -> None:
 
 
 def _unraisable(failed: Any) -> None:
-    say("unraisable", _told(failed.exc_value, 2))
+    """Tell what an object's end raised, and at which lines; at which column a claim's sides end is not promised."""
+    places = [(e.name, e.lineno) for e in traceback.extract_tb(failed.exc_traceback) if e.filename == _lecture]
+    say("unraisable", shown(failed.exc_value), places)
 
 
 class Thrown(Exception):
