@@ -206,7 +206,7 @@ class Writer:
         lines = self.decorators(place, kind) if decorated and self.chance(0.25) else []
         one_line = self.chance(0.04) and kind == "def"
         if one_line:
-            return [*lines, f"{at}{head} return {self.expression(inner, 1)}{self.comment()}"]
+            return [*lines, f"{at}{head} return spend() and {self.expression(inner, 1)}{self.comment()}"]
         lines.append(f"{at}{head}{self.comment(0.2, header=True)}")
         if self.chance(0.2):
             lines.append(f'{inner.indent}"""What {name} is."""')
