@@ -28,10 +28,13 @@ READY := $(VENV)/.ready
 $(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY))
 endif
 
+# On a GPU what fails costs no more than itself: the sections after it run.
+KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(shell nvidia-smi -L 2>/dev/null),--keep-going))
+
 .PHONY: trace test render diff compare pairs serve check bench inert mutate fuzz clean
 
 trace: $(READY)
-	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
+	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
 	@$(MAKE) --no-print-directory pairs
 
 # One thread each: two workers whose threads wait for each other take many times as long. Each begins with a half of the

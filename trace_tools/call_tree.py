@@ -99,6 +99,8 @@ class Tree:
     def caught(self, step: Step) -> bool:
         """Whether the exception that left `step` was caught inside the lecture."""
         while step.raised is not None:
+            if step.raised.survived:
+                return False
             frame = self.frames.get(step.frame)
             caller = self.by_id.get(frame.of) if frame is not None and frame.of is not None else None
             if caller is None:

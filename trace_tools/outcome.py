@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 
 from trace_tools import formats
@@ -35,6 +36,17 @@ def problems(trace: Trace) -> list[str]:
             if value.type == "error":
                 lines.append(f"{where}: @inspect {source}: {value.text}")
     return lines
+
+
+def worth_telling(trace: Trace, path: Path) -> str | None:
+    """Ask for a report where claims did not hold on this machine, or sections raised; None where all went well."""
+    tree = Tree(trace)
+    claims = sum(step.claim is not None and not step.claim.held for step in tree.by_id.values())
+    raised = [s for s in tree.by_id.values() if s.raised is not None and tree.is_origin(s) and not tree.caught(s)]
+    sections = sum(s.claim is None for s in raised)
+    told = [formats.plural(claims, "claim") + " did not hold"] * bool(claims)
+    told += [formats.plural(sections, "section") + " raised"] * bool(sections)
+    return f"{' and '.join(told)} on {trace.machine.name}: attach {path} to a report" if told else None
 
 
 def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> str:

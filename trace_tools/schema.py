@@ -224,6 +224,7 @@ class Raised:
     type: str
     message: str
     origin_line: int | None = None  # the lecture's line the traceback ends at or nearest to
+    survived: bool = False  # it ended a section, and the next one ran all the same: `--keep-going`
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from tests.tracing.dead_runs import LECTURE, dead_run
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import load, write
 from trace_tools.machines.machine import STORED, from_json
-from trace_tools.outcome import problems
+from trace_tools.outcome import problems, worth_telling
 from trace_tools.schema import Frame, Step, Trace, Value
 from trace_tools.tracing import run_folder
 from trace_tools.tracing import tracer as tracer_module
@@ -74,9 +74,10 @@ def traced(
     monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
     machine = from_json(Path(environment[STORED]).read_text(encoding="utf-8"))
 
-    def run(lecture: Path, passes: int = 1) -> tuple[Trace, list[str]]:
+    def run(lecture: Path, passes: int = 1, *, keep_going: bool = False) -> tuple[Trace, list[str]]:
         known = replace(example_trace(), machine=machine)
-        made = Tracer(Request(lecture, tmp_path / "rendered", device="cpu", passes=passes, like=known)).run()
+        request = Request(lecture, tmp_path / "rendered", "cpu", passes, like=known, keep_going=keep_going)
+        made = Tracer(request).run()
         assert load(made.path).trace == made.trace
         return made.trace, problems(made.trace)
 
@@ -505,6 +506,50 @@ def test_an_unkind_lecture(lecture: Callable[[str], Path], traced: Callable[...,
     frames = {event.function: event for event in trace.steps if isinstance(event, Frame)}
     assert frames["work"].thread and frames["work"].of == steps(trace, "thread.start()")[0].id
     assert path.exists() and trace.sources[0].text == UNKIND
+
+
+SECTIONS = """
+import weakref
+import torch
+kept = []
+def main():
+    first()
+    second(4)
+    try: second(5)
+    except ValueError: pass
+    third()
+    fourth()
+def first():
+    assert 1 == 2, "no"
+    x = 1  # @inspect x
+def second(n):
+    held = torch.ones(1000)
+    kept.append(weakref.ref(held))
+    inner(held, n)
+def inner(held, n): raise ValueError(f"there is no {n}")
+def third():
+    alive = kept[0]()  # @inspect alive
+def fourth(): raise SystemExit("the end")
+"""
+
+
+def test_a_section_that_raises_costs_only_itself_where_that_is_asked_for(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    trace, wrong = traced(lecture(SECTIONS), keep_going=True)
+    claim = "lecture.py:13: claim failed: 1 == 2: 1 == 2"
+    assert wrong == [
+        "incomplete: SystemExit at line 22 (pass 1)",
+        f"{claim} (pass 1, cold)",
+        "lecture.py:19: ValueError: there is no 4",
+        "lecture.py:22: SystemExit: the end",
+    ]
+    found = values(trace)
+    assert found["x"].value == 1 and found["alive"].type == "none", "what a section held is freed"
+    told = worth_telling(trace, Path("trace.yaml"))
+    assert told == "1 claim did not hold and 2 sections raised on A processor: attach trace.yaml to a report"
+    trace, wrong = traced(lecture(SECTIONS))
+    assert wrong == ["incomplete: AssertionError at line 13 (pass 1)", f"{claim}: no (pass 1, cold)"]
 
 
 def test_what_is_written_to_standard_error_fills_no_disk(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: cuda where there is one.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--keep-going", is_flag=True, help="Record a failed claim and go on.")
+@click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep both traces.")
 @click.option("--format", "style", type=click.Choice(["terminal", "md", "html", "json"]), default="terminal")
 @click.option("--fail-on", multiple=True, metavar="ASPECT,…", help="Exit with 1 for these only; 'none' for nothing.")

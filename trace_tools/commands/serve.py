@@ -23,7 +23,7 @@ NEEDED = ("starlette", "uvicorn", "watchfiles")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-@click.option("--keep-going", is_flag=True, help="Record a failed claim and go on.")
+@click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open a browser.")
 def serve(lecture: Path, out: Path, port: int, device: str, *, keep_going: bool, opens: bool) -> None:
     """Show LECTURE's pages in a browser, and make them again at each save. Ctrl-C ends it."""

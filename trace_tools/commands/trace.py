@@ -13,7 +13,7 @@ import click
 
 from trace_tools.commands.recover import recover_first
 from trace_tools.errors import TraceToolsError, UsageError
-from trace_tools.outcome import problems, quiet, where_time_went
+from trace_tools.outcome import problems, quiet, where_time_went, worth_telling
 from trace_tools.schema import Trace
 
 LOGGED_S = 60.0  # between two lines of a log on a process without progress
@@ -27,7 +27,7 @@ LOGGED_S = 60.0  # between two lines of a log on a process without progress
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--limit", type=click.IntRange(min=2), default=100, show_default=True, help="Executions kept.")
 @click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
-@click.option("--keep-going", is_flag=True, help="Record a failed claim and go on.")
+@click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
 @click.option("--inspect-all", is_flag=True, help="Inspect what every assignment assigns.")
 @click.option("--name", help="Folder for this machine, instead of its device's name.")
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
@@ -53,6 +53,8 @@ def trace(out: Path, **options: Any) -> None:
     click.echo(f"{traced.path}\n{pages}")
     click.echo(where_time_went(traced.trace, seconds), err=True)
     click.echo(quiet(traced.trace) or "one pass only: nothing is known of how much times vary here", err=True)
+    if traced.trace.machine.device != "cpu" and (line := worth_telling(traced.trace, traced.path)):
+        click.echo(line, err=True)
     report(traced.trace)
 
 

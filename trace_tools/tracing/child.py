@@ -103,7 +103,7 @@ def main(job_path: str) -> int:
     job = Job(**json.loads(Path(job_path).read_text(encoding="utf-8")))
     source = parse_source(job.text, job.lecture)
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
-    program = instrument(source, directives, frozenset(job.skipped))
+    program = instrument(source, directives, frozenset(job.skipped), keep_going=job.keep_going)
     # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
     codes = {run: compile(program.tree, job.path, "exec", dont_inherit=True) for run in job.runs}
     program = replace(program, tree=ast.Module([], []))  # a large lecture's trees would slow its garbage collection

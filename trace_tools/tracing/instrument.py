@@ -34,7 +34,16 @@ from dataclasses import dataclass, field
 
 from trace_tools.directives import Directive, Inspected
 from trace_tools.narrative import VOCABULARY
-from trace_tools.statements import FUNCTIONS, MAIN, MODULE, ParsedSource, bare_call, parse_source, qualified_name
+from trace_tools.statements import (
+    FUNCTIONS,
+    MAIN,
+    MODULE,
+    ParsedSource,
+    bare_call,
+    parse_source,
+    qualified_name,
+    sections,
+)
 from trace_tools.tracing.syntax import (
     FRAME,
     assign,
@@ -87,11 +96,19 @@ def is_generated(name: object) -> bool:
 
 
 def instrument(
-    source: ParsedSource, directives: Sequence[Directive] = (), skipped: frozenset[str] = frozenset()
+    source: ParsedSource,
+    directives: Sequence[Directive] = (),
+    skipped: frozenset[str] = frozenset(),
+    *,
+    keep_going: bool = False,
 ) -> Instrumented:
-    """Return `source` with probes; in `main`, the functions named in `skipped` do nothing and return None."""
+    """Return `source` with probes; in `main`, the functions named in `skipped` do nothing and return None.
+
+    `keep_going`: what a section raises does not leave `main`, where a statement of its body calls the section, and
+    does nothing else.
+    """
     private = parse_source(source.text, source.path)  # the visitors change the tree in place
-    return _Instrumenter(private, directives, skipped).run()
+    return _Instrumenter(private, directives, skipped, keep_going=keep_going).run()
 
 
 @dataclass
@@ -112,9 +129,14 @@ class _Notes:
 
 
 class _Instrumenter:
-    def __init__(self, source: ParsedSource, directives: Sequence[Directive], skipped: frozenset[str]) -> None:
+    def __init__(
+        self, source: ParsedSource, directives: Sequence[Directive], skipped: frozenset[str], *, keep_going: bool
+    ) -> None:
         self.source = source
         self.skipped = skipped
+        main, named = source.function(MAIN), set(sections(source)) if keep_going else set()
+        body: list[ast.stmt] = main.node.body if main is not None else []  # type: ignore[attr-defined]
+        self.survived = frozenset(node for node in body if bare_call(node) in named)
         self.number_of = {s.node: s.number for s in source.statements}
         self.notes = {s.number: _Notes() for s in source.statements}
         for directive in directives:
@@ -186,7 +208,13 @@ class _Instrumenter:
     # ------------------------------------------------------------------ statements
 
     def _block(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return [new for child in body for new in at(child, self._statement(child))]
+        return [new for child in body for new in at(child, self._survived(child, self._statement(child)))]
+
+    def _survived(self, node: ast.stmt, probed: list[ast.stmt]) -> list[ast.stmt]:
+        """section() → try: section(); except: say so, go on."""
+        if node not in self.survived:
+            return probed
+        return [ast.Try(probed, [ast.ExceptHandler(load("Exception"), None, [probe("survived")])], [], [])]
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
         """statement → its probe; the statement; the values its directives ask for."""

@@ -21,12 +21,14 @@ from __future__ import annotations
 import _thread
 import copy
 import functools
+import gc
 import inspect
 import itertools
 import math
 import sys
 import threading
 import time
+import traceback
 import weakref
 from _thread import get_ident
 from collections import Counter, deque
@@ -97,6 +99,7 @@ class CudaLike(Protocol):
     def is_current_stream_capturing(self) -> bool: ...
     def synchronize(self) -> None: ...
     def memory_allocated(self) -> int: ...
+    def empty_cache(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,6 +525,22 @@ class OpenFrame:
         self._exception(error, _getframe(1))
         self.recorder.claim_in(error)
 
+    def survived(self) -> None:
+        """Record the exception that ended a section, and free what the section held: the next one is to run."""
+        error = exception()
+        self._exception(error, _getframe(1), survived=True)
+        self.recorder.claim_in(error)
+        now, cuda = clock(), self.recorder.instruments.cuda
+        known: set[int] = set()
+        while error is not None and id(error) not in known:
+            known.add(id(error))
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
+        gc.collect()
+        if cuda is not None:
+            cuda.empty_cache()
+        self.recorder.lost += clock() - now
+
     def raised(self) -> None:
         """Record the exception that is leaving this frame."""
         error = exception()
@@ -545,7 +564,7 @@ class OpenFrame:
             return caller is None or caller.f_code.co_filename == threading.__file__
         return self.parent is None or self.parent.parent is None
 
-    def _exception(self, error: BaseException | None, python_frame: FrameType) -> None:
+    def _exception(self, error: BaseException | None, python_frame: FrameType, *, survived: bool = False) -> None:
         now = clock()
         if self.failing is not None and is_a(type(error), AssertionError):
             self.recorder.failing[id(error)] = (self.failing, _origin(error))
@@ -562,7 +581,7 @@ class OpenFrame:
         kind = class_name(type(error))
         described = self._unseen(self.recorder.instruments.describer.error, error)
         text = self.recorder.bounds.value(self.pin(), described)["text"].removeprefix(kind).removeprefix(": ")
-        raised = {"type": kind, "message": text, "origin_line": origin}
+        raised = {"type": kind, "message": text, "origin_line": origin} | ({"survived": True} if survived else {})
         self.pin().append((StepError, self.id, self.seq, line, raised))
         self.recorder.lost += clock() - now
 
@@ -658,6 +677,8 @@ class DroppedFrame:
         frame = self._around()
         if frame is not None:
             frame.failing = None
+
+    survived = caught
 
     def close(self) -> None:
         self.recorder.frames.pop(self.key, None)
