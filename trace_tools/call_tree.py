@@ -98,16 +98,26 @@ class Tree:
 
     def caught(self, step: Step) -> bool:
         """Whether the exception that left `step` was caught inside the lecture."""
-        while step.raised is not None:
-            if step.raised.survived:
-                return False
+        last = self._last_left(step)
+        if last.raised is None:
+            return True
+        left = [s for s in self.steps_of(last.frame) if s.raised is not None]
+        return not last.raised.survived and (self.trace.run.complete or left[-1] is not last)
+
+    def survived(self, step: Step) -> bool:
+        """Whether the exception that left `step` ended a section, and no more: `--keep-going`."""
+        raised = self._last_left(step).raised
+        return raised is not None and raised.survived
+
+    def _last_left(self, step: Step) -> Step:
+        """Follow an exception out of calls; return the step where it went no further, or that nothing called."""
+        while step.raised is not None and not step.raised.survived:
             frame = self.frames.get(step.frame)
             caller = self.by_id.get(frame.of) if frame is not None and frame.of is not None else None
             if caller is None:
-                last = [s for s in self.steps_of(step.frame) if s.raised is not None][-1]
-                return self.trace.run.complete or last is not step
+                break
             step = caller
-        return True
+        return step
 
     def is_origin(self, step: Step) -> bool:
         """Whether the exception began in this statement, not in a lecture function it called."""

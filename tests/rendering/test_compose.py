@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tests.rendering.recording import Recording, matrix
 from trace_tools.rendering.compose import make_document
@@ -107,11 +108,11 @@ def lecture() -> Recording:
     return made
 
 
-def failing() -> Recording:
+def failing(*, survived: bool = False) -> Recording:
     made = lecture()
     main = next(event.frame for event in made.events if isinstance(event, Frame) and event.function == "main")
     raised = Raised("ValueError", "no", origin_line=61)
-    second = made.frame("second", made.step(main, "second()", raised=raised))
+    second = made.frame("second", made.step(main, "second()", raised=replace(raised, survived=survived)))
     made.step(second, "try:")
     for _ in range(2):
         called = made.frame("broken", made.step(second, "broken()", raised=raised))

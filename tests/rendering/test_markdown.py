@@ -86,6 +86,13 @@ def test_failures_can_not_be_missed() -> None:
     assert "> **✗ ValueError** (nothing caught it: the run ended here)" in text
 
 
+def test_a_section_after_which_the_run_went_on_says_so() -> None:
+    made = failing(survived=True)
+    text = page(made.trace(), 1)
+    assert "> ✗ This section ended with ValueError at line 61." in text and "run ended" not in text
+    assert "> **✗ ValueError** (nothing caught it: the section ended here)" in text
+
+
 def test_a_failed_claim_shows_both_sides() -> None:
     made = Recording("def main():\n    f()\n\ndef f():\n    assert 1 == 2\n")
     f = made.call(made.frame("main"), "f()", "f")

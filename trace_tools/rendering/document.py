@@ -31,13 +31,22 @@ def in_runs(what: str, runs: int | None, timed_runs: int | None, *, clock: bool)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception at a statement it left; `caught` where the lecture went on, `origin` where it began."""
+    """An exception at a statement it left; `caught` where the lecture went on, `origin` where it began.
+
+    `survived` where it ended a section, and the run went on with the next one.
+    """
 
     type: str
     message: str
     caught: bool
     origin: bool
     line: int | None = None  # of the lecture, nearest to where it was raised
+    survived: bool = False
+
+    @property
+    def ended(self) -> str:
+        """What it ended: "run" or "section"."""
+        return "section" if self.survived else "run"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
                 line = step.raised.origin_line
                 line = editions[0].lines.get(line, line) if line is not None else None
                 raised, caught = step.raised, tree.caught(step)
-                failure = Failure(raised.type, raised.message, caught, tree.is_origin(step), line)
+                failure = Failure(raised.type, raised.message, caught, tree.is_origin(step), line, tree.survived(step))
             executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
             lines[step.id] = edition.line(step)
     return Lecture(trace, tree, editions, executions, lines, definitions)

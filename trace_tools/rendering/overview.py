@@ -88,7 +88,8 @@ def section_notices(section: Section) -> Iterator[Notice]:
     link = f"#{anchor}" if anchor else None
     if section.failure is not None:
         where = f" at line {section.failure.line}" if section.failure.line is not None else ""
-        yield Notice("failed", f"The run ended in this section with {section.failure.type}{where}.", link)
+        began = "This section ended" if section.failure.survived else "The run ended in this section"
+        yield Notice("failed", f"{began} with {section.failure.type}{where}.", link)
     if section.failed:
         yield Notice("failed", f"On this page, {claims_text(section.held, section.failed)}.", link)
 
@@ -99,7 +100,8 @@ def document_notices(document: Document) -> Iterator[Notice]:
         anchor = first_trouble(section.blocks)
         link = f"{section.slug}.html" + (f"#{anchor}" if anchor else "")
         if section.failure is not None:
-            yield Notice("failed", f"The run ended in “{section.title}” with {section.failure.type}.", link)
+            began = f"“{section.title}” ended" if section.failure.survived else f"The run ended in “{section.title}”"
+            yield Notice("failed", f"{began} with {section.failure.type}.", link)
         if section.failed:
             yield Notice("failed", f"In “{section.title}”, {claims_text(section.held, section.failed)}.", link)
     anchor = first_trouble(around(document))

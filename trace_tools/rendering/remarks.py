@@ -307,6 +307,6 @@ def _happened(execution: Execution, label: str) -> Iterator[Remark]:
     elif failure is not None and not _passed_on(execution):
         message = formats.visible(formats.shorten(failure.message, 2_000))
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
-        where = "the lecture caught it" if failure.caught else "nothing caught it: the run ended here"
+        where = "the lecture caught it" if failure.caught else f"nothing caught it: the {failure.ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
         yield Remark(kind, formats.one_line(failure.type, 80), message, labelled(from_line, where))
