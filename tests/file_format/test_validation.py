@@ -28,3 +28,11 @@ def test_sources_and_raises_are_bounded_by_the_text() -> None:
     trace = example_trace(sources=[source], steps=[Frame(0, "f"), step])
     with pytest.raises(TraceFileError, match=re.escape("steps[1].raised.origin_line: found 4; expected 1 to 3")):
         validate(trace, Path("trace.yaml"))
+
+
+def test_so_many_sources_are_no_lectures() -> None:
+    sources = [SourceFile(f"m{number}.py", "") for number in range(1_001)]
+    trace = example_trace(sources=sources, steps=[Frame(0, "f")])
+    with pytest.raises(TraceFileError, match=r"sources: found 1,001 of them; expected at most 1,000$"):
+        validate(trace, Path("trace.yaml"))
+    validate(example_trace(sources=sources[:-1], steps=[Frame(0, "f")]), Path("trace.yaml"))

@@ -39,6 +39,7 @@ from trace_tools.schema import (
 T = TypeVar("T")
 
 DEEPEST_VALUE = 50  # values inside values
+MOST_SOURCES = 1_000  # a lecture and its modules: each is parsed, highlighted and matched
 LARGEST_COUNT = 10**40  # FLOPs, bytes, nanoseconds, numbers of steps: a thousand of them multiply to what a float holds
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -62,6 +63,8 @@ def validate(trace: Trace, path: Path) -> None:
             _each(trace.run.processes, ".processes", lambda process: _at_least(0, process, "cold_ns", "warm_ns"))
         with _inside(".machine"):
             _check_machine(trace.machine)
+        if len(trace.sources) > MOST_SOURCES:
+            raise Mismatch(f"found {len(trace.sources):,} of them; expected at most {MOST_SOURCES:,}", ".sources")
         _each(trace.sources, ".sources", lambda source: _stays_inside(source.path, ".path"))
         _each(trace.steps, ".steps", _Events(trace.sources).check)
     except Mismatch as mismatch:
