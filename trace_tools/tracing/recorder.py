@@ -773,27 +773,12 @@ class Recorder:
     def has_room(self, number: int, parent: OpenFrame | None) -> bool:
         """Whether a call is recorded: there are not yet as many of its function, nor as many steps.
 
-        A run keeps so many steps in all. So that what a reader looks for is there, whatever came before it, plain
-        functions may use four eighths of them, those in which something is inspected, asserted or said six, and
-        sections all; one eighth of each is for calls in the last executions of loops, which take the place of those
-        before them. Below a section, calls may use half of what was left when it began: the next one has some, too.
+        In a loop, a call may take the place of those in executions before the last ones.
         """
         few = self.opened.get(number, 0) < self.settings.frames
         if parent is None or (few and parent.seq < self.room_until and parent.parent is not None):
             return few
-        eighth = self.settings.steps // 8
-        looping = parent.here is not self.pending or parent.beyond is not None
-        if parent.parent is None:
-            self.section_began, self.room_until = self.bounds.steps, 0
-            most = 8 * eighth if looping else 7 * eighth
-            if few and self.bounds.steps < most:
-                return True
-        else:
-            self._count_steps(parent)
-            most = (6 if number in self.program.annotated else 4) * eighth - (0 if looping else eighth)
-            most = self.section_began + max(0, most - self.section_began) // 2
-            least = max(0, 3 * eighth - self.section_began) // 2  # for any call
-            self.room_until = parent.seq + max(0, self.section_began + least - self.bounds.steps)
+        most = self._room_for(number, parent)
 
         def is_full() -> bool:
             return self.opened.get(number, 0) >= self.settings.frames or self.bounds.steps >= most
@@ -804,6 +789,29 @@ class Recorder:
             loop.leave_out_oldest(executions)
         self.see_steps()
         return not is_full()
+
+    def _room_for(self, number: int, parent: OpenFrame) -> int:
+        """Return how many steps the run may have kept for a call to be kept, too.
+
+        So that what a reader looks for is there, whatever came before it, plain functions have four eighths of all
+        steps, those in which something is inspected, asserted or said six, and sections all; an eighth of each is for
+        calls in the last executions of loops. Below a section it is half of what was left of that when the section
+        began: the next one has some, too.
+        """
+        eighth = self.settings.steps // 8
+        for_loops = eighth if parent.here is self.pending and parent.beyond is None else 0
+        if parent.parent is None:
+            self.section_began, self.room_until = self.bounds.steps, 0
+            return 8 * eighth - for_loops
+        self._count_steps(parent)
+        began = self.section_began
+
+        def half(steps: int) -> int:
+            return began + max(0, steps - began) // 2
+
+        # A call makes a step at least: until so many more have begun, there is room for calls of every kind.
+        self.room_until = parent.seq + max(0, half(3 * eighth) - self.bounds.steps)
+        return half((6 if number in self.program.annotated else 4) * eighth - for_loops)
 
     def _count_steps(self, frame: OpenFrame | DroppedFrame | None) -> None:
         """Count what the calls under way have kept, unless that was done a few steps ago."""
