@@ -23,6 +23,7 @@ import _thread
 import contextlib
 import contextvars
 import ctypes
+import gc
 import random
 import signal
 import sys
@@ -175,9 +176,10 @@ class _Thrown(_Noted):
     def throw(self, seconds: float, ident: int) -> None:
         again, calm = _thrown_again(ident), partial(_calm, ident, None)
         while not self.over.acquire(timeout=seconds):
-            if self.armed:  # is still so when this is thrown: Python changes threads where it raises, nowhere else
-                self.calm = calm
-                _throw(ident, again)
+            with _no_collection():
+                if self.armed:  # is still so when this is thrown: Python changes threads where it raises, nowhere else
+                    self.calm = calm
+                    _throw(ident, again)
             seconds = REPEAT_S
 
     def close(self) -> None:
@@ -196,10 +198,23 @@ def _settle() -> None:
     As long as one waits for its thread, in Python 3.11 and 3.12 each thread looks for its own at every call and jump,
     and in 3.11 a function that is traced never begins; taking it back does not end that, raising another one does.
     """
-    with contextlib.suppress(_Settled):
+    with _no_collection(), contextlib.suppress(_Settled):
         _throw(get_ident(), _Settled)
         for _ in range(1000):  # it comes at the first jump
             pass
+        _calm(get_ident(), None)  # unless another thread's has ended the search of all
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect no garbage meanwhile: what it calls at any allocation, a `__del__` say, jumps, and changes threads."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _thrown_again(ident: int) -> type[_TooSlow]:
@@ -284,8 +299,8 @@ class Gate:
 
     def _elsewhere(self, call: Callable[[], Any], seconds: float) -> Any:
         """Call it in a thread of its own; leave that behind when the time is up and it can't be interrupted."""
-        done = _thread.allocate_lock()
-        done.acquire()
+        begun, done = _thread.allocate_lock(), _thread.allocate_lock()
+        begun.acquire(), done.acquire()
         outcome: list[Any] = []  # what it returned, and what it raised
         thrown: list[bool] = []  # whether anything was thrown at it
         context = contextvars.copy_context()
@@ -294,6 +309,7 @@ class Gate:
             calm = partial(_calm, get_ident(), None)
             self.observing.add(get_ident())
             try:
+                begun.release()  # what is thrown from now on is caught
                 with _suspended():
                     outcome[:] = [context.run(call), None]
             except BaseException as error:
@@ -314,11 +330,13 @@ class Gate:
                 ident = _thread.start_new_thread(run, ())
             except RuntimeError:  # no more threads: it takes the time it takes
                 return call()
+            begun.acquire()
             if not done.acquire(timeout=seconds):
                 again = _thrown_again(ident)
-                if not outcome:  # is still so when this is thrown, see `_Thrown.throw`
-                    thrown += (True,)
-                    _throw(ident, again)
+                with _no_collection():
+                    if not outcome:  # is still so when this is thrown, see `_Thrown.throw`
+                        thrown += (True,)
+                        _throw(ident, again)
                 if not done.acquire(timeout=REPEAT_S):  # it is asleep: what waits for it would delay all threads
                     _calm(ident, None)
                     _settle()
