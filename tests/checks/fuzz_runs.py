@@ -301,7 +301,10 @@ def told_values(lecture: Probed) -> Iterator[tuple[int, dict[str, Any], str]]:
         source, _, value = before.values[0]
         line = lines[statements[step.statement].line - 1].strip()
         if line == f"say('is', {source})" and before.statement + 1 == step.statement:
-            yield before.seq, value, "".join(step.stdout).splitlines()[-1]
+            # What dies in the step, or leaves it, says something, too.
+            said = [line for line in "".join(step.stdout).splitlines() if line.startswith("'is'")]
+            if said:
+                yield before.seq, value, said[-1]
 
 
 def mismetered(lecture: Probed, meter: Any) -> str:
