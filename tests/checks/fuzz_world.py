@@ -67,7 +67,8 @@ def spend() -> bool:
 def say(*values: object) -> Any:
     """Print values with their types, in one piece whatever other threads print; return the last."""
     line = re.sub(" at 0x[0-9a-f]+", "", " ".join(shown(value) for value in values))
-    line = line.replace(f"{os.path.dirname(_lecture)}/", "")  # a lecture that is traced is at another place
+    if place := os.path.dirname(_lecture):  # a lecture that is traced is at another one
+        line = line.replace(f"{place}/", "")
     _lines.append(line)
     sys.stdout.write(f"{line}\n")
     return values[-1] if values else None

@@ -22,6 +22,7 @@ from trace_tools.schema import Narrative, Series
 from trace_tools.summaries import NOT_KEPT
 from trace_tools.tracing.journal import Observation, Row, Unsettled
 
+LINE = 1_000  # characters of a line that is not broken in two
 STEPS = 100_000  # executions of statements kept of one run
 FEW = 2  # first and last executions that are kept of a statement in a call once a run has as many steps
 FAILED = 100  # executions kept of one run, because a claim failed in them, that the limit would leave out
@@ -165,8 +166,14 @@ class Telling:
         if self.room:
             first = text[: self.room]
             self.room -= len(first)
-            self.first += len(first)
-            self._record(first, len(_encoded(first)) + _ROW)
+            line = first.rfind("\n") + 1
+            if (
+                len(first) < len(text) and len(first) - line < LINE
+            ):  # the rest may come after what another thread prints
+                first = first[:line]
+            if first:
+                self.first += len(first)
+                self._record(first, len(_encoded(first)) + _ROW)
             text = text[len(first) :]
         if text:
             if not self.beyond:
