@@ -125,6 +125,9 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str
         (["a.py", "b.py", "--fail-on", "speed"], "--fail-on speed: expected some of claims, "),
         (["a.py", "HEAD:none.py"], "HEAD:none.py: no such file, and git shows none at a revision: "),
         (["a.py", "b.py", "--find", "1"], "--find"),
+        (["a.py", "b.py", "--find", "nan"], "--find"),
+        (["a.py", "b.py", "--budget", "nan"], "--budget"),
+        (["a.py", "b.py", "--budget", "inf"], "--budget"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], said: str, tmp_path: Path, environment: dict[str, str]) -> None:

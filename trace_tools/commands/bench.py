@@ -6,6 +6,7 @@ claims failed; 2 bad usage or bad input; 3 times could not be judged; 130 Ctrl-C
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,14 +21,24 @@ if TYPE_CHECKING:
     from trace_tools.benching.rounds import BenchResult
 
 
+class _Finite(click.FloatRange):
+    """A number in a range, "nan" and "inf" being none: of these the former would be in any."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number; expected one", param, ctx)
+        return number
+
+
 @click.command("bench", context_settings={"max_content_width": 100})
 @click.argument("a", metavar="A.py")
 @click.argument("b", metavar="B.py")
 @click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
-@click.option("--budget", "budget_s", type=click.FloatRange(min=0), default=300, show_default=True, metavar="SECONDS")
+@click.option("--budget", "budget_s", type=_Finite(min=0), default=300, show_default=True, metavar="SECONDS")
 @click.option(
     "--find",
-    type=click.FloatRange(min=1, min_open=True),
+    type=_Finite(min=1, min_open=True),
     default=1.2,
     show_default=True,
     metavar="RATIO",
