@@ -38,6 +38,7 @@ from types import FrameType
 from typing import Any
 
 from trace_tools.describing.safe_repr import class_name, without_addresses
+from trace_tools.describing.threads import start_apart
 
 REPEAT_S = 0.05  # whatever goes on is interrupted again
 EXPRESSION_S = 10.0  # for one evaluation of an expression, which may compute
@@ -48,6 +49,9 @@ _throw = ctypes.pythonapi.PyThreadState_SetAsyncExc  # keeps the interpreter to 
 _throw.argtypes, _throw.restype = (ctypes.c_ulong, ctypes.py_object), None
 _calm = ctypes.PyDLL(None).PyThreadState_SetAsyncExc
 _calm.argtypes, _calm.restype = (ctypes.c_ulong, ctypes.c_void_p), None
+
+
+_set_handler, _handler_of = signal.signal, signal.getsignal  # a lecture's own are kept out of the tools
 
 
 class _TooSlow(BaseException):
@@ -123,7 +127,7 @@ class _Alarm(_Noted):
         super().start(seconds, top)
         self.top = top
         self.armed = True
-        signal.signal(signal.SIGALRM, self.handler)
+        _set_handler(signal.SIGALRM, self.handler)
         signal.setitimer(signal.ITIMER_REAL, seconds, REPEAT_S)
 
     def expire(self, number: int, frame: FrameType | None) -> None:
@@ -152,8 +156,8 @@ class _Alarm(_Noted):
             sys.settrace(self.tracing[0])
         if signal.getitimer(signal.ITIMER_REAL)[1] == REPEAT_S:  # else the observed code has set its own
             signal.setitimer(signal.ITIMER_REAL, 0)
-        if signal.getsignal(signal.SIGALRM) is self.handler:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        if _handler_of(signal.SIGALRM) is self.handler:
+            _set_handler(signal.SIGALRM, signal.SIG_DFL)
         self.top = None
         del self.handler  # a circle
         super().close()
@@ -171,7 +175,7 @@ class _Thrown(_Noted):
         self.over.acquire()
         self.armed = True
         with contextlib.suppress(RuntimeError):  # no more threads: it takes the time it takes
-            _thread.start_new_thread(self.throw, (seconds, get_ident()))
+            start_apart(self.throw, seconds, get_ident())
 
     def throw(self, seconds: float, ident: int) -> None:
         again, calm = _thrown_again(ident), partial(_calm, ident, None)
@@ -327,7 +331,7 @@ class Gate:
         noted.start(seconds, _getframe())
         try:
             try:
-                ident = _thread.start_new_thread(run, ())
+                ident = start_apart(run)
             except RuntimeError:  # no more threads: it takes the time it takes
                 return call()
             begun.acquire()
@@ -363,7 +367,7 @@ def began_here(frame: FrameType) -> bool:
 def _alarm_is_free() -> bool:
     return (
         get_ident() == threading.main_thread().ident
-        and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+        and _handler_of(signal.SIGALRM) is signal.SIG_DFL
         and signal.getitimer(signal.ITIMER_REAL)[0] == 0
         and signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     )

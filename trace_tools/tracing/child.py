@@ -46,6 +46,7 @@ from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
 from trace_tools.tracing.leftovers import Leftovers, seed_everything
 from trace_tools.tracing.plain_events import plain_events
+from trace_tools.tracing.plain_signals import plain_signals
 from trace_tools.tracing.private_folder import inside, leave, make
 from trace_tools.tracing.process_settings import working_directory
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings, exit_status, exits_well, hooks, shown
@@ -205,6 +206,7 @@ class _Process:
             stack.enter_context(_listening(recorder, self.redact))
             stack.enter_context(recorder.watching(self._alive(recorder)))
             stack.enter_context(plain_events(self.job.path, _Process._run.__code__))
+            stack.enter_context(plain_signals(self.job.path, _Process._run.__code__))
             self.output.connect()
             ended_by: BaseException | None = None
             started = time.perf_counter_ns()
@@ -222,6 +224,8 @@ class _Process:
                 left = wait_for_others(self._progress)
             except KeyboardInterrupt as error:
                 left, ended_by = [], ended_by or error
+            except BaseException:  # of a signal's handler: Python has nobody to raise it to
+                left = []
             if left:
                 self.note("notes", [f"still running {WAIT_S:g} s after the {name} run: {', '.join(left)}"])
             recorder.finish()

@@ -21,6 +21,8 @@ from sys import _current_frames
 from time import monotonic, sleep
 from typing import Any
 
+from trace_tools.describing.threads import start_apart
+
 WAIT_S = 60.0
 TELL_S = 1.0  # after so long it is said who is waited for
 
@@ -53,7 +55,7 @@ def limited(late: Callable[[list[str]], None]) -> Iterator[None]:
         if not over.acquire(timeout=WAIT_S):
             late(processes_of_session())
 
-    _thread.start_new_thread(watch, ())
+    start_apart(watch)
     try:
         yield
     finally:

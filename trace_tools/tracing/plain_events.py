@@ -67,7 +67,7 @@ class _Seen:
 
     def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Hear of a call, and return what hears of its lines."""
-        if self._is_of_tools(frame):
+        if is_of_tools(frame, self.path, self.runner):
             return None
         local = self.function(frame, event, arg)
         if local is None or frame.f_code.co_filename != self.path:
@@ -77,20 +77,21 @@ class _Seen:
 
     def profile(self, frame: FrameType, event: str, arg: Any) -> None:
         """Hear of calls and returns."""
-        of_probe = frame.f_code.co_filename == self.path and event.startswith("c_") and _is_generated(frame)
-        if not of_probe and not self._is_of_tools(frame):
+        of_probe = frame.f_code.co_filename == self.path and event.startswith("c_") and is_generated(frame)
+        if not of_probe and not is_of_tools(frame, self.path, self.runner):
             self.function(frame, event, arg)
 
-    def _is_of_tools(self, frame: FrameType) -> bool:
-        """Whether a call is a probe's, or is made by the tools otherwise: by what listens to standard output, say."""
-        caller = frame.f_back if frame.f_code.co_filename == self.path else frame
-        while caller is not None and caller.f_code is not self.runner:
-            if caller.f_code.co_filename == self.path:
-                return _is_generated(caller)
-            if caller.f_code.co_filename.startswith(TOOLS):
-                return True
-            caller = caller.f_back
-        return False
+
+def is_of_tools(frame: FrameType, path: str, runner: CodeType) -> bool:
+    """Whether a call is a probe's, or is made by the tools otherwise: by what listens to standard output, say."""
+    caller = frame.f_back if frame.f_code.co_filename == path else frame
+    while caller is not None and caller.f_code is not runner:
+        if caller.f_code.co_filename == path:
+            return is_generated(caller)
+        if caller.f_code.co_filename.startswith(TOOLS):
+            return True
+        caller = caller.f_back
+    return False
 
 
 class _Lines:
@@ -100,7 +101,7 @@ class _Lines:
         self.local = local
         self.line: int | None = None
         self.last = frame.f_lasti
-        if not _is_generated(frame):  # a generator that is resumed
+        if not is_generated(frame):  # a generator that is resumed
             self.line = _places(frame.f_code)[self.last // 2][0]
 
     def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -109,7 +110,7 @@ class _Lines:
         if event == "line" and not _begins_line(frame):
             return self.trace
         if event == "opcode":
-            if _is_generated(frame):
+            if is_generated(frame):
                 return self.trace
             line, last = self.line, self.last
             self.line, self.last = _places(frame.f_code)[frame.f_lasti // 2][0], frame.f_lasti
@@ -133,7 +134,7 @@ def _begins_line(frame: FrameType) -> bool:
     return index < len(places) and places[index][0] == line
 
 
-def _is_generated(frame: FrameType) -> bool:
+def is_generated(frame: FrameType) -> bool:
     """Whether the instruction at which a frame is has no place, or one without width."""
     return _without_width(_places(frame.f_code)[max(0, frame.f_lasti) // 2])
 

@@ -93,12 +93,12 @@ def _pythons() -> Iterator[ProcessSetting]:
     yield ProcessSetting("asyncio policy", _asyncio_policy, _set_asyncio_policy)
     yield ProcessSetting("socket timeout", _socket_timeout, _set_socket_timeout)
     yield ProcessSetting("start method of processes", _start_method, _set_start_method)
+    for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):  # before the handlers, without which they end it
+        yield _timer(name)
     for number in sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}):
         yield _signal(number)
-    yield ProcessSetting("blocked signals", _blocked_signals, lambda all_: signal.pthread_sigmask(2, all_))
+    yield ProcessSetting("blocked signals", _blocked_signals, _set_blocked_signals)
     yield ProcessSetting("wakeup descriptor", _wakeup_descriptor, signal.set_wakeup_fd)
-    for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):
-        yield _timer(name)
     yield ProcessSetting("umask", _umask, os.umask)
     yield ProcessSetting("usable cores", lambda: sorted(os.sched_getaffinity(0)), lambda c: os.sched_setaffinity(0, c))
     yield ProcessSetting("priority", lambda: os.getpriority(0, 0), lambda nice: os.setpriority(0, 0, nice))
@@ -241,6 +241,13 @@ def _signal(number: int) -> ProcessSetting:
 
 def _blocked_signals() -> list[int]:
     return sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+
+
+def _set_blocked_signals(numbers: list[int]) -> None:
+    """Those that wait go: without the lecture's handlers they could end the process."""
+    while signal.sigpending() and signal.sigtimedwait(signal.sigpending(), 0):
+        pass
+    signal.pthread_sigmask(signal.SIG_SETMASK, numbers)
 
 
 def _wakeup_descriptor() -> int:

@@ -18,7 +18,6 @@ from then on (`pin`).
 
 from __future__ import annotations
 
-import _thread
 import copy
 import functools
 import gc
@@ -41,6 +40,7 @@ from typing import Any, Protocol, TypeGuard
 
 from trace_tools.describing.gate import EXPRESSION_S, NO_WATCH, Gate, Watch
 from trace_tools.describing.safe_repr import class_name, is_a
+from trace_tools.describing.threads import start_apart
 from trace_tools.tracing.bounds import BOUNDS, FAILED, FEW, STEPS, Account, Bound, Records, Telling
 from trace_tools.tracing.claims import Evaluations, TimedClaims
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, SCOPE, SHOWN, SKIPPED, UNSET, Instrumented, is_generated
@@ -1055,7 +1055,7 @@ class Recorder:
                 alive()
             ended.set()
 
-        _thread.start_new_thread(watch, ())  # not `threading`: the lecture's own list of threads stays as it is
+        start_apart(watch)  # not `threading`: the lecture's own list of threads stays as it is
         try:
             yield
         finally:

@@ -1,0 +1,25 @@
+"""Threads of the tools: no signal comes to them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from _thread import get_ident
+
+from trace_tools.describing.threads import start_apart
+
+
+def test_all_signals_are_blocked_there_and_here_as_before() -> None:
+    found: list[tuple[int, set[int]]] = []
+    done = threading.Event()
+
+    def look(_: str) -> None:
+        found.append((get_ident(), set(signal.pthread_sigmask(signal.SIG_BLOCK, []))))
+        done.set()
+
+    before, listed = signal.pthread_sigmask(signal.SIG_BLOCK, []), threading.active_count()
+    ident = start_apart(look, "word")
+    assert done.wait(10)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before and threading.active_count() == listed
+    assert found[0][0] == ident and {signal.SIGINT, signal.SIGALRM, signal.SIGUSR2} <= found[0][1]
+    assert signal.SIGSEGV not in found[0][1], "a fault is reported as it comes"
