@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import _thread
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # But for those of a thread's own faults, of which a report is made as they come.
 SIGNALS = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+
+
+@contextmanager
+def unsignalled() -> Iterator[None]:
+    """Let no signal come to the threads that begin in the `with` block: a new thread blocks what its maker does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def start_apart(function: Callable[..., Any], *arguments: Any) -> int:
@@ -20,8 +31,5 @@ def start_apart(function: Callable[..., Any], *arguments: Any) -> int:
 
     Raises RuntimeError when there can be no more threads.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # a new thread has its maker's
-    try:
+    with unsignalled():
         return _thread.start_new_thread(function, arguments)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

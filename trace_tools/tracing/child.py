@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from trace_tools import narrative
 from trace_tools.describing.redact import MARGIN, Redactor
 from trace_tools.describing.safe_repr import class_name
+from trace_tools.describing.threads import unsignalled
 from trace_tools.directives import parse_directives
 from trace_tools.file_format.structure import to_plain
 from trace_tools.metering import measurement
@@ -130,10 +131,11 @@ def main(job_path: str) -> int:
 
 class _Process:
     def __init__(self, job: Job, program: Instrumented, codes: dict[str, types.CodeType], journal: Journal) -> None:
-        import torch  # before the lecture does, so that seeds and settings are the same in each run
+        with unsignalled():  # its threads are none of the lecture's
+            import torch  # before the lecture does, so that seeds and settings are the same in each run
 
-        from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it,
-        from trace_tools.metering import meters  # noqa: F401  and the first `count` for this)
+            from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it,
+            from trace_tools.metering import meters  # noqa: F401  and the first `count` for this)
 
         self.torch = torch
         self.job = job
