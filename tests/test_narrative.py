@@ -80,6 +80,7 @@ def test_what_is_reasonable_is_taken() -> None:
         (link, ["https://a"], {"title": {"a": 1}}, "link: title is a dict; expected text"),
         (image, ["a.png"], {"width": 0}, "image: width is 0; expected pixels above 0, or a percentage"),
         (image, ["a.png"], {"width": "wide"}, "image: width is 'wide'; expected pixels above 0"),
+        (image, ["\ud800.png"], {}, r"image: found '\\ud800.png'; expected a file's path"),
         (image, ["../a.png"], {}, "image: found '../a.png'; expected a path that stays in the folder"),
         (table, [[[1, 2]], ["n"]], {}, "table: row 0 has 2 cells; expected 1"),
         (table, [[[10**5000]], ["n"]], {}, "Exceeds the limit .* for integer string conversion"),

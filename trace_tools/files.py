@@ -19,6 +19,7 @@ from trace_tools.errors import UsageError
 
 _OUTSIDE = re.compile(r"[/~]|[A-Za-z][A-Za-z0-9+.-]*:")  # how a path begins that is not relative, or a URL
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # no file can hold one
 _FRESH = re.compile(r"\..+\.[0-9a-f]{8}")  # a file that is being written
 DEAD_S = 3600
 MANIFEST = ".pages"  # in a folder of pages: the names of what was made there
@@ -113,7 +114,7 @@ def _made_before(folder: Path, made_here: re.Pattern[str]) -> set[str]:
 def why_not_inside(path: str) -> str | None:
     """Say why a relative path could lead out of the folder it starts from; None when it can't."""
     plain = unquote(path).strip()  # as a browser reads it
-    if not plain or _CONTROL.search(plain):
+    if not plain or _CONTROL.search(plain) or _SURROGATE.search(path):
         return f"found {path[:80]!r}; expected a file's path"
     if _OUTSIDE.match(plain):
         return f"found {path[:80]!r}; expected a relative path"

@@ -682,7 +682,8 @@ def test_a_process_without_progress_says_where_it_is(tmp_path: Path, monkeypatch
     told: list[tuple[str, str, str]] = []
     tracer = Tracer(Request(tmp_path / "lecture.py"), lambda *sign: told.append(sign))
     listening, telling = os.pipe()
-    sign = tracer_module._Sign("pass 1", listening)
+    with (tmp_path / "out").open("wb") as output:
+        sign = tracer_module._Sign("pass 1", listening, os.dup(output.fileno()))
     for line in (["pass 1", "train"], ["pass 1", "train", 42, 3], ["pass 1", "train", 42, 12]):
         os.write(telling, json.dumps(line).encode() + b"\n")
         tracer._listen(sign)
