@@ -1,5 +1,6 @@
 # make trace    run lecture.py on this machine, write rendered/<machine>/trace.yaml, render its pages
 # make test     run the tests
+# make doctor   what this machine is, and what would go wrong on it
 # make diff     A=cpu B=nvidia-h200, or paths: what differs between two traces, and whether it matters
 # make compare  all traces side by side; make pairs writes that and each against the first into rendered/diff
 # make serve    the lecture's pages in a browser, made again at each save
@@ -14,7 +15,6 @@ LECTURE ?= lecture.py
 ARGS ?=
 A ?= cpu
 B ?= nvidia-h200
-TORCH := 2.13.0
 # By folder, so that cpu comes before cpu-one-thread and is what others are compared with.
 TRACES = $(addsuffix /trace.yaml,$(sort $(patsubst %/trace.yaml,%,$(wildcard rendered/*/trace.yaml))))
 
@@ -31,11 +31,14 @@ endif
 # On a GPU what fails costs no more than itself: the sections after it run.
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(shell nvidia-smi -L 2>/dev/null),--keep-going))
 
-.PHONY: trace test render diff compare pairs serve check bench inert mutate fuzz clean
+.PHONY: trace doctor test render diff compare pairs serve check bench inert mutate fuzz clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
 	@$(MAKE) --no-print-directory pairs
+
+doctor: $(READY)
+	$(RUN) -m trace_tools doctor $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
 # One thread each: two workers whose threads wait for each other take many times as long. Each begins with a half of the
 # tests, so that what a module traces once is traced by one of them. Bytecode is kept whatever the environment says:
@@ -86,16 +89,19 @@ requirements = $(RUN) -c 'import sys, tomllib; project = tomllib.load(open("pypr
 	groups = {"run": project["dependencies"], **project["optional-dependencies"]}; \
 	print(*(line for name in sys.argv[1:] for line in groups[name] if not line.startswith("torch>")), sep="\n")'
 
-# A Python that already has torch lends it to the venv. Otherwise a machine without a GPU gets torch's CPU
-# build where the package index has one by that name, and the pinned release where it has not.
-$(VENV)/.ready: pyproject.toml Makefile
+BUILDS := trace_tools/machines/torch_build.py
+gpus := nvidia-smi --format=csv,noheader --query-gpu=driver_version
+
+# A Python that already has torch lends it to the venv. Otherwise it is the build for the GPU's driver and its compute
+# capability, which old drivers don't tell, or the CPU's; a second line is for an index that has no builds by name.
+$(VENV)/.ready: pyproject.toml Makefile $(BUILDS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(if $(shell $(PYTHON) -c "import torch" 2>/dev/null && echo yes),--system-site-packages) $(VENV)
 	$(RUN) -c "import torch" 2>/dev/null \
-		|| { nvidia-smi -L >/dev/null 2>&1 && $(RUN) -m pip install -q torch; } \
-		|| $(RUN) -m pip install -q "torch==$(TORCH)+cpu" 2>/dev/null \
-		|| $(RUN) -m pip install -q "torch==$(TORCH)"
+		|| { { $(gpus),compute_cap || $(gpus); } 2>/dev/null | $(RUN) -I $(BUILDS) > $(VENV)/torch.txt; \
+			$(RUN) -m pip install -q $$(sed -n 1p $(VENV)/torch.txt) 2>/dev/null \
+			|| $(RUN) -m pip install -q $$(tail -n 1 $(VENV)/torch.txt); }
 	$(requirements) run dev > $(VENV)/requirements.txt
 	$(RUN) -m pip install -q -r $(VENV)/requirements.txt
 	touch $@

@@ -1,0 +1,125 @@
+"""Which build of torch is chosen, against PyTorch's and NVIDIA's tables, read by hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trace_tools.machines import torch_build
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("driver", "capabilities", "name"),
+    [
+        ("580.95.05", ["9.0"], "cu130"),  # H100
+        ("580.95.05", ["8.9"], "cu130"),  # RTX 4090: the kernels of 8.6 run on it
+        ("595.10", ["12.1"], "cu130"),
+        ("580.65.06", ["7.0"], "cu126"),  # V100, which CUDA 13 has left out
+        ("550.54.15", ["9.0"], "cu126"),  # a driver of CUDA 12
+        ("525.60.13", ["6.1"], "cu126"),
+        ("580.95.05", ["7.5", "9.0"], "cu130"),
+        ("580.95.05", ["7.0", "9.0"], "cu126"),  # both cards
+        ("580.95.05", ["7.0", "12.0"], None),  # never both
+        ("570.26", ["10.0"], None),  # Blackwell, and a driver of CUDA 12
+        ("470.82.01", ["8.0"], None),
+        ("580.95.05", ["3.7"], None),  # K80
+        ("580.95.05", [], "cu130"),
+    ],
+)
+def test_the_build_for_a_driver_and_its_cards(driver: str, capabilities: list[str], name: str | None) -> None:
+    found = torch_build.build_for(driver, capabilities)
+    assert (found and found.name) == name
+
+
+@pytest.mark.parametrize(
+    ("said", "arguments", "words"),
+    [
+        (
+            "580.95.05, 9.0\n",
+            ["torch==2.13.0+cu130 --extra-index-url https://download.pytorch.org/whl/cu130", "torch==2.13.0"],
+            "driver 580.95.05, compute capability 9.0: torch 2.13.0+cu130",
+        ),
+        (
+            "550.54.15, 8.0\n550.54.15, 7.0\n",
+            ["torch==2.13.0+cu126 --extra-index-url https://download.pytorch.org/whl/cu126"],
+            "driver 550.54.15, compute capability 7.0 and 8.0: torch 2.13.0+cu126",
+        ),
+        ("535.10, [N/A]\n", None, "driver 535.10: torch 2.13.0+cu126"),
+        ("", ["torch==2.13.0+cpu", "torch==2.13.0"], "no NVIDIA GPU answers: torch 2.13.0, the CPU's build"),
+        ("No devices were found\n", None, "no NVIDIA GPU answers: torch 2.13.0, the CPU's build"),
+        (
+            "470.82.01, 8.0\n",
+            ["torch==2.13.0+cpu", "torch==2.13.0"],
+            "driver 470.82.01 is too old for torch 2.13.0: install driver 525 or newer; until then, the CPU's build",
+        ),
+        (
+            "560.1, 12.0\n",
+            None,
+            "driver 560.1 is too old for torch 2.13.0: install driver 580 or newer; until then, the CPU's build",
+        ),
+        (
+            "580.1, 3.7\n",
+            None,
+            "torch 2.13.0 has no build for compute capability 3.7; until then, the CPU's build",
+        ),
+    ],
+)
+def test_what_make_is_told(said: str, arguments: list[str] | None, words: str) -> None:
+    """It runs before anything is installed: with this file alone, and without this project on the path."""
+    command = [sys.executable, "-I", "-S", str(Path(torch_build.__file__))]
+    ran = subprocess.run(command, input=said, capture_output=True, text=True, check=True)
+    assert ran.stderr == f"{words}\n"
+    assert arguments is None or ran.stdout.splitlines() == arguments
+
+
+# A Python without torch, whose pip only notes what it is told, and fails where it is told to.
+PYTHON = f"""#!/bin/sh
+case "$*" in
+  "-m venv "*) for last; do :; done; mkdir -p "$last/bin"; cp "$0" "$last/bin/python" ;;
+  *"import torch"*) exit 1 ;;
+  "-m pip install"*) echo "$*" >> pip.log; case "$*" in *$LACKS*) exit 1 ;; esac ;;
+  *) exec {sys.executable} "$@" ;;
+esac
+"""
+PIP = "-m pip install -q "
+
+
+@pytest.mark.parametrize(
+    ("smi", "lacks", "installed", "said"),
+    [
+        ("echo 580.95.05, 9.0", "nothing", "torch==2.13.0+cu130 --extra-index-url", "9.0: torch 2.13.0+cu130"),
+        ("echo 580.95.05, 7.0", "nothing", "torch==2.13.0+cu126 --extra-index-url", "7.0: torch 2.13.0+cu126"),
+        ("echo 580.95.05, 9.0", "+cu130", "torch==2.13.0\n", "2.13.0+cu130"),
+        ("exit 9", "nothing", "torch==2.13.0+cpu\n", "no NVIDIA GPU answers"),
+        ("exit 9", "+cpu", "torch==2.13.0\n", "no NVIDIA GPU answers"),
+        (
+            'case "$*" in *compute_cap*) exit 2 ;; *) echo 470.82.01 ;; esac',
+            "nothing",
+            "torch==2.13.0+cpu\n",
+            "too old",
+        ),
+    ],
+)
+def test_make_installs_the_build_and_says_which(
+    tmp_path: Path, smi: str, lacks: str, installed: str, said: str
+) -> None:
+    (tmp_path / "trace_tools/machines").mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "trace_tools/machines/torch_build.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name, body in (("python3", PYTHON), ("nvidia-smi", f"#!/bin/sh\n{smi}\n")):
+        (tmp_path / name).write_text(body, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "LACKS": lacks}
+    command = ["make", ".venv/.ready", "PYTHON=./python3", "VENV=.venv"]
+    made = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    told = (tmp_path / "pip.log").read_text().splitlines(keepends=True)
+    tried = [line.removeprefix(PIP) for line in told if "torch==" in line]
+    assert tried[-1].startswith(installed) and len(tried) == (1 if lacks == "nothing" else 2)
+    assert said in made.stderr
