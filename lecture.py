@@ -26,7 +26,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -416,14 +416,17 @@ class Sizes:
     step_batch: int = 256  # rows of such a step
 
 
+@cache
 def sizes() -> Sizes:
-    """Choose every size that depends on the machine, here and nowhere else."""
+    """Choose every size that depends on the machine, here and nowhere else; once, so that they agree."""
     if device() == "cpu":
         return Sizes()
-    gigabytes = torch.cuda.get_device_properties(0).total_memory / 1e9
-    side = 8192 if gigabytes > 30 else 4096 if gigabytes > 4 else 2048  # then the largest part takes 4, 1 or ¼ GB
+    free_bytes, _ = torch.cuda.mem_get_info()  # others may be on this GPU, and what they hold is not to be had
+    gigabytes = (free_bytes + torch.cuda.memory_reserved()) / 1e9  # what this process holds already is
+    # Between the sizes that cards have, so that some more or less in use is no other lecture.
+    side = 8192 if gigabytes > 30 else 4096 if gigabytes > 5 else 2048  # then the largest part takes 4, 1 or ¼ GB
     return Sizes(
-        streamed_bytes=2**30 if gigabytes > 8 else 2**28,
+        streamed_bytes=2**30 if gigabytes > 7 else 2**28,
         matmul_side=side,
         half_matmul_side=side,
         model_width=side,

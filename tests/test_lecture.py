@@ -332,6 +332,21 @@ def test_the_gpu_parts_on_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "memory: 128 GiB" in str(heard[-1].svg)
 
 
+def test_free_memory_decides_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full card of 80 GB is a small one, and what the lecture itself holds later makes it no smaller."""
+    free, held = [int(79e9), int(3e9)], iter([0, 0, int(70e9)])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: next(held))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free[0], int(80e9)))
+    large = load(SOURCE, "the_lecture_on_a_free_card").sizes
+    assert (large().matmul_side, large().streamed_bytes) == (8192, 2**30)
+    del free[0]
+    assert large().matmul_side == 8192
+    small = load(SOURCE, "the_lecture_on_a_full_card").sizes
+    assert (small().matmul_side, small().streamed_bytes) == (2048, 2**28)
+    assert load(SOURCE, "the_lecture_holding_it").sizes().matmul_side == 8192
+
+
 def finite_codes(form: tuple[int, int, int]) -> int:
     exponent_bits, mantissa_bits, reserved = form
     return int(2 ** (exponent_bits + mantissa_bits)) - reserved
