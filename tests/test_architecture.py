@@ -52,8 +52,8 @@ ALLOWED = {
     "comparing": {*GROUND, *DRAWING},
     "benching": {*GROUND, "comparing", "machines", "outcome", "tracing"},
     "publishing": {*GROUND, "comparing", "rendering"},
-    "serving": {*GROUND, "outcome", "publishing", "rendering", "tracing"},
-    "commands": {*GROUND, "benching", "comparing", "outcome", "publishing", "serving", "tracing"},
+    "serving": {*GROUND, "machines", "outcome", "publishing", "rendering", "tracing"},
+    "commands": {*GROUND, "benching", "comparing", "machines", "outcome", "publishing", "serving", "tracing"},
     "cli": {"commands", "errors"},
     "__main__": {"cli"},
     "": {"narrative", "metering", "machines"},  # what a lecture imports
@@ -61,6 +61,8 @@ ALLOWED = {
 
 # Whoever may say something or end the process, besides commands.
 SPEAKERS = {
+    "trace_tools.machines.checks": {"print"},  # a process, whose lines its parent reads
+    "trace_tools.machines.torch_build": {"print"},  # for the Makefile, before anything is installed
     "trace_tools.cli": {"click.echo", "ctx.exit"},  # an error of the project, as one line
     "trace_tools.tracing.survey": {"print", "sys.exit"},  # a process, whose last line is its parent's error
     "trace_tools.tracing.child": {"os._exit", "SystemExit", "sys.stderr.write"},  # a process: it ends as plain Python

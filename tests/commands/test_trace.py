@@ -15,6 +15,7 @@ BAD = {
     "directive": ("def main():\n    x = 1  # @inpsect x\n", [], "lecture.py:2: unknown directive `@inpsect`"),
     "section": ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: main calls no such"),
     "device": ("def main(): pass\n", ["--device", "cuda"], "no CUDA device"),
+    "no such kind": ("def main(): pass\n", ["--device", "tpu"], "error: device 'tpu'; expected cpu, cuda or cuda:N"),
     "passes": ("def main(): pass\n", ["--passes", "0"], "Invalid value for '--passes'"),
 }
 

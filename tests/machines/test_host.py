@@ -68,6 +68,44 @@ def test_ram_bytes(files: dict[str, str], limit: int | None, tmp_path: Path) -> 
     assert host.ram_bytes(tree(tmp_path, files)) == (limit or whole)
 
 
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({}, None),
+        ({"proc/meminfo": "MemTotal:  8000 kB\nMemAvailable:   3000 kB\n"}, 3000 * 1024),
+        (
+            {
+                "proc/meminfo": "MemAvailable:   3000 kB\n",
+                "proc/self/cgroup": "0::/a\n",
+                "sys/fs/cgroup/a/memory.max": "2000000\n",
+                "sys/fs/cgroup/a/memory.current": "1500000\n",
+                "sys/fs/cgroup/a/memory.stat": "anon 900000\ninactive_file 400000\nactive_file 100000\n",
+            },
+            900_000,
+        ),
+        (
+            {
+                "proc/self/cgroup": "2:memory:/\n",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": "4096\n",
+                "sys/fs/cgroup/memory/memory.usage_in_bytes": "8192\n",
+            },
+            0,
+        ),
+        (
+            {
+                "proc/meminfo": "MemAvailable:   3000 kB\n",
+                "proc/self/cgroup": "0::/a\n",
+                "sys/fs/cgroup/a/memory.max": "max\n",
+                "sys/fs/cgroup/a/memory.current": "1500000\n",
+            },
+            3000 * 1024,
+        ),
+    ],
+)
+def test_available_bytes(files: dict[str, str], left: int | None, tmp_path: Path) -> None:
+    assert host.available_bytes(tree(tmp_path, files)) == left
+
+
 def test_cpu_name_of_intel_and_amd(tmp_path: Path) -> None:
     cpuinfo = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R) CPU @    2.00GHz\nprocessor\t: 1\n"
     assert host.cpu_name(tree(tmp_path, {"proc/cpuinfo": cpuinfo})) == "Intel(R) Xeon(R) CPU @ 2.00GHz"
@@ -148,6 +186,23 @@ def smi(
 def test_driver_version(script: Script) -> None:
     script(smi())
     assert host.gpu_driver() == "580.159.04"
+
+
+@pytest.mark.parametrize(
+    ("body", "cards"),
+    [
+        ("echo '580.95.05, 9.0, NVIDIA H100, 80GB'", [("580.95.05", "9.0", "NVIDIA H100, 80GB")]),
+        ("printf '580.95.05, 9.0, A\\n580.95.05, 7.0, B\\n'", [("580.95.05", "9.0", "A"), ("580.95.05", "7.0", "B")]),
+        ("echo '535.10, [N/A], GRID'", [("535.10", "", "GRID")]),
+        ('case "$*" in *compute_cap*) exit 2 ;; esac; echo "470.82.01, Tesla T4"', [("470.82.01", "", "Tesla T4")]),
+        ("echo 580.95.05", [("580.95.05", "", "")]),
+        ("echo No devices were found", []),
+        ("exit 9", []),
+    ],
+)
+def test_the_cards_that_are_listed(body: str, cards: list[tuple[str, str, str]], script: Script) -> None:
+    script(body)
+    assert host.cards() == [host.Card(*card) for card in cards]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import click
 
 from trace_tools.commands.diff import exit_code, read_aspects, write_report
 from trace_tools.git import checked_out
+from trace_tools.machines.devices import FORMS, checked
 
 if TYPE_CHECKING:
     from trace_tools.benching.rounds import BenchResult
@@ -44,7 +45,7 @@ class _Finite(click.FloatRange):
     metavar="RATIO",
     help="Go on until this would be found, or the budget is used up.",
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: cuda where there is one.")
+@click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep both traces.")

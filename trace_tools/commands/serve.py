@@ -13,6 +13,7 @@ import click
 
 from trace_tools.commands.recover import recover_first
 from trace_tools.errors import UsageError
+from trace_tools.machines.devices import FORMS, checked
 from trace_tools.serving.board import Board, Status
 
 NEEDED = ("starlette", "uvicorn", "watchfiles")
@@ -22,7 +23,7 @@ NEEDED = ("starlette", "uvicorn", "watchfiles")
 @click.argument("lecture", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--device", type=checked, metavar="DEVICE", default="cpu", show_default=True, help=FORMS)
 @click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open a browser.")
 def serve(lecture: Path, out: Path, port: int, device: str, *, keep_going: bool, opens: bool) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import click
 
+from trace_tools.commands.doctor import examine_first
 from trace_tools.commands.recover import recover_first
 from trace_tools.errors import TraceToolsError, UsageError
+from trace_tools.machines.devices import FORMS, checked
 from trace_tools.outcome import problems, quiet, where_time_went, worth_telling
 from trace_tools.schema import Trace
 
@@ -22,7 +24,7 @@ LOGGED_S = 60.0  # between two lines of a log on a process without progress
 @click.command()
 @click.argument("lecture", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("rendered"), show_default=True)
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: cuda where there is one.")
+@click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
 @click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="Fresh processes.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--limit", type=click.IntRange(min=2), default=100, show_default=True, help="Executions kept.")
@@ -38,6 +40,7 @@ def trace(out: Path, **options: Any) -> None:
 
     progress = Progress()
     tracer = Tracer(Request(out=out, **options), progress.show)
+    examine_first(options["device"])
     recover_first(out)
     try:
         traced = tracer.run()

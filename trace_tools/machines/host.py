@@ -20,7 +20,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from trace_tools.machines import torch_build
 
 ROOT = Path("/")
 TIMEOUT_S = 10.0
@@ -34,6 +37,15 @@ REASONS = {
     0x40: "heat (hardware)",
     0x80: "power brake",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A GPU as its driver lists it; what an older driver doesn't say is empty."""
+
+    driver: str  # "580.95.05"
+    capability: str  # "9.0"
+    name: str
 
 
 def cpu_name(root: Path = ROOT) -> str:
@@ -78,6 +90,19 @@ def ram_bytes(root: Path = ROOT) -> int | None:
     return min(limits, default=None)
 
 
+def available_bytes(root: Path = ROOT) -> int | None:
+    """Give the memory that processes can still be given, in bytes: the computer's, cut to what control groups leave."""
+    known = re.search(r"^MemAvailable:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
+    left = [1024 * int(known[1])] if known else []
+    for folder in _control_groups(root, "memory"):
+        limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
+        used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes")
+        if limit.isdigit() and used.isdigit():
+            cached = re.search(r"^(?:total_)?inactive_file (\d+)$", _read(folder / "memory.stat"), re.MULTILINE)
+            left.append(max(0, int(limit) - int(used) + (int(cached[1]) if cached else 0)))
+    return min(left, default=None)
+
+
 def operating_system() -> str:
     """Name the system and its kernel's version number, without a build's or a host's name."""
     try:
@@ -94,6 +119,18 @@ def gpu_driver() -> str | None:
     asked = _nvidia_smi("--query-gpu=driver_version")
     files = [_read(ROOT / f"sys/module/{driver}/version") for driver in ("nvidia", "amdgpu")]
     return next(filter(None, [*asked[:1], *files]), None)
+
+
+def cards() -> list[Card]:
+    """List the GPUs that nvidia-smi answers for; none where it is missing, fails or hangs."""
+    lines = _nvidia_smi("--query-gpu=driver_version,compute_cap,name")
+    lines = lines or [line.replace(",", ", ,", 1) for line in _nvidia_smi("--query-gpu=driver_version,name")]
+    columns = [[*(part.strip() for part in line.split(",", 2)), "", ""] for line in lines]
+    return [
+        Card(driver, capability if torch_build.is_version(capability) else "", name)
+        for driver, capability, name, *_ in columns
+        if torch_build.is_version(driver)
+    ]
 
 
 def cpu_notes(root: Path = ROOT) -> list[str]:
@@ -132,20 +169,40 @@ def gpu_notes() -> list[str]:
         if watts is not None:
             parts.append(f"{watts:.0f}" + (f" of {limit:.0f} W" if limit is not None else " W"))
         notes.append("GPU: " + (", ".join(parts) or "clock, temperature and power can't be read"))
+    if reasons := gpu_slowed_by():
+        notes.append(f"GPU clocks held back: {', '.join(reasons)}")
+    if used := processes_in_words(*gpu_processes()):
+        notes.append(f"GPU in use by {used}")
+    return notes
+
+
+def gpu_slowed_by() -> list[str]:
+    """Name what holds the GPU's clocks back now."""
+    gpu = _selected_gpu()
     bits = _nvidia_smi("--query-gpu=clocks_event_reasons.active", *gpu)
     bits = bits or _nvidia_smi("--query-gpu=clocks_throttle_reasons.active", *gpu)
     active = int(bits[0], 16) if bits and re.fullmatch("0x[0-9a-fA-F]+", bits[0]) else 0  # else "[N/A]"
-    if reasons := [reason for bit, reason in REASONS.items() if active & bit]:
-        notes.append(f"GPU clocks held back: {', '.join(reasons)}")
-    # "2624394, 164" (MiB, or "[N/A]") per process; in a container the ids may be the host's.
-    columns = [line.partition(",") for line in _nvidia_smi("--query-compute-apps=pid,used_memory", *gpu)]
+    return [reason for bit, reason in REASONS.items() if active & bit]
+
+
+def gpu_processes() -> tuple[list[float], bool]:
+    """List what other processes hold on the GPU (MiB each), and whether this run was told from them.
+
+    In a container the ids may be the host's, and then it is among them.
+    """
+    # "2624394, 164" (MiB, or "[N/A]") per process
+    columns = [line.partition(",") for line in _nvidia_smi("--query-compute-apps=pid,used_memory", *_selected_gpu())]
     listed = {int(pid): _number(mib) or 0.0 for pid, _, mib in columns if pid.isdigit()}
     own = {os.getpid(), os.getppid()}  # the parent measured the roof
-    if others := [mib for pid, mib in listed.items() if pid not in own]:
-        count = "1 process" if len(others) == 1 else f"{len(others)} processes"
-        doubt = "" if own & listed.keys() else " (this run may be among them)"
-        notes.append(f"GPU in use by {count} besides this run, {sum(others):.0f} MiB{doubt}")
-    return notes
+    return [mib for pid, mib in listed.items() if pid not in own], bool(own & listed.keys())
+
+
+def processes_in_words(held: list[float], own: bool) -> str | None:
+    """Say what `gpu_processes` found; None where there are none."""
+    if not held:
+        return None
+    count = "1 process" if len(held) == 1 else f"{len(held)} processes"
+    return f"{count} besides this run, {sum(held):.0f} MiB" + ("" if own else " (this run may be among them)")
 
 
 def _selected_gpu() -> list[str]:
@@ -153,7 +210,10 @@ def _selected_gpu() -> list[str]:
     torch = sys.modules.get("torch")  # a GPU is in use only where torch is loaded
     if torch is None or not torch.cuda.is_available():
         return []
-    identity = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+    try:
+        identity = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+    except (RuntimeError, AssertionError):  # a card that is full, say, can't even be asked
+        return []
     return [f"--id=GPU-{identity}"] if identity else []
 
 

@@ -21,6 +21,7 @@ import watchfiles
 
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load
+from trace_tools.machines import devices
 from trace_tools.outcome import problems
 from trace_tools.rendering import page_base
 from trace_tools.rendering.staleness import edition_of, parsed_once
@@ -175,7 +176,7 @@ class Session:
             keep_going=self._keep_going,
             force=True,
             like=self._measured,
-            together=self._device == "cpu",
+            together=devices.kind(self._device) == "cpu",
         )
 
         def progress(process: str, place: str, stalled: str) -> None:
@@ -221,7 +222,8 @@ class Session:
                     trace = load(path).trace
                 except TraceToolsError:
                     continue  # a trace of another version, say: it is made anew
-                if trace.run.lecture == self._lecture.name and trace.machine.device == self._device and trace.sources:
+                here = trace.machine.device == devices.kind(self._device)
+                if trace.run.lecture == self._lecture.name and here and trace.sources:
                     yield trace, path
 
     # ------------------------------------------------------------------ showing

@@ -1,24 +1,28 @@
 """A process before the passes: measures the machine, so that no pass has to, and none is warmer for it.
 
-    python -m trace_tools.tracing.survey RUN/machine-1.json [cpu|cuda]
+    python -m trace_tools.tracing.survey RUN/machine-1.json [cpu|cuda|cuda:N]
 
-Writes the machine there, and beside it `versions.json`. Without such a device: one line, exit code 2.
+Writes the machine there, and beside it `versions.json`. Without such a device, and where a CPU's trace would be an
+accident: one line, exit code 2.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
 from trace_tools.errors import UsageError
-from trace_tools.machines.machine import this_machine, to_json, versions
+from trace_tools.machines import devices
+from trace_tools.machines.machine import STORED, this_machine, to_json, versions
 
 
 def main(path: Path, device: str | None) -> int:
     """Write what this machine is to `path`; return the exit code."""
     try:
-        machine = this_machine(device)
+        kind = None if device is None else devices.kind(device)
+        machine = this_machine(kind if STORED in os.environ else devices.chosen(device))
     except UsageError as error:
         print(error, file=sys.stderr)
         return error.exit_code

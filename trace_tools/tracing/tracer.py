@@ -29,6 +29,7 @@ from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsErr
 from trace_tools.file_format.structure import to_plain
 from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
+from trace_tools.machines import devices
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
@@ -58,7 +59,7 @@ class Request:
 
     lecture: Path
     out: Path = Path("rendered")
-    device: str | None = None
+    device: str | None = None  # "cpu", "cuda", "cuda:N"; None for the best there is
     passes: int = 3
     seed: int = 0
     limit: int = 100
@@ -83,6 +84,8 @@ class Tracer:
         self.progress = progress
         self.source = check_lecture(request.lecture)
         self.skipped = _skipped(self.source, request.only)
+        if request.device is not None:
+            devices.checked(request.device)
         if request.passes < 1 or request.limit < 2:
             raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
         self.interrupted = False
@@ -160,6 +163,12 @@ class Tracer:
         (folder / f"{slug}.status").write_text(str(returned), encoding="utf-8")
         self._longest_s = max(self._longest_s, time.monotonic() - started)
         return returned, time.monotonic() - started
+
+    @property
+    def _sees(self) -> str:
+        """The device that a run's processes see: the card that was asked for, if it was one of several."""
+        asked = self.request.device
+        return asked if asked is not None and devices.kind(asked) == self._device else self._device
 
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
         self.prepare(folder)
@@ -264,7 +273,7 @@ class Tracer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=_environment(stored=folder / "machine.json", device=self._device),
+                env=_environment(stored=folder / "machine.json", device=self._sees),
                 pass_fds=[telling],
                 start_new_session=True,  # so that Ctrl-C comes to us, and we pass it on
             )
@@ -379,6 +388,4 @@ def _environment(stored: Path | None = None, device: str | None = None) -> dict[
         environment.pop(name, None)
     if stored is not None:
         environment[machines.STORED] = str(stored)
-    if device == "cpu":
-        environment["CUDA_VISIBLE_DEVICES"] = ""
-    return environment
+    return environment | devices.environment(device)

@@ -1,0 +1,218 @@
+"""What is looked at: on this CPU, against what Python and the system say; and what torch would say of a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from trace_tools.errors import UsageError
+from trace_tools.machines import checks, devices, float32_precision, host
+from trace_tools.machines.examination import Check
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in checks.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+
+
+def one(found: Iterator[Check]) -> Check:
+    [check] = found
+    return check
+
+
+def test_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "DRIFT_S", 0.05)
+    found = {check.name: check for check in checks.checks("cpu", quick=False)}
+    assert list(found) == [
+        *("versions", "processor", "device", "products", "repeatable"),
+        *("environment", "threads", "load", "memory", "clock", "drift"),
+    ]
+    assert not [check for check in found.values() if check.verdict == "wrong"]
+    assert all(check.advice for check in found.values() if check.verdict != "ok")
+    assert f"torch {torch.__version__}" in found["versions"].found
+    assert found["products"].found == "8×8, right in float32, float64, float16, bfloat16, complex64"
+    quick = [check.name for check in checks.checks("cpu", quick=True)]
+    assert quick == [name for name in found if name != "drift"]
+
+
+def test_a_device_that_cannot_be_used_is_the_last_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(asked: str | None) -> str:
+        raise UsageError(f"{asked} is full")
+
+    monkeypatch.setattr(devices, "chosen", refuses)
+    *_, last = checks.checks("cuda:1", quick=True)
+    assert last == Check("device", "wrong", "cuda:1 is full")
+
+
+def test_an_operation_that_fails_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered\nmore")
+
+    monkeypatch.setattr(checks, "_same_twice", fails)
+    *_, last = checks.checks("cpu", quick=True)
+    assert last == Check("device", "wrong", "an operation failed: CUDA error: device-side assert triggered more")
+
+
+def test_products_that_are_wrong_or_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = torch.Tensor.__matmul__
+
+    def lies(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return product(a, b) + (a.dtype == torch.bfloat16)
+
+    def lacks(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if a.dtype in lacking:
+            raise RuntimeError("not implemented for 'Half'")
+        return product(a, b)
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lies)
+    found = one(checks._kernels("cpu"))
+    assert (found.verdict, found.found) == ("wrong", "an 8×8 product is not what it should be in bfloat16")
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lacks)
+    for lacking, verdict in (([torch.float16], "look"), ([torch.float32, torch.float16], "wrong")):
+        found = one(checks._kernels("cpu"))
+        assert (found.verdict, found.found.count("not implemented for 'Half'")) == (verdict, len(lacking))
+
+
+def test_products_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_same_twice", lambda x: x.dtype != torch.bfloat16)
+    assert one(checks._bit_equal("cpu")).found == "the same 512×512 product twice differs in bfloat16"
+
+
+@pytest.mark.parametrize("name", checks.SETTINGS)
+def test_settings_that_change_what_is_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, verdict in (("0", "ok"), ("", "ok"), ("1", "look")):
+        monkeypatch.setenv(name, value)
+        assert one(checks._settings()).verdict == verdict
+    found = one(checks._settings())
+    assert found.found.startswith(f"{name}=1: ") and found.advice == f"unset {name}"
+
+
+def test_threads_load_memory_and_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    monkeypatch.setattr(host, "usable_cores", lambda: 4)
+    for threads, verdict in ((8, "look"), (4, "ok"), (1, "ok")):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        found = one(checks._threads())
+        assert (found.verdict, found.found) == (verdict, f"{threads} on 4 cores (OMP_NUM_THREADS=8)")
+    monkeypatch.setattr(host, "cpu_notes", lambda: ["load average 9.0", "a governor"])
+    assert [(c.verdict, c.found) for c in checks._load()] == [("look", "load average 9.0"), ("look", "a governor")]
+    monkeypatch.setattr(host, "cpu_notes", list)
+    assert one(checks._load()).found == f"load average {os.getloadavg()[0]:.1f}"
+    for free, verdict in ((2**30, "look"), (2**33, "ok"), (None, "ok")):
+        monkeypatch.setattr(host, "available_bytes", lambda free=free: free)
+        assert one(checks._free()).verdict == verdict
+    assert one(checks._clock()).verdict == "ok"
+    ticks = iter(range(10**9))
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: next(ticks) // 10 * 15_600_000)
+    found = one(checks._clock())
+    assert found.verdict == "look" and found.found.startswith("smallest step 15.6 ms")
+
+
+def test_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor that slows down, by a clock that says how long each product took."""
+    for slower, verdict in ((1.5, "look"), (1.0, "ok")):
+        now, calls = 0.0, 0
+
+        def clock(slower: float = slower) -> float:
+            nonlocal now, calls
+            calls += 1
+            now += 0.01 * (slower if now > 2.0 else 1.0)
+            return now
+
+        monkeypatch.setattr(time, "perf_counter", clock)
+        assert one(checks._drift()).verdict == verdict
+
+
+# A GPU, by what torch.cuda and nvidia-smi say of it
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, **said: Any) -> None:
+    for name, answer in said.items():
+        monkeypatch.setattr(torch.cuda, name, answer if callable(answer) else lambda *_, answer=answer: answer)
+
+
+def test_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = SimpleNamespace(name="NVIDIA H100", total_memory=80 * 2**30, multi_processor_count=132, major=9, minor=0)
+    answers(monkeypatch, current_device=1, device_count=2, get_device_properties=card)
+    monkeypatch.setattr(host, "gpu_driver", lambda: "580.95.05")
+    found = "NVIDIA H100, 80 GiB, 132 processors, compute capability 9.0, driver 580.95.05, card 1 of 2"
+    assert one(checks._card("cuda")) == Check("device", "ok", found)
+
+
+def test_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "cards", list)
+    for path, verdict in ((None, "ok"), ("/usr/bin/nvidia-smi", "look")):
+        monkeypatch.setattr("shutil.which", lambda name, path=path: path)
+        assert one(checks._card("cpu")).verdict == verdict
+
+
+@pytest.mark.parametrize(("free", "verdict"), [(75, "ok"), (60, "look"), (1, "look")])
+def test_free_memory(free: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, mem_get_info=(free * 2**30, 80 * 2**30), memory_reserved=2**20)
+    assert one(checks._free_on_card()).verdict == verdict
+
+
+def test_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, verdict in (("highest", "ok"), ("high", "look"), ("tf32", "look")):
+        monkeypatch.setattr(float32_precision, "name", lambda name=name: name)
+        assert (one(checks._precision()).verdict, one(checks._precision()).found) == (verdict, name)
+
+
+@pytest.mark.parametrize(
+    ("readings", "verdict"),
+    [((512, 512 + 2**22, 600, 1624), "ok"), ((512, 512, 512, 512), "look"), ((0, 2**22, 0, 1000), "look")],
+)
+def test_the_allocator(readings: tuple[int, ...], verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, memory_allocated=iter(readings).__next__)
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, dtype, device: empty(*size, dtype=dtype))
+    assert one(checks._allocator()).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("held", "own", "verdict"),
+    [([], False, "ok"), ([500.0], False, "ok"), ([500.0], True, "look"), ([500.0, 70.0], False, "look")],
+)
+def test_others_on_the_card(held: list[float], own: bool, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no process is this one, one of them is, by another number: a container's."""
+    monkeypatch.setattr(host, "gpu_processes", lambda: (held, own))
+    for reasons, held_back in (([], "ok"), (["power limit"], "look")):
+        monkeypatch.setattr(host, "gpu_slowed_by", lambda reasons=reasons: reasons)
+        assert [check.verdict for check in checks._others()] == [verdict, held_back]
+
+
+@pytest.mark.parametrize(("faster", "verdict"), [(1.0, "ok"), (0.97, "ok"), (1.3, "look"), (0.2, "look")])
+def test_two_clocks(faster: float, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It works for long enough that starting and waiting are nothing beside it."""
+    worked = []
+
+    def timed(run: Callable[[], object], calls: int) -> tuple[float, float]:
+        worked.append(calls * 7e-6)
+        return worked[-1] * faster, worked[-1]
+
+    monkeypatch.setattr(checks, "_timed", timed)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, device: self)
+    assert one(checks._two_clocks()).verdict == verdict
+    assert checks.LONG_S <= worked[-1] < 3 * checks.LONG_S
+
+
+@pytest.mark.parametrize(("floor_us", "verdict"), [(5, "ok"), (80, "look")])
+def test_the_floor_of_an_empty_step(floor_us: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_timed", lambda run, calls: (floor_us * 1e-6, 1.0))
+    found = one(checks._floor())
+    assert (found.verdict, found.found.split(" µs for ")[0]) == (verdict, f"{floor_us:.3g}")
+
+
+def test_nothing_that_identifies_a_person_or_a_computer() -> None:
+    name = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=True).stdout.strip()
+    page = "".join(check.found + check.advice for check in checks.checks("cpu", quick=True))
+    assert name not in page.split() and os.path.expanduser("~") not in page.split()

@@ -1,0 +1,266 @@
+"""Which device is chosen, or why not: a script is `nvidia-smi`, and torch says what it would on another machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from trace_tools.errors import UsageError
+from trace_tools.machines import devices
+
+H100 = """case "$*" in
+*compute_cap*) echo "580.95.05, 9.0, NVIDIA H100 80GB HBM3" ;;
+*driver_version*) echo 580.95.05 ;;
+esac"""
+V100 = H100.replace("9.0", "7.0").replace("NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-16GB")
+OLD = "case \"$*\" in *compute_cap*) exit 2 ;; *) echo '470.82.01, Tesla T4' ;; esac"
+INSTEAD = "trace the CPU: DEVICE=cpu (--device cpu)"
+ON_THE_CPU = f"or {INSTEAD}"
+
+
+@pytest.fixture
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put an `nvidia-smi` in front on the PATH, as a shell script, in an environment that hides no GPU."""
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    for name in devices.VISIBLE:
+        monkeypatch.delenv(name, raising=False)
+
+    def write(body: str) -> None:
+        program = tmp_path / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+        program.chmod(0o755)
+
+    write("exit 9")
+    return write
+
+
+def without_gpu(monkeypatch: pytest.MonkeyPatch, version: str, cuda: str | None, says: str = "") -> None:
+    """Let torch be a build that finds no GPU."""
+
+    def fails(*args: object, **kwargs: object) -> None:
+        raise RuntimeError(says)
+
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch, "zeros", fails)
+
+
+def with_gpus(
+    monkeypatch: pytest.MonkeyPatch, count: int = 1, free: int = 10**10, fails: Exception | None = None
+) -> list[int]:
+    """Let torch find GPUs that are the CPU, or fail at their first kernel; return which are made current."""
+    current: list[int] = []
+    ones = torch.ones
+
+    def on_cpu(*size: int, device: str) -> torch.Tensor:
+        if fails is not None:
+            raise fails
+        return ones(*size)
+
+    monkeypatch.setattr(torch, "ones", on_cpu)
+    for name, answer in {
+        "is_available": True,
+        "device_count": count,
+        "current_device": 0,
+        "mem_get_info": (free, 80 * 2**30),
+        "get_device_name": "Tesla V100-SXM2-16GB",
+        "get_device_capability": (7, 0),
+        "get_arch_list": ["sm_75", "sm_90"],
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    return current
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda", "cuda:0", "cuda:12"])
+def test_devices_that_can_be_asked_for(name: str) -> None:
+    assert devices.checked(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["tpu", "", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA", "cuda:1 ", "cuda:1\n", "cuda:٣"]
+)
+def test_devices_that_cannot(name: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"device {name!r}; expected cpu, cuda or cuda:N")):
+        devices.checked(name)
+
+
+@pytest.mark.parametrize(
+    ("device", "before", "after"),
+    [
+        (None, {}, {}),
+        ("cuda", {"CUDA_VISIBLE_DEVICES": "2,3"}, {}),
+        ("cpu", {}, {"CUDA_VISIBLE_DEVICES": ""}),
+        ("cpu", {"HIP_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}),
+        ("cuda:1", {}, {"CUDA_VISIBLE_DEVICES": "1"}),
+        ("cuda:1", {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "3"}),
+        ("cuda:0", {"CUDA_VISIBLE_DEVICES": "MIG-aa-bb,7"}, {"CUDA_VISIBLE_DEVICES": "MIG-aa-bb"}),
+        ("cuda:1", {"HIP_VISIBLE_DEVICES": "4,6"}, {"HIP_VISIBLE_DEVICES": "6"}),
+    ],
+)
+def test_a_process_sees_one_card(
+    device: str | None, before: dict[str, str], after: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in devices.VISIBLE:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in before.items():
+        monkeypatch.setenv(name, value)
+    assert devices.environment(device) == after
+
+
+def test_the_cpu_is_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where torch would break down if it were asked for a GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: sys.exit("asked"))
+    assert devices.chosen("cpu") == "cpu"
+
+
+def test_without_a_driver_it_is_the_cpu(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    without_gpu(monkeypatch, "2.13.0+cu130", "13.0", "Found no NVIDIA driver on your system. Please check that")
+    assert devices.chosen(None) == "cpu"
+    smi("echo No devices were found; exit 6")
+    assert devices.chosen(None) == "cpu"
+    with pytest.raises(UsageError) as raised:
+        devices.chosen("cuda")
+    assert str(raised.value) == (
+        "device 'cuda': PyTorch finds no CUDA device on this machine (no NVIDIA driver answers, torch 2.13.0+cu130 "
+        "(built for CUDA 13.0) says 'Found no NVIDIA driver on your system'); expected one, or 'cpu'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "torch_says", "message"),
+    [
+        (
+            H100,
+            ("2.13.0+cpu", None, ""),
+            "PyTorch finds no CUDA device, and NVIDIA H100 80GB HBM3 (driver 580.95.05) is there: torch 2.13.0+cpu is "
+            "built without CUDA; `python -m pip install torch==2.13.0+cu130 --extra-index-url "
+            f"https://download.pytorch.org/whl/cu130` installs a build for it, {ON_THE_CPU}",
+        ),
+        (
+            H100.replace("580.95.05", "550.54.15"),
+            (
+                "2.13.0+cu130",
+                "13.0",
+                "The NVIDIA driver on your system is too old (found version 12040). Please update",
+            ),
+            "PyTorch finds no CUDA device, and NVIDIA H100 80GB HBM3 (driver 550.54.15) is there: torch 2.13.0+cu130 "
+            "(built for CUDA 13.0) says 'The NVIDIA driver on your system is too old (found version 12040)'; "
+            "`python -m pip install torch==2.13.0+cu126 --extra-index-url https://download.pytorch.org/whl/cu126` "
+            f"installs a build for it, {ON_THE_CPU}",
+        ),
+        (
+            OLD,
+            ("2.13.0+cu126", "12.6", "The NVIDIA driver on your system is too old"),
+            "PyTorch finds no CUDA device, and Tesla T4 (driver 470.82.01) is there: torch 2.13.0+cu126 (built for "
+            "CUDA 12.6) says 'The NVIDIA driver on your system is too old'; driver 470.82.01 is too old for torch "
+            f"2.13.0: install driver 525 or newer, {ON_THE_CPU}",
+        ),
+        (
+            H100,
+            ("2.13.0+cu130", "13.0", "CUDA unknown error - this may be due to an incorrectly set up environment"),
+            "PyTorch finds no CUDA device, and NVIDIA H100 80GB HBM3 (driver 580.95.05) is there: torch 2.13.0+cu130 "
+            "(built for CUDA 13.0) says 'CUDA unknown error - this may be due to an incorrectly set up environment'; "
+            f"{INSTEAD}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("asked", [None, "cuda", "cuda:0"])
+def test_a_gpu_that_torch_cannot_use(
+    script: str,
+    torch_says: tuple[str, str | None, str],
+    message: str,
+    asked: str | None,
+    smi: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Never the CPU by accident."""
+    smi(script)
+    without_gpu(monkeypatch, *torch_says)
+    with pytest.raises(UsageError) as raised:
+        devices.chosen(asked)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("value", ["", "-1"])
+def test_a_gpu_that_is_hidden_is_not_wanted(
+    value: str, smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi(H100)
+    without_gpu(monkeypatch, "2.13.0+cu130", "13.0", "No CUDA GPUs are available")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert devices.chosen(None) == "cpu"
+    with pytest.raises(
+        UsageError, match=re.escape("NVIDIA H100 80GB HBM3 (driver 580.95.05) is hidden by CUDA_VISIBLE")
+    ):
+        devices.chosen("cuda")
+
+
+def test_a_card_that_is_there(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    current = with_gpus(monkeypatch, count=2)
+    assert [devices.chosen(asked) for asked in (None, "cuda", "cuda:1")] == ["cuda"] * 3
+    assert current == [0, 0, 1]
+    for count, there in ((2, "cuda:0 to cuda:1"), (1, "cuda:0")):
+        with_gpus(monkeypatch, count=count)
+        with pytest.raises(UsageError) as raised:
+            devices.chosen("cuda:9")
+        assert str(raised.value) == (
+            f"device 'cuda:9': PyTorch finds {there} on this machine; expected one of these, or 'cpu'"
+        )
+
+
+def test_a_card_without_kernels(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    smi(V100)
+    said = "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might be"
+    monkeypatch.setattr(torch, "__version__", "2.13.0+cu130")
+    with_gpus(monkeypatch, fails=RuntimeError(said))
+    with pytest.raises(UsageError) as raised:
+        devices.chosen(None)
+    assert str(raised.value) == (
+        "torch 2.13.0+cu130 has kernels for sm_75, sm_90, and none for Tesla V100-SXM2-16GB (compute capability 7.0, "
+        "driver 580.95.05); `python -m pip install torch==2.13.0+cu126 --extra-index-url "
+        f"https://download.pytorch.org/whl/cu126` installs a build for it, {ON_THE_CPU}"
+    )
+
+
+def test_a_card_that_is_full(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    smi('case "$*" in *compute-apps*) echo "4242, 79000"; echo "4243, 900" ;; esac')
+    remedy = "end what else uses it (2 processes besides this run, 79900 MiB (this run may be among them)), "
+    remedy += f"choose another with --device cuda:N, {ON_THE_CPU}"
+    with_gpus(monkeypatch, free=2**28)
+    with pytest.raises(UsageError) as raised:
+        devices.chosen(None)
+    assert str(raised.value) == (
+        f"Tesla V100-SXM2-16GB is full: 256 MiB of 80 GiB are free, and 512 MiB is the least; {remedy}"
+    )
+    for error in (torch.OutOfMemoryError("CUDA out of memory. Tried to"), RuntimeError("CUDA error: out of memory\nx")):
+        with_gpus(monkeypatch, fails=error)
+        with pytest.raises(UsageError, match=re.escape("out of memory'; " + remedy)):
+            devices.chosen("cuda")
+
+
+def test_a_card_that_fails_otherwise(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    smi(V100)
+    with_gpus(monkeypatch, fails=RuntimeError("CUDA error: unspecified launch failure"))
+    with pytest.raises(UsageError) as raised:
+        devices.chosen("cuda")
+    assert str(raised.value) == (
+        f"torch {torch.__version__} can't compute on Tesla V100-SXM2-16GB (compute capability 7.0, driver 580.95.05): "
+        f"'CUDA error: unspecified launch failure'; {INSTEAD}"
+    )
+
+    def refuses() -> tuple[int, int]:
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", refuses)
+    with pytest.raises(
+        UsageError, match=re.escape("can't use Tesla V100-SXM2-16GB (driver 580.95.05): 'CUDA error: uns")
+    ):
+        devices.chosen("cuda")

@@ -1,0 +1,283 @@
+"""The process that looks at this machine: computes on it, reads its settings, and prints what it found.
+
+    python -m trace_tools.machines.checks quick|full [cpu|cuda|cuda:N]
+
+One `Check` per line, as JSON, as soon as it is known. Nothing here changes what the machine is set to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import torch
+
+from trace_tools import formats
+from trace_tools.errors import UsageError
+from trace_tools.machines import devices, float32_precision, host
+from trace_tools.machines.examination import Check, Verdict
+from trace_tools.machines.machine import versions
+
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
+SCARCE_BYTES = 2**31  # of free memory; with less, a lecture's large tensors may not fit beside each other
+SHARED = 0.10  # of a card's memory in use elsewhere
+SETTINGS = {  # of the environment: what they change
+    "CUDA_LAUNCH_BLOCKING": "every launch waits for its kernel: no time is that of a launch, and nothing overlaps",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "the allocator keeps nothing, and its figures are not those of a lecture",
+    "PYTORCH_CUDA_ALLOC_CONF": "the allocator's figures may be others than by default",
+    "PYTORCH_HIP_ALLOC_CONF": "the allocator's figures may be others than by default",
+    "PYTORCH_ALLOC_CONF": "the allocator's figures may be others than by default",
+    "CUBLAS_WORKSPACE_CONFIG": "the workspace of products has another size than by default",
+    "NVIDIA_TF32_OVERRIDE": "the precision of float32 products is not what torch says it is",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "float32 products use tf32, whatever the lecture believes",
+}
+LONG_S = 0.3  # of work for a device, timed by two clocks
+CLOCKS_AGREE = (0.95, 1.02)  # of the device's time over the host's, which has the launches and the wait besides
+FLOOR_NS = 50_000  # of an empty step; more than that, and short steps are all floor
+DRIFT_S = 4.0  # of products, one after the other
+DRIFTED = 1.10  # late over early
+
+
+def checks(asked: str | None, *, quick: bool) -> Iterator[Check]:
+    """Look at the machine; where the device can't be used at all, that is the last check."""
+    found = ", ".join(f"{name} {version}" for name, version in versions())
+    yield Check("versions", "ok", f"{found}; {host.operating_system()}")
+    yield Check("processor", "ok", f"{host.cpu_name()}, {host.usable_cores()} cores, {_bytes(host.ram_bytes())}")
+    try:
+        device = devices.chosen(asked)
+    except UsageError as error:
+        yield Check("device", "wrong", str(error))
+        return
+    on_card = [_free_on_card, _precision, _allocator, _others] if device == "cuda" else []
+    slow = [_two_clocks, _floor] if device == "cuda" else [_drift]
+    looks: list[Callable[[], Iterator[Check]]] = [
+        *(partial(look, device) for look in (_card, _kernels, _bit_equal)),
+        *(*on_card, _settings, _threads, _load, _free, _clock),
+        *(() if quick else slow),
+    ]
+    for look in looks:
+        try:
+            yield from look()
+        except RuntimeError as error:  # of the device: whatever comes after it would fail the same way
+            yield Check("device", "wrong", f"an operation failed: {formats.one_line(str(error), 200)}")
+            return
+
+
+def _card(device: str) -> Iterator[Check]:
+    if device == "cpu":
+        hidden = " (no GPU's driver answers)" if not host.cards() else ""
+        if not hidden or shutil.which("nvidia-smi") is None:
+            yield Check("device", "ok", f"cpu{hidden}")
+        else:
+            advice = "if there is a GPU, see why `nvidia-smi` does not list it"
+            yield Check("device", "look", "cpu: nvidia-smi is installed and names no GPU", advice)
+        return
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    driver = f", driver {host.gpu_driver()}" if host.gpu_driver() else ""
+    memory, parts = _bytes(properties.total_memory), properties.multi_processor_count
+    capability = f"compute capability {properties.major}.{properties.minor}"
+    which = f", card {torch.cuda.current_device()} of {count}" if (count := torch.cuda.device_count()) > 1 else ""
+    yield Check("device", "ok", f"{properties.name}, {memory}, {parts} processors, {capability}{driver}{which}")
+
+
+def _kernels(device: str) -> Iterator[Check]:
+    """An 8×8 product in each dtype, of small whole numbers, which all of them have exactly."""
+    a = torch.arange(64).reshape(8, 8) % 7 - 3
+    expected, failed, wrong = a @ a.T, [], []
+    for dtype in DTYPES:
+        name = str(dtype).removeprefix("torch.")
+        try:
+            x = a.to(device, dtype)
+            if not torch.equal((x @ x.T).cpu(), expected.to(dtype)):
+                wrong.append(name)
+        except RuntimeError as error:
+            failed.append(f"{name} ({formats.one_line(str(error), 100)})")
+    names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+    if wrong:
+        advice = "nothing that this device computes can be believed"
+        yield Check("products", "wrong", f"an 8×8 product is not what it should be in {', '.join(wrong)}", advice)
+    elif failed:
+        verdict: Verdict = "wrong" if failed[0].startswith("float32") else "look"
+        yield Check("products", verdict, f"an 8×8 product fails in {', '.join(failed)}", "see versions and device")
+    else:
+        yield Check("products", "ok", f"8×8, right in {names}")
+
+
+def _bit_equal(device: str) -> Iterator[Check]:
+    """The same product twice."""
+    x = torch.randn(512, 512, generator=torch.Generator().manual_seed(0)).to(device)
+    differ = [str(d).removeprefix("torch.") for d in (torch.float32, torch.bfloat16) if not _same_twice(x.to(d))]
+    if differ:
+        advice = "values will vary between passes; look for settings that choose kernels by timing them"
+        yield Check("repeatable", "look", f"the same 512×512 product twice differs in {', '.join(differ)}", advice)
+    else:
+        yield Check("repeatable", "ok", "the same 512×512 product twice is the same, bit by bit")
+
+
+def _same_twice(x: torch.Tensor) -> bool:
+    return torch.equal(x @ x, x @ x)
+
+
+def _free_on_card() -> Iterator[Check]:
+    free, total = torch.cuda.mem_get_info()
+    free += torch.cuda.memory_reserved()
+    found = f"{_bytes(free)} of {_bytes(total)} are free"
+    if free < SCARCE_BYTES or free < (1 - SHARED) * total:
+        yield Check("GPU memory", "look", found, "sizes follow what is free; end what else uses the card")
+    else:
+        yield Check("GPU memory", "ok", found)
+
+
+def _precision() -> Iterator[Check]:
+    name = float32_precision.name()
+    advice = "" if name == "highest" else "set by the environment or by a start-up file; the default is highest"
+    yield Check("float32 products", "ok" if name == "highest" else "look", name, advice)
+
+
+def _allocator() -> Iterator[Check]:
+    """A tensor of 4 MiB, and one of 1,000 bytes, which takes two blocks of 512."""
+    wanted, found, held = [4 << 20, 1024], [], []
+    for size in (4 << 20, 1000):
+        before = torch.cuda.memory_allocated()
+        held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        found.append(torch.cuda.memory_allocated() - before)
+    said = " and ".join(f"{size:,}" for size in found)
+    if found == wanted:
+        yield Check("allocator", "ok", f"counts {said} bytes for tensors of {4 << 20:,} and 1,000")
+    else:
+        advice = "claims about allocated bytes will fail: is another allocator chosen?"
+        yield Check("allocator", "look", f"counts {said} bytes for tensors of {4 << 20:,} and 1,000", advice)
+
+
+def _others() -> Iterator[Check]:
+    held, own = host.gpu_processes()
+    used, slowed = host.processes_in_words(held, own), host.gpu_slowed_by()
+    if used is None or (not own and len(held) == 1):  # that one is this process, by another number
+        yield Check("others on the card", "ok", "none")
+    else:
+        yield Check("others on the card", "look", used, "end them, or choose another card with --device cuda:N")
+    if slowed:
+        yield Check("clocks", "look", f"held back: {', '.join(slowed)}", "times are those of a slower card")
+    else:
+        yield Check("clocks", "ok", "nothing holds them back")
+
+
+def _settings() -> Iterator[Check]:
+    found = [name for name in SETTINGS if os.environ.get(name, "") not in ("", "0")]
+    for name in found:
+        value = formats.one_line(os.environ[name], 80)
+        yield Check("environment", "look", f"{name}={value}: {SETTINGS[name]}", f"unset {name}")
+    if not found:
+        yield Check("environment", "ok", "nothing in it changes what is measured")
+
+
+def _threads() -> Iterator[Check]:
+    threads, cores = torch.get_num_threads(), host.usable_cores()
+    said = [f"{name}={os.environ[name]}" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in os.environ]
+    found = f"{threads} on {cores} cores" + (f" ({', '.join(said)})" if said else "")
+    if threads > cores:
+        yield Check("threads", "look", found, f"they wait for each other: OMP_NUM_THREADS={cores}")
+    else:
+        yield Check("threads", "ok", found)
+
+
+def _load() -> Iterator[Check]:
+    notes = host.cpu_notes()
+    for note in notes:
+        yield Check("load", "look", note, "times will vary: end what else runs here, or take more passes")
+    if not notes:
+        yield Check("load", "ok", f"load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown")
+
+
+def _free() -> Iterator[Check]:
+    free = host.available_bytes()
+    if free is not None and free < SCARCE_BYTES:
+        yield Check(
+            "memory", "look", f"{_bytes(free)} are free", "a process without memory is killed: end what else runs"
+        )
+    else:
+        yield Check("memory", "ok", "unknown" if free is None else f"{_bytes(free)} are free")
+
+
+def _clock() -> Iterator[Check]:
+    """The smallest difference between two readings, and what the clock says of itself."""
+    readings = [time.perf_counter_ns() for _ in range(1000)]
+    steps = [after - before for before, after in pairwise(readings) if after > before]
+    smallest = min(steps, default=10**9)
+    found = (
+        f"smallest step {formats.duration(smallest)}, resolution {time.get_clock_info('perf_counter').resolution:g} s"
+    )
+    coarse = "" if smallest <= 1000 else "short steps can't be timed here; a virtual machine's clock source may be slow"
+    yield Check("clock", "look" if coarse else "ok", found, coarse)
+
+
+def _two_clocks() -> Iterator[Check]:
+    """Work for a while, timed by the device's events and by the host."""
+    x = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0)).to("cuda")
+    y = torch.empty_like(x)
+    calls = 1
+    while True:
+        device_s, host_s = _timed(lambda: torch.mm(x, x, out=y), calls)
+        if host_s >= LONG_S or calls >= 2**20:
+            break
+        calls = min(4 * calls, max(calls + 1, round(calls * 1.2 * LONG_S / host_s)))
+    ratio, (least, most) = device_s / host_s, CLOCKS_AGREE
+    found = f"{formats.duration(device_s * 1e9)} between events, {formats.duration(host_s * 1e9)} by the host"
+    advice = "" if least <= ratio <= most else "device times can't be believed: is the card shared, or emulated?"
+    yield Check("event clock", "look" if advice else "ok", found, advice)
+
+
+def _timed(run: Callable[[], object], calls: int) -> tuple[float, float]:
+    """Return the seconds that calls took by the device's clock and by the host's."""
+    event: Any = torch.cuda.Event
+    first, last = event(enable_timing=True), event(enable_timing=True)
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    first.record()
+    for _ in range(calls):
+        run()
+    last.record()
+    torch.cuda.synchronize()
+    return float(first.elapsed_time(last)) / 1e3, time.perf_counter() - started  # it counts milliseconds
+
+
+def _floor() -> Iterator[Check]:
+    """What an annotated step is charged that launches nothing: the tracer's two events, one after the other."""
+    samples = sorted(_timed(lambda: None, 0)[0] * 1e9 for _ in range(101))
+    found = (
+        f"{formats.duration(median(samples))} for an empty step, at most {formats.duration(samples[-6])} in 19 of 20"
+    )
+    advice = "" if median(samples) <= FLOOR_NS else "shorter steps than that can't be told from nothing"
+    yield Check("floor", "look" if advice else "ok", found, advice)
+
+
+def _drift() -> Iterator[Check]:
+    """The same product for some seconds: a processor that slows down does so in the first ones."""
+    x = torch.randn(384, 384, generator=torch.Generator().manual_seed(0))
+    samples, ends = [], time.perf_counter() + DRIFT_S
+    while (started := time.perf_counter()) < ends:
+        x @ x
+        samples.append(time.perf_counter() - started)
+    tenth = max(1, len(samples) // 10)
+    early, late = median(samples[:tenth]), median(samples[-tenth:])
+    found = f"a product took {formats.duration(early * 1e9)}, after {DRIFT_S:g} s {formats.duration(late * 1e9)}"
+    advice = "" if max(early, late) < DRIFTED * min(early, late) else "the clock changes, or others use these cores"
+    yield Check("drift", "look" if advice else "ok", found, advice)
+
+
+def _bytes(size: int | None) -> str:
+    return "unknown memory" if size is None else formats.quantity(size, "B", 3)
+
+
+if __name__ == "__main__":
+    for check in checks(sys.argv[2] or None, quick=sys.argv[1] == "quick"):
+        print(json.dumps(asdict(check)), flush=True)
