@@ -146,6 +146,9 @@ def test_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "gpu_driver", lambda: "580.95.05")
     found = "NVIDIA H100, 80 GiB, 132 processors, compute capability 9.0, driver 580.95.05, card 1 of 2"
     assert one(checks._card("cuda")) == Check("device", "ok", found)
+    card.gcnArchName = "gfx942:sramecc+:xnack-"
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    assert "compute capability gfx942," in one(checks._card("cuda")).found
 
 
 def test_no_card(monkeypatch: pytest.MonkeyPatch) -> None:

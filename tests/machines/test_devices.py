@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from trace_tools.errors import UsageError
-from trace_tools.machines import devices
+from trace_tools.machines import devices, host
 
 H100 = """case "$*" in
 *compute_cap*) echo "580.95.05, 9.0, NVIDIA H100 80GB HBM3" ;;
@@ -30,6 +30,7 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for name in devices.VISIBLE:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(host, "has_card", lambda: False)
 
     def write(body: str) -> None:
         program = tmp_path / "nvidia-smi"
@@ -187,6 +188,19 @@ def test_a_gpu_that_torch_cannot_use(
     with pytest.raises(UsageError) as raised:
         devices.chosen(asked)
     assert str(raised.value) == message
+
+
+def test_a_gpu_whose_driver_is_broken(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an update of the driver, until the computer starts anew."""
+    smi("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
+    without_gpu(monkeypatch, "2.13.0+cu130", "13.0", "No CUDA GPUs are available")
+    monkeypatch.setattr(host, "has_card", lambda: True)
+    with pytest.raises(UsageError) as raised:
+        devices.chosen(None)
+    assert str(raised.value) == (
+        "PyTorch finds no CUDA device, and a GPU (nvidia-smi fails) is there: torch 2.13.0+cu130 (built for CUDA 13.0) "
+        f"says 'No CUDA GPUs are available'; {INSTEAD}"
+    )
 
 
 @pytest.mark.parametrize("value", ["", "-1"])

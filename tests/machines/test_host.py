@@ -206,6 +206,19 @@ def test_the_cards_that_are_listed(body: str, cards: list[tuple[str, str, str]],
 
 
 @pytest.mark.parametrize(
+    ("files", "there"),
+    [
+        ([], False),
+        (["nvidiactl", "nvidia-uvm", "nvidia-caps"], False),
+        (["nvidia0"], True),
+        (["nvidiactl", "nvidia12"], True),
+    ],
+)
+def test_a_card_that_the_kernel_has_given(files: list[str], there: bool, tmp_path: Path) -> None:
+    assert host.has_card(tree(tmp_path, {f"dev/{name}": "" for name in files})) is there
+
+
+@pytest.mark.parametrize(
     ("state", "note"),
     [
         ("1980, 1980, 45, 312.05, 700.00", "GPU: SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W"),

@@ -25,7 +25,7 @@ from trace_tools import formats
 from trace_tools.errors import UsageError
 from trace_tools.machines import devices, float32_precision, host
 from trace_tools.machines.examination import Check, Verdict
-from trace_tools.machines.machine import versions
+from trace_tools.machines.machine import compute_capability, versions
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
 SCARCE_BYTES = 2**31  # of free memory; with less, a lecture's large tensors may not fit beside each other
@@ -68,7 +68,8 @@ def checks(asked: str | None, *, quick: bool) -> Iterator[Check]:
         try:
             yield from look()
         except RuntimeError as error:  # of the device: whatever comes after it would fail the same way
-            yield Check("device", "wrong", f"an operation failed: {formats.one_line(str(error), 200)}")
+            advice = devices.ON_THE_CPU if device == "cuda" else ""
+            yield Check("device", "wrong", f"an operation failed: {formats.one_line(str(error), 200)}", advice)
             return
 
 
@@ -84,7 +85,7 @@ def _card(device: str) -> Iterator[Check]:
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     driver = f", driver {host.gpu_driver()}" if host.gpu_driver() else ""
     memory, parts = _bytes(properties.total_memory), properties.multi_processor_count
-    capability = f"compute capability {properties.major}.{properties.minor}"
+    capability = f"compute capability {compute_capability(properties)}"
     which = f", card {torch.cuda.current_device()} of {count}" if (count := torch.cuda.device_count()) > 1 else ""
     yield Check("device", "ok", f"{properties.name}, {memory}, {parts} processors, {capability}{driver}{which}")
 

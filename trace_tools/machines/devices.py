@@ -58,7 +58,7 @@ def chosen(asked: str | None) -> str:
     import torch
 
     if not torch.cuda.is_available():
-        there = _described(host.cards()[:1])
+        there = _described(host.cards()[:1]) or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
         if there is None or _hidden():
             if asked is None:
                 return "cpu"

@@ -133,6 +133,14 @@ def cards() -> list[Card]:
     ]
 
 
+def has_card(root: Path = ROOT) -> bool:
+    """Return whether the kernel has given this process a GPU of NVIDIA, though its driver may not work.
+
+    A container that was given none has no such file, whatever `/proc` says of the computer around it.
+    """
+    return any(re.fullmatch(r"nvidia\d+", file.name) for file in (root / "dev").glob("nvidia*"))
+
+
 def cpu_notes(root: Path = ROOT) -> list[str]:
     """Note what may slow the CPU now: load by others, a quota that throttles, a governor, heat."""
     notes = []

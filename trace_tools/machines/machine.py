@@ -71,6 +71,14 @@ def peak_bandwidth() -> float | None:
     return _peak("memory")
 
 
+def compute_capability(properties: Any) -> str:
+    """Name what a GPU can compute: "9.0"; "gfx942" on ROCm. Takes torch's properties of a device."""
+    import torch
+
+    arch = str(properties.gcnArchName).split(":")[0] if torch.version.hip else None
+    return arch or f"{properties.major}.{properties.minor}"
+
+
 def slug(name: str) -> str:
     """Turn a device's name into a folder's: "NVIDIA H200" → "nvidia-h200"; only a-z, 0-9 and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80].rstrip("-") or "machine"
@@ -165,7 +173,7 @@ def _described(device: str) -> Machine:
         slug=slug(gpu.name),
         memory_bytes=gpu.total_memory,
         multiprocessors=gpu.multi_processor_count,
-        compute_capability=gpu.gcnArchName.split(":")[0] if hip else f"{gpu.major}.{gpu.minor}",
+        compute_capability=compute_capability(gpu),
         driver=host.gpu_driver(),
         cuda=f"ROCm {hip}" if hip else torch.version.cuda,
         l2_bytes=getattr(gpu, "L2_cache_size", None),
