@@ -696,3 +696,23 @@ def test_a_process_without_progress_says_where_it_is(tmp_path: Path, monkeypatch
         ("pass 1", "train", "line 42 for 12 s"),
         ("pass 1", "train", "line 42 for 42 s"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "seen"),
+    [("cuda:1", "cuda", "3"), ("cuda", "cuda", "2,3"), (None, "cuda", "2,3"), ("cpu", "cpu", ""), (None, "cpu", "")],
+)
+def test_the_processes_of_a_run_see_the_card_that_was_asked_for(
+    asked: str | None, machine: str, seen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
+    tracer = Tracer(Request(lecture=tmp_path / "lecture.py", device=asked))
+    tracer._device = machine
+    assert _environment(device=tracer._sees)["CUDA_VISIBLE_DEVICES"] == seen
+
+
+def test_a_device_of_no_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="device 'tpu'; expected cpu, cuda or cuda:N"):
+        Tracer(Request(lecture=tmp_path / "lecture.py", device="tpu"))
