@@ -188,9 +188,15 @@ def test_the_allocator(readings: tuple[int, ...], verdict: str, monkeypatch: pyt
 def test_others_on_the_card(held: list[float], own: bool, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no process is this one, one of them is, by another number: a container's."""
     monkeypatch.setattr(host, "gpu_processes", lambda: (held, own))
-    for reasons, held_back in (([], "ok"), (["power limit"], "look")):
+    monkeypatch.setattr(host, "cards", lambda: [host.Card("580.95.05", "9.0", "H100")])
+    for reasons, held_back in (([], "ok"), (None, "ok"), (["power limit"], "look")):
         monkeypatch.setattr(host, "gpu_slowed_by", lambda reasons=reasons: reasons)
         assert [check.verdict for check in checks._others()] == [verdict, held_back]
+
+
+def test_what_nobody_can_tell_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "_nvidia_smi", lambda *question: [])
+    assert [check.found for check in checks._others()] == ["unknown: nvidia-smi doesn't answer", "unknown"]
 
 
 @pytest.mark.parametrize(("faster", "verdict"), [(1.0, "ok"), (0.97, "ok"), (1.3, "look"), (0.2, "look")])

@@ -162,14 +162,16 @@ def _allocator() -> Iterator[Check]:
 def _others() -> Iterator[Check]:
     held, own = host.gpu_processes()
     used, slowed = host.processes_in_words(held, own), host.gpu_slowed_by()
-    if used is None or (not own and len(held) == 1):  # that one is this process, by another number
+    if used is None and not host.cards():
+        yield Check("others on the card", "ok", "unknown: nvidia-smi doesn't answer")
+    elif used is None or (not own and len(held) == 1):  # that one is this process, by another number
         yield Check("others on the card", "ok", "none")
     else:
         yield Check("others on the card", "look", used, "end them, or choose another card with --device cuda:N")
     if slowed:
         yield Check("clocks", "look", f"held back: {', '.join(slowed)}", "times are those of a slower card")
     else:
-        yield Check("clocks", "ok", "nothing holds them back")
+        yield Check("clocks", "ok", "unknown" if slowed is None else "nothing holds them back")
 
 
 def _settings() -> Iterator[Check]:

@@ -184,13 +184,14 @@ def gpu_notes() -> list[str]:
     return notes
 
 
-def gpu_slowed_by() -> list[str]:
-    """Name what holds the GPU's clocks back now."""
+def gpu_slowed_by() -> list[str] | None:
+    """Name what holds the GPU's clocks back now; None where nobody can tell."""
     gpu = _selected_gpu()
     bits = _nvidia_smi("--query-gpu=clocks_event_reasons.active", *gpu)
     bits = bits or _nvidia_smi("--query-gpu=clocks_throttle_reasons.active", *gpu)
-    active = int(bits[0], 16) if bits and re.fullmatch("0x[0-9a-fA-F]+", bits[0]) else 0  # else "[N/A]"
-    return [reason for bit, reason in REASONS.items() if active & bit]
+    if not bits or not re.fullmatch("0x[0-9a-fA-F]+", bits[0]):  # "[N/A]"
+        return None
+    return [reason for bit, reason in REASONS.items() if int(bits[0], 16) & bit]
 
 
 def gpu_processes() -> tuple[list[float], bool]:
