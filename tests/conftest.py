@@ -23,6 +23,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip the tests marked `cuda` where there is no such device."""
+    if item.get_closest_marker("cuda"):
+        torch = pytest.importorskip("torch")
+        if not torch.cuda.is_available():
+            pytest.skip("no CUDA device; `make emulate` has one")
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     opened = open_browser()

@@ -1,0 +1,815 @@
+"""What must work on the emulated device: small programs, on two of it; what the CPU makes of them is the oracle.
+
+    python -m tests.emulated_cuda --cards emulated,emulated python -m tests.emulated_cuda.battery [CASE …]
+
+Prints a line per case, `ok CASE` or why it failed, and a last one on the operators that ran in step; exits with 1 if
+any failed. Each build runs it, so it must notice whatever torch's next release moves.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+CASES: dict[str, Callable[[], None]] = {}
+# Operators that run in step here, and would not on CUDA: how many there may be. A new one is either queued, or an
+# entry here with its reason.
+IN_STEP = {
+    "aten::histc": "its CPU kernel reads the bounds",
+    "aten::_fused_sgd_": "no meta kernel",
+    "aten::_fused_adagrad_": "no meta kernel",
+}
+
+
+def case(function: Callable[[], None]) -> Callable[[], None]:
+    CASES[function.__name__] = function
+    return function
+
+
+def side() -> Any:
+    return sys.modules["emulated_cuda_torch_side"]
+
+
+def device() -> Any:
+    return sys.modules["emulated_cuda_device"]
+
+
+def drawn(*shape: int, **options: Any) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape) + 7), **options)
+
+
+def same_on_both(program: Callable[[str], Any], atol: float = 1e-5) -> None:
+    """Run `program(device)` on the CPU and on the device: a tensor or a nest of them, from numbers drawn on the CPU."""
+    torch.manual_seed(0)
+    expected = program("cpu")
+    torch.manual_seed(0)
+    _compare(program("cuda"), expected, atol, "")
+
+
+def _compare(found: Any, expected: Any, atol: float, path: str) -> None:
+    if isinstance(expected, torch.Tensor):
+        assert found.device.type == "cuda", f"{path} is on {found.device}"
+        assert found.stride() == expected.stride() or not expected.numel(), (path, found.stride(), expected.stride())
+        torch.testing.assert_close(found.detach().cpu(), expected.detach(), atol=atol, rtol=1e-5, equal_nan=True)
+    elif isinstance(expected, list | tuple):
+        assert len(found) == len(expected)
+        for index, (a, b) in enumerate(zip(found, expected, strict=True)):
+            _compare(a, b, atol, f"{path}[{index}]")
+    else:
+        assert found == expected, (path, found, expected)
+
+
+def applied(x: torch.Tensor, *functions: Callable[[torch.Tensor], Any]) -> list[Any]:
+    return [function(x) for function in functions]
+
+
+def refused(call: Callable[[], object], *words: str, error: type[BaseException] = RuntimeError) -> None:
+    try:
+        call()
+    except error as raised:
+        assert all(word in str(raised) for word in words), str(raised)
+        return
+    raise AssertionError(f"nothing was raised; expected {words}")
+
+
+def perceptron(where: str) -> nn.Module:
+    return nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 8)).to(where)
+
+
+# ---------------------------------------------------------------------------------------------------- operators
+
+
+@case
+def pointwise() -> None:
+    same_on_both(
+        lambda d: applied(
+            drawn(7, 5).to(d),
+            torch.exp,
+            torch.sigmoid,
+            F.gelu,
+            F.silu,
+            torch.erf,
+            lambda x: x.clamp(-1, 1),
+            lambda x: x / 3,
+            lambda x: torch.where(x > 0, x, -x),
+            lambda x: torch.lerp(x, x * 2, 0.3),
+            lambda x: x.addcmul(x, x),
+            lambda x: x.half().float(),
+            lambda x: x.bfloat16() + 1,
+            lambda x: x.to(torch.float8_e4m3fn).float(),
+            lambda x: torch.complex(x, x).conj().mul(2),
+        )
+    )
+
+
+@case
+def reductions() -> None:
+    same_on_both(
+        lambda d: applied(
+            drawn(7, 5).to(d),
+            torch.sum,
+            torch.var,
+            torch.norm,
+            lambda x: x.max(0),
+            lambda x: x.argmax(1),
+            lambda x: x.cumsum(0),
+            lambda x: x.logsumexp(1),
+            lambda x: x.median(),
+            lambda x: x.quantile(0.3),
+            lambda x: x.isfinite().all(),
+            lambda x: torch.linalg.vector_norm(x, dim=1),
+            lambda x: x.count_nonzero(),
+        )
+    )
+
+
+@case
+def sorting() -> None:
+    same_on_both(
+        lambda d: applied(
+            drawn(7, 5).to(d),
+            lambda x: x.sort(),
+            lambda x: x.topk(3),
+            lambda x: x.argsort(descending=True),
+            lambda x: x.unique(),
+            lambda x: x.kthvalue(2),
+            lambda x: torch.searchsorted(x.flatten().sort()[0], x),
+            lambda x: torch.histc(x),
+            lambda x: torch.bincount((x.flatten() > 0).long()),
+        )
+    )
+
+
+def _changed(x: torch.Tensor, change: Callable[[torch.Tensor], object]) -> torch.Tensor:
+    y = x.clone()
+    change(y)
+    return y
+
+
+@case
+def indexing() -> None:
+    def program(d: str) -> list[Any]:
+        x, i = drawn(6, 5).to(d), torch.tensor([3, 0, 3]).to(d)
+        more = drawn(3, 5).to(d)
+        read = applied(
+            x,
+            lambda x: x[i],
+            lambda x: x[x > 0],
+            lambda x: x[torch.tensor([1, 2])],
+            lambda x: x.gather(0, i[None].expand(1, 3)),
+            lambda x: x.nonzero(),
+            lambda x: torch.take(x, i),
+            lambda x: x.masked_fill(x > 0, 1.0),
+            lambda x: x[..., None, 1:3],
+            lambda x: x.roll(2),
+            lambda x: x.tril(),
+        )
+
+        def set_rows(y: torch.Tensor) -> None:
+            y[i] = 0
+
+        def set_slice(y: torch.Tensor) -> None:
+            y[1:3, ::2] += 4
+
+        changes = (
+            set_rows,
+            set_slice,
+            lambda y: y.index_add_(0, i, more),
+            lambda y: y.scatter_add_(0, i[None], more[:1, :3]),
+            lambda y: y.index_put_((i, i), more[:, 0], accumulate=True),
+            lambda y: y.fill_diagonal_(3),
+        )
+        return [*read, *(_changed(x, change) for change in changes)]
+
+    same_on_both(program)
+
+
+@case
+def shapes_and_views() -> None:
+    same_on_both(
+        lambda d: applied(
+            drawn(4, 6).to(d),
+            lambda x: x.t().contiguous(),
+            lambda x: x.view(2, -1),
+            lambda x: x.unfold(1, 2, 2),
+            lambda x: torch.cat([x, x], 1),
+            lambda x: list(x.split(2)),
+            lambda x: x.repeat(2, 3),
+            lambda x: x.expand(2, 4, 6),
+            lambda x: x.as_strided((2, 2), (1, 2)),
+            lambda x: F.pad(x, (1, 2)),
+            lambda x: torch.einsum("ij,kj->ik", x, x),
+            lambda x: x.view(torch.int32),
+            lambda x: torch.view_as_complex(x.reshape(4, 3, 2)),
+            lambda x: torch.fft.rfft(x),
+            lambda x: x.clone().t_().add_(1),
+        ),
+        atol=1e-4,
+    )
+    x = torch.zeros(4, 6, device="cuda")
+    assert x.t().untyped_storage().data_ptr() == x.data_ptr() and x[1:].storage_offset() == 6
+
+
+@case
+def factories() -> None:
+    same_on_both(
+        lambda d: [
+            torch.arange(10, device=d),
+            torch.linspace(0, 1, 5, device=d),
+            torch.eye(4, device=d),
+            torch.full((2, 3), 7, device=d),
+            torch.tensor([1, 2.0], device=d),
+            torch.empty(0, device=d),
+            torch.zeros(2, 0, device=d).sum(1),
+            torch.tril_indices(3, 3, device=d),
+            torch.arange(0, 1, 0.1, device=d, dtype=torch.bfloat16),
+        ]
+    )
+
+
+@case
+def linear_algebra() -> None:
+    same_on_both(
+        lambda d: applied(
+            drawn(6, 6).to(d),
+            lambda x: x @ x,
+            lambda x: torch.addmm(x, x, x),
+            lambda x: x @ x[0],
+            lambda x: torch.baddbmm(x[None], x[None], x[None]),
+            torch.linalg.inv,
+            torch.linalg.svdvals,
+            lambda x: torch.linalg.solve(x, x),
+            lambda x: torch.linalg.cholesky(x @ x.t() + 6 * torch.eye(6, device=x.device)),
+            lambda x: torch.outer(x[0], x[1]),
+            lambda x: torch.mm(x, x, out=torch.empty(6, 6, device=x.device)),
+        ),
+        atol=1e-3,
+    )
+
+
+@case
+def outputs_that_are_resized() -> None:
+    def program(d: str) -> list[torch.Tensor]:
+        x, out = drawn(4, 4).to(d), torch.empty(0, device=d)
+        torch.add(x, x, out=out)
+        larger = torch.empty(2, 2, device=d).resize_(4, 4)
+        torch.mul(x, 3, out=larger)
+        values, indices = torch.empty(0, device=d), torch.empty(0, device=d, dtype=torch.int64)
+        torch.max(x, 1, out=(values, indices))
+        return [out, larger, values, indices]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same_on_both(program)
+
+
+@case
+def losses() -> None:
+    classes = torch.arange(5)
+    same_on_both(
+        lambda d: [
+            F.cross_entropy(drawn(5, 7).to(d), classes.to(d)),
+            F.mse_loss(drawn(5).to(d), drawn(6)[:5].to(d)),
+            F.binary_cross_entropy_with_logits(drawn(5).to(d), torch.ones(5).to(d)),
+            F.kl_div(drawn(3, 4).to(d).log_softmax(1), drawn(3, 4).to(d).softmax(1), reduction="batchmean"),
+            F.one_hot(torch.arange(3).to(d), 5),
+            F.embedding(torch.tensor([1, 2]).to(d), drawn(4, 3).to(d)),
+            F.scaled_dot_product_attention(*[drawn(2, 2, 6, 8).to(d)] * 3, is_causal=True),
+        ]
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- training
+
+
+@case
+def gradients() -> None:
+    torch.manual_seed(0)
+    original = perceptron("cpu")
+
+    def program(d: str) -> list[Any]:
+        model = copy.deepcopy(original).to(d)
+        x = drawn(5, 16).to(d).requires_grad_()
+        y = model(x).square().mean()
+        first = torch.autograd.grad(y, [x, *model.parameters()], create_graph=True)
+        return [y, first, torch.autograd.grad(sum(g.square().sum() for g in first), list(model.parameters())[:2])]
+
+    same_on_both(program)
+
+
+def _trained(module: nn.Module, shape: tuple[int, ...]) -> None:
+    def program(d: str) -> list[torch.Tensor]:
+        copied = copy.deepcopy(module).to(d)
+        x = drawn(*shape).to(d).requires_grad_()
+        y = copied(x, x, x) if isinstance(module, nn.MultiheadAttention) else copied(x)
+        outputs = [y[0], *(y[1] if isinstance(y[1], tuple) else [y[1]])] if isinstance(y, tuple) else [y]
+        torch.stack([o.square().mean() for o in outputs]).sum().backward()
+        return [*outputs, x.grad, *(p.grad for p in copied.parameters())]
+
+    same_on_both(program, atol=1e-4)
+
+
+@case
+def modules() -> None:
+    torch.manual_seed(1)
+    for module, shape in (
+        (nn.BatchNorm2d(3), (2, 3, 4, 4)),
+        (nn.MaxPool2d(2), (1, 3, 8, 8)),
+        (nn.AvgPool2d(2), (1, 3, 8, 8)),
+        (nn.GroupNorm(1, 3), (2, 3, 4, 4)),
+        (nn.RMSNorm(6), (2, 6)),
+        (nn.Upsample(scale_factor=2), (1, 3, 4, 4)),
+        (nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True), (2, 5, 16)),
+        (nn.MultiheadAttention(16, 4, batch_first=True), (2, 5, 16)),
+    ):
+        _trained(module, shape)
+
+
+@case
+def convolutions() -> None:
+    torch.manual_seed(1)
+    for module, shape in (
+        (nn.Conv1d(3, 4, 3), (2, 3, 9)),
+        (nn.Conv2d(3, 4, 3, padding=1), (2, 3, 8, 8)),
+        (nn.Conv2d(4, 4, 3, groups=4, stride=2), (2, 4, 8, 8)),
+        (nn.Conv2d(3, 4, 3, dilation=2, bias=False), (1, 3, 9, 9)),
+        (nn.Conv3d(2, 2, 2), (1, 2, 4, 4, 4)),
+        (nn.ConvTranspose1d(3, 2, 3), (1, 3, 5)),
+        (nn.ConvTranspose2d(3, 2, 3, stride=2, output_padding=1), (1, 3, 5, 5)),
+    ):
+        _trained(module, shape)
+    refused(lambda: nn.Conv2d(3, 4, 3).cuda()(torch.zeros(1, 2, 8, 8, device="cuda")), "to have 3 channels")
+    refused(lambda: nn.Conv2d(3, 4, 9).cuda()(torch.zeros(1, 3, 8, 8, device="cuda")), "greater than actual input size")
+
+
+@case
+def recurrent() -> None:
+    torch.manual_seed(1)
+    for module, shape in (
+        (nn.LSTM(6, 5, num_layers=2, batch_first=True), (2, 4, 6)),
+        (nn.LSTM(6, 5, bidirectional=True, bias=False), (2, 4, 6)),
+        (nn.GRU(6, 5), (2, 4, 6)),
+        (nn.GRU(6, 5, bias=False), (2, 4, 6)),
+        (nn.RNN(6, 5), (2, 4, 6)),
+    ):
+        _trained(module, shape)
+
+
+@case
+def optimizers() -> None:
+    kinds: list[tuple[Any, dict[str, Any]]] = [
+        (torch.optim.SGD, {"momentum": 0.9}),
+        (torch.optim.Adam, {}),
+        (torch.optim.AdamW, {}),
+        (torch.optim.Adagrad, {}),
+        (torch.optim.RMSprop, {}),
+    ]
+    for kind, options in kinds:
+        for mode in ({}, {"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": True}):
+            if (kind is torch.optim.RMSprop and "fused" in mode) or (
+                "capturable" in mode and kind in (torch.optim.SGD, torch.optim.Adagrad)
+            ):
+                continue
+
+            def program(d: str, kind: Any = kind, options: Any = options, mode: Any = mode) -> list[torch.Tensor]:
+                torch.manual_seed(2)
+                model = nn.Sequential(nn.Linear(16, 32, bias=False), nn.GELU(), nn.Linear(32, 8, bias=False)).to(d)
+                optimizer = kind(model.parameters(), lr=0.01, **options, **(mode if d == "cuda" else {}))
+                x = drawn(5, 16).to(d)
+                for _ in range(3):
+                    optimizer.zero_grad()
+                    model(x).square().mean().backward()
+                    optimizer.step()
+                return [*model.parameters()]
+
+            same_on_both(program, atol=1e-4)
+
+
+@case
+def recomputation() -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).cuda(), drawn(64, 8).cuda().requires_grad_()
+    for seed in (1, 2):
+        grads = []
+        for again in (False, True):
+            torch.manual_seed(seed)
+            x.grad = None
+            y = checkpoint(model, x, use_reentrant=False) if again else model(x)
+            y.square().sum().backward()
+            assert x.grad is not None
+            grads.append(x.grad.clone())
+        assert torch.equal(*grads), "the generator's state was not restored for the second forward pass"
+
+
+@case
+def mixed_precision() -> None:
+    with torch.autocast("cuda", torch.bfloat16):
+        x = torch.randn(4, 4, device="cuda")
+        assert (x @ x).dtype == torch.bfloat16 and x.softmax(0).dtype == (x + x).dtype == torch.float32
+    torch.manual_seed(0)
+    model, x = perceptron("cuda"), drawn(5, 16).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", init_scale=2.0**8)
+    with torch.autocast("cuda", torch.float16):
+        loss = model(x).square().mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    before = scaler.get_scale()
+    scaler.scale(model(x).mean() * float("inf")).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == before / 2
+
+
+@case
+def custom_functions_transforms_and_threads() -> None:
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+            (x,) = ctx.saved_tensors
+            return 2 * x * grads[0]
+
+    def program(d: str) -> list[torch.Tensor]:
+        x = drawn(4).to(d).requires_grad_()
+        per_row = torch.func.vmap(torch.func.grad(lambda w, x: (x @ w).tanh().sum()), (None, 0))
+        return [torch.autograd.grad(Square.apply(x).sum(), x)[0], per_row(drawn(4, 3).to(d), drawn(5, 4).to(d))]
+
+    same_on_both(program)
+    raised: list[BaseException] = []
+
+    def train() -> None:
+        try:
+            model = nn.Linear(8, 8).cuda()
+            for _ in range(20):
+                model(torch.ones(2, 8, device="cuda")).square().mean().backward()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=train) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not raised, raised
+
+
+# ---------------------------------------------------------------------------------------------------- asynchrony
+
+
+@case
+def launches_return_before_their_work_is_done() -> None:
+    x = torch.randn(64, 64, device="cuda")
+    torch.cuda.synchronize()
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    with side().held() as release:
+        first.record()
+        y = x @ x
+        z = y.relu_()
+        last.record()
+        assert not last.query() and not torch.cuda.current_stream().query()
+        refused(lambda: first.elapsed_time(last), "completed")
+        refused(lambda: z.sum().item(), "held")
+        assert release(1) == 1 and not last.query()
+        assert release(9) >= 1
+        last.synchronize()
+    with side().paced(delay_us=2000):
+        first.record()
+        for _ in range(20):
+            y = y + 1
+        last.record()
+    last.synchronize()
+    assert 40 < first.elapsed_time(last) < 2000, first.elapsed_time(last)
+
+
+@case
+def kernels_run_one_by_one_when_a_test_says_so() -> None:
+    x = torch.zeros(3, device="cuda")
+    torch.cuda.synchronize()
+    seen = x.new_zeros(0)
+    host = torch.zeros(3, pin_memory=True)
+    with side().held() as release:
+        x.add_(1)
+        host.copy_(x, non_blocking=True)
+        x.add_(1)
+        release(2)
+        assert host.tolist() == [1, 1, 1]
+        release(1)
+        assert release(1) == 0
+    torch.cuda.synchronize()
+    assert x.tolist() == [2, 2, 2] and not seen.numel()
+
+
+@case
+def streams_run_side_by_side_and_wait_for_events() -> None:
+    main, other = torch.cuda.current_stream(), torch.cuda.Stream()
+    x = torch.zeros(1000, device="cuda")
+    torch.cuda.synchronize()
+    with side().held() as release:
+        with torch.cuda.stream(other):
+            assert torch.cuda.current_stream() == other
+            x.add_(1)
+            done = other.record_event()
+        assert torch.cuda.current_stream() == main and main.query() and not other.query()
+        main.wait_event(done)
+        y = x * 2
+        release(1, stream=other.stream_id)
+        release(1)
+    assert y.sum().item() == 2000
+    with torch.cuda.stream(other):
+        w = torch.ones(100, device="cuda", requires_grad=True)
+        loss = (w * 3).sum()
+    loss.backward()  # on its forward's stream
+    assert w.grad is not None and w.grad.sum().item() == 300
+
+
+@case
+def a_missing_wait_reads_what_was_there_before() -> None:
+    other, x = torch.cuda.Stream(), torch.zeros(1000, device="cuda")
+    torch.cuda.synchronize()
+    with side().held() as release:
+        with torch.cuda.stream(other):
+            x.add_(1)
+        y = x.clone()
+        release(1)
+        release(1, stream=other.stream_id)
+    assert y.sum().item() == 0 and x.sum().item() == 1000
+
+
+@case
+def a_missing_record_stream_corrupts() -> None:
+    seen = []
+    for recorded in (False, True):
+        torch.cuda.empty_cache()
+        other = torch.cuda.Stream()
+        x, out = torch.ones(1 << 20, device="cuda"), torch.zeros((), device="cuda")
+        torch.cuda.synchronize()
+        with side().held() as release:
+            with torch.cuda.stream(other):
+                out.copy_(x[0])
+            if recorded:
+                x.record_stream(other)
+            del x
+            y = torch.full((1 << 20,), 5.0, device="cuda")
+            while release(1):
+                pass
+            release(1, stream=other.stream_id)
+        torch.cuda.synchronize()
+        seen.append(out.item())
+        del y
+    assert seen == [5.0, 1.0], seen
+
+
+@case
+def copies_read_pinned_memory_late_and_other_memory_at_once() -> None:
+    source = torch.arange(1000.0).pin_memory()
+    assert source.is_pinned() and source[10:].is_pinned() and not torch.ones(3).is_pinned()
+    target, pageable = torch.zeros(1000, device="cuda"), torch.arange(1000.0)
+    torch.cuda.synchronize()
+    with side().held():
+        target.copy_(source, non_blocking=True)
+        source.fill_(-1)
+    assert target[5] == -1
+    with side().held():
+        target.copy_(pageable, non_blocking=True)
+        pageable.fill_(-1)
+        back = target.to("cpu", non_blocking=True)
+        assert back.is_pinned() and not (back == torch.arange(1000.0)).all()
+    torch.cuda.synchronize()
+    assert (back == torch.arange(1000.0)).all()
+    source = torch.arange(10.0).pin_memory()
+    moved = source.to("cuda", non_blocking=True)
+    del source
+    gc.collect()
+    assert moved.sum().item() == 45
+
+
+@case
+def jitter_repeats_with_its_seed() -> None:
+    def draws(seed: int) -> list[int]:
+        with side().paced(jitter_us=1000, seed=seed):
+            return [device().jitter_us(0, launch) for launch in range(50)]
+
+    assert draws(1) == draws(1) != draws(2) and len(set(draws(1))) > 30 and max(draws(1)) < 1000
+
+
+@case
+def autograds_thread_frees_late() -> None:
+    """What backward held is freed after it has returned: every time, once the thread is delayed."""
+    w = torch.ones(256, 256, device="cuda", requires_grad=True)
+    torch.autograd.grad((w @ w).sum(), w)
+    torch.cuda.synchronize()
+    with side().paced(autograd_us=100_000):
+        torch.autograd.grad((w @ w).sum(), w)  # from here on the thread follows the pace
+        time.sleep(0.5)
+        before, late = torch.cuda.memory_allocated(), []
+        for _ in range(5):
+            torch.autograd.grad((w @ w).sum(), w)
+            late.append(torch.cuda.memory_allocated() - before)
+            time.sleep(0.5)
+            assert torch.cuda.memory_allocated() == before
+    assert all(late), late
+
+
+# ---------------------------------------------------------------------------------------------------- the rest
+
+
+@case
+def generators() -> None:
+    def draw(seed: int) -> torch.Tensor:
+        torch.manual_seed(seed)
+        return torch.randn(5, device="cuda")
+
+    assert torch.equal(draw(3), draw(3)) and not torch.equal(draw(3), torch.randn(5, device="cuda"))
+    on_gpu, on_cpu = draw(3).cpu(), (torch.manual_seed(3), torch.randn(5))[1]
+    assert not torch.equal(on_gpu, on_cpu)
+    state = torch.cuda.get_rng_state()
+    assert state.numel() == 16
+    x = torch.rand(4, device="cuda")
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(x, torch.rand(4, device="cuda"))
+    refused(lambda: torch.randn(3, device="cuda", generator=torch.Generator()), "Expected a 'cuda'")
+    before = torch.get_rng_state()
+    ones = torch.ones(100_000, device="cuda")
+    assert abs(F.dropout(ones, 0.3).mean().item() - 1) < 0.02 and abs(torch.randn_like(ones).mean().item()) < 0.02
+    assert sorted(torch.randperm(10, device="cuda").tolist()) == list(range(10))
+    torch.multinomial(ones[:5], 3)
+    assert torch.equal(before, torch.get_rng_state()), "the CPU's generator has moved"
+    with torch.random.fork_rng(devices=[0]):
+        torch.randn(3, device="cuda")
+
+
+@case
+def memory() -> None:
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    x, y = torch.ones(32, 32, device="cuda"), torch.ones(1, device="cuda")
+    assert torch.cuda.memory_allocated() - before == 4096 + 512
+    del x, y
+    assert torch.cuda.memory_allocated() == before
+    torch.cuda.reset_peak_memory_stats()
+    x = torch.ones(1 << 20, device="cuda")
+    y = x + x
+    del y
+    assert torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated() == 4 << 20
+    assert torch.cuda.memory_reserved() % (2 << 20) == 0
+    free, total = torch.cuda.mem_get_info()
+    assert 0 < free < total == torch.cuda.get_device_properties(0).total_memory
+    refused(lambda: torch.empty(1 << 42, device="cuda"), "Tried to allocate", error=torch.OutOfMemoryError)
+    device().fail_allocation(1, 0)
+    refused(lambda: torch.empty(5, device="cuda"), "out of memory", error=torch.OutOfMemoryError)
+    device().fail_allocation(0, 0)
+    assert (torch.empty(1000, device="cuda").view(torch.uint8) == 0xA7).all(), "fresh memory is not rubbish"
+    x.untyped_storage().resize_(0)
+    assert x.untyped_storage().nbytes() == 0
+
+
+@case
+def workspace() -> None:
+    added: list[int] = []
+
+    def multiply() -> None:
+        a = torch.ones(8, 8, device="cuda")
+        for _ in range(2):
+            before = torch.cuda.memory_allocated()
+            b = a @ a
+            added.append(torch.cuda.memory_allocated() - before)
+        del b
+
+    thread = threading.Thread(target=multiply)
+    thread.start()
+    thread.join()
+    assert added[0] >= 8 << 20 and added[1] <= 512, added
+
+
+@case
+def errors() -> None:
+    a = torch.ones(3, 4, device="cuda")
+    refused(lambda: a @ a, "mat1 and mat2 shapes cannot be multiplied")
+    refused(lambda: a + torch.ones(5, device="cuda"), "must match the size")
+    refused(lambda: a + torch.ones(3, 4), "same device")
+    refused(lambda: a @ torch.ones(4, 3), "same device")
+    refused(lambda: a.numpy(), "numpy", error=TypeError)
+
+
+@case
+def waits_are_told_in_debug_mode() -> None:
+    x = torch.ones(3, device="cuda")
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        y = x * 2 + x.sum()
+        for wait in (lambda: y.sum().item(), lambda: y.nonzero(), lambda: y.cpu(), lambda: y[y > 0]):
+            refused(wait, "synchronizing")
+        y.to("cpu", non_blocking=True)
+    finally:
+        torch.cuda.set_sync_debug_mode(0)
+
+
+@case
+def saving_and_counting() -> None:
+    buffer, x = io.BytesIO(), torch.randn(5, device="cuda")
+    torch.save({"x": x, "part": x[1:]}, buffer)
+    for where in ("cuda", "cpu"):
+        buffer.seek(0)
+        loaded = torch.load(buffer, map_location=where)
+        assert loaded["x"].device.type == where and torch.equal(loaded["x"].cpu(), x.cpu())
+        assert loaded["part"].untyped_storage().data_ptr() == loaded["x"].untyped_storage().data_ptr()
+    assert torch.equal(copy.deepcopy(x), x)
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        drawn(8, 16).cuda() @ drawn(16, 8).cuda()
+    assert counter.get_total_flops() == 2 * 8 * 8 * 16
+
+
+@case
+def two_devices() -> None:
+    assert torch.cuda.device_count() == 2
+    x = torch.ones(1000, device="cuda:1")
+    assert x.device.index == 1 and torch.cuda.current_device() == 0
+    assert (x + 1).device.index == 1 and torch.cuda.memory_allocated(1) >= 4096
+    refused(lambda: x + torch.ones(1000, device="cuda:0"), "cuda:0", "cuda:1")
+    refused(lambda: torch.zeros(1, device="cuda:2"), "invalid device ordinal")
+    with torch.cuda.device(1):
+        assert torch.zeros(1, device="cuda").device.index == 1
+    with side().held() as release:  # a copy between devices waits for the one it reads
+        y = x * 3
+        moved = y.to("cuda:0")
+        assert not torch.cuda.current_stream(0).query()
+        release(9, device=1)
+        release(9)
+    assert moved.device.index == 0 and moved.sum().item() == 3000
+    w = torch.ones(3, device="cuda:1", requires_grad=True)
+    (w.to("cuda:0") * 2).sum().backward()
+    assert w.grad is not None and w.grad.device.index == 1 and w.grad.tolist() == [2, 2, 2]
+
+
+@case
+def captured_graphs() -> None:
+    x, weight = torch.ones(4, 4, device="cuda"), torch.ones(4, 4, device="cuda")
+    warm = torch.cuda.Stream()
+    with torch.cuda.stream(warm):
+        x @ weight
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        assert torch.cuda.is_current_stream_capturing()
+        y = (x @ weight).relu()
+        refused(lambda: y.sum().item(), "capturing")
+        refused(lambda: torch.cuda.synchronize(), "capturing")
+    assert not torch.cuda.is_current_stream_capturing()
+    for value in (1.0, 2.0):
+        x.fill_(value)
+        graph.replay()
+        assert y.sum().item() == 64 * value
+    refused(lambda: torch.cuda.CUDAGraph().replay(), "capture")
+
+
+@case
+def few_operators_run_in_step() -> None:
+    """Asynchrony can't vanish unnoticed: what runs in step is listed above, with its reason."""
+    strange = {
+        name: steps
+        for name, (_, _, steps) in device().counts().items()
+        if steps and name.partition(".")[0] not in IN_STEP
+    }
+    assert not strange, f"these ran in step: {strange}"
+
+
+def main(names: list[str]) -> int:
+    """Run cases; return 1 if any failed."""
+    failed = 0
+    for name in names or CASES:
+        try:
+            CASES[name]()
+            torch.cuda.synchronize()
+            print(f"ok {name}", flush=True)
+        except BaseException as error:
+            failed += 1
+            line = error.__traceback__.tb_next.tb_lineno if error.__traceback__ and error.__traceback__.tb_next else 0
+            said = " ".join(str(error).split())[:400]
+            print(f"{name}, line {line}: {type(error).__name__}: {said}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

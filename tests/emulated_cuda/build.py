@@ -1,0 +1,161 @@
+"""Builds the emulated device's library, and gives the environment of a process that runs on it.
+
+    >>> subprocess.run([sys.executable, "lecture.py"], env=environment("t4"))
+
+One compilation takes about half a minute of one core. What it made is kept below $XDG_CACHE_HOME (~/.cache), under
+the hash of torch's version, the compiler's and the sources. It is used once its battery has passed: where torch's
+internals have moved, that fails, and names what does not work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import metadata, util
+from pathlib import Path
+
+from tests.emulated_cuda.profiles import PROFILES
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+MODULE = "emulated_cuda_device"
+FLAGS = ("-O1", "-g0", "-std=c++20", "-fPIC", "-shared", "-w")
+TRIED = ("torch_side.py", "profiles.py", "battery.py")  # Python that a library must work with
+KEPT = 3  # libraries in the cache
+
+
+class CannotBuild(Exception):
+    """Why there is no emulated device here; one line, for people."""
+
+
+def compiler() -> str:
+    """Return the C++ compiler's path: $CXX, c++, g++ or clang++. Raises CannotBuild where there is none."""
+    for name in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
+        if path := shutil.which(name):
+            return path
+    raise CannotBuild("no C++ compiler (looked for $CXX, c++, g++, clang++): install g++, and try again")
+
+
+def library() -> Path:
+    """Return the built library, building and trying it first if need be. Raises CannotBuild with the reason."""
+    target = _cache() / f"{_key(compiler())}.so"
+    works = target.with_suffix(f".{_digest([HERE / name for name in TRIED])}.works")
+    if not works.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with (target.parent / "lock").open("w") as lock:  # two workers of one test run
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.is_file():
+                _build(target)
+            if not works.is_file():
+                _try(target)
+                works.touch()
+    return target
+
+
+def _build(target: Path) -> None:
+    print(f"building the emulated CUDA device, once: {target}", file=sys.stderr, flush=True)
+    for path in sorted(target.parent.glob("*.so"), key=lambda path: path.stat().st_mtime)[: 1 - KEPT]:
+        for old in path.parent.glob(f"{path.stem}.*"):
+            old.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
+        made = Path(folder, f"{MODULE}.so")
+        _compile(made)
+        made.replace(target)
+
+
+def environment(
+    cards: str = "emulated", *, faults: str = "", base: Mapping[str, str] | None = None, **settings: object
+) -> dict[str, str]:
+    """Return the environment of a process on `cards` ("t4", "h100,h100").
+
+    `settings` are the variables that the package's docstring names: `delay_us=500` is EMULATED_CUDA_DELAY_US=500.
+    """
+    if unknown := [name for name in cards.split(",") if name not in PROFILES]:
+        raise CannotBuild(f"no card {unknown[0]!r}; there are {', '.join(PROFILES)}")
+    before = dict(os.environ if base is None else base)
+    before.pop("CUDA_VISIBLE_DEVICES", None)
+    paths = [str(HERE / "start"), *filter(None, [before.get("PYTHONPATH")])]
+    smi = [] if any(PROFILES[name].rocm for name in cards.split(",")) else [str(HERE / "bin")]
+    return {
+        **before,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PATH": os.pathsep.join([*smi, before.get("PATH", os.defpath)]),
+        "EMULATED_CUDA": cards,
+        "EMULATED_CUDA_LIBRARY": str(library()),
+        "EMULATED_CUDA_PYTHON": sys.executable,
+        **({"EMULATED_CUDA_FAULTS": faults} if faults else {}),
+        **{f"EMULATED_CUDA_{name.upper()}": str(value) for name, value in settings.items()},
+    }
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trace-tools" / "emulated-cuda"
+
+
+def _key(cxx: str) -> str:
+    """Hash what the library follows from: its sources, torch, Python, the compiler and its flags."""
+    said = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[:1]
+    facts = [metadata.version("torch"), sys.version, *said, *FLAGS]
+    return _digest([*sorted(HERE.glob("*.h")), HERE / "emulated_cuda.cpp"], *facts)
+
+
+def _digest(files: Sequence[Path], *facts: str) -> str:
+    digest = hashlib.sha256("\n".join(facts).encode())
+    for path in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _compile(target: Path) -> None:
+    found = util.find_spec("torch")
+    if found is None or not found.submodule_search_locations:
+        raise CannotBuild("torch is not installed")
+    torch = Path(found.submodule_search_locations[0])
+    headers = (torch / "include", torch / "include/torch/csrc/api/include", Path(sysconfig.get_path("include")))
+    if not Path(headers[-1], "Python.h").is_file():
+        raise CannotBuild(f"no Python.h in {headers[-1]}: install this Python's headers")
+    command = [
+        compiler(),
+        *FLAGS,
+        f"-DTORCH_EXTENSION_NAME={MODULE}",
+        *(flag for folder in headers for flag in ("-isystem", str(folder))),
+        str(HERE / "emulated_cuda.cpp"),
+        f"-L{torch / 'lib'}",
+        *("-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"),
+        *("-o", str(target)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line), f"status {done.returncode}")
+        raise CannotBuild(f"torch {metadata.version('torch')} has other internals than the emulated device: {first}")
+
+
+def _try(made: Path) -> None:
+    """Run the battery on a library. Raises CannotBuild with the cases that fail."""
+    given = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "EMULATED_CUDA": "emulated,emulated",
+        "EMULATED_CUDA_LIBRARY": str(made),
+    }
+    given["PYTHONPATH"] = os.pathsep.join([str(HERE / "start"), str(ROOT)])
+    given.pop("CUDA_VISIBLE_DEVICES", None)
+    done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], given)
+    if done.returncode:
+        failed = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
+        what = "; ".join(failed[:8]) or done.stderr.strip()[-500:]
+        raise CannotBuild(f"the emulated device does not work with torch {metadata.version('torch')}: {what}")
+
+
+def run(command: Sequence[str], given: Mapping[str, str], seconds: float = 600) -> subprocess.CompletedProcess[str]:
+    """Run a command in an environment, and return what it printed."""
+    return subprocess.run(
+        list(command), env=dict(given), cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
+    )

@@ -1,0 +1,176 @@
+// An emulated CUDA device for a CPU-only build of torch: device type "cuda", memory in RAM, kernels the CPU's, run by
+// one worker thread per stream. The module that Python sees; `torch_side.py` makes `torch.cuda` of it.
+#include "kernels.h"
+
+#include <torch/extension.h>
+
+namespace at {
+using CUDAHooks = emulated::Hooks;
+C10_REGISTER_CLASS(CUDAHooksRegistry, CUDAHooks, CUDAHooks)
+}  // namespace at
+
+namespace emulated {
+using CUDAGuard = Guard;
+C10_REGISTER_GUARD_IMPL(CUDA, CUDAGuard)
+
+static bool installed = [] {
+  c10::SetAllocator(at::kCUDA, &device_allocator, 255);
+  c10::SetCPUAllocator(new WorkerAllocator(c10::GetCPUAllocator()), 255);
+  meta_kernels();
+  if (pace().autograd_us > 0) share_one_core(true);
+  return true;
+}();
+
+TORCH_LIBRARY_IMPL(_, CUDA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+TORCH_LIBRARY_IMPL(aten, CUDA, m) {
+  m.impl("empty.memory_format", empty);
+  m.impl("empty_strided", empty_strided);
+  m.impl("copy_", copy_);
+  m.impl("as_strided", as_strided);
+  m.impl("resize_", resize_);
+  m.impl("set_.source_Storage_storage_offset", set_storage);
+  m.impl("set_.source_Storage", set_source);
+  m.impl("set_.source_Tensor", set_tensor);
+  m.impl("set_", set_nothing);
+  m.impl("record_stream", record_stream);
+  m.impl("native_dropout", native_dropout);
+  m.impl("_assert_async", assert_async);
+  m.impl("_assert_async.msg", assert_async_message);
+  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&convolution>());
+  m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+  m.impl("_thnn_fused_lstm_cell", lstm_cell);
+  m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
+  m.impl("_thnn_fused_gru_cell", gru_cell);
+  m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
+}
+
+// ------------------------------------------------------------------------------------------------ graphs
+struct Captured {
+  std::shared_ptr<Graph> graph;
+  int device = 0;
+  ~Captured() {
+    if (!graph) return;
+    std::lock_guard<std::mutex> guard(cache(device).mutex);
+    cache(device).graphs.erase(graph->pool);
+  }
+};
+static void begin_capture(Captured& captured, int64_t pool) {
+  auto& queue = current_queue();
+  TORCH_CHECK(queue.id, "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the default stream.)");
+  queue.refuse_in_capture();
+  captured.graph = std::make_shared<Graph>();
+  captured.graph->pool = pool;
+  captured.device = current_device;
+  {
+    std::lock_guard<std::mutex> guard(cache(current_device).mutex);
+    cache(current_device).graphs.insert(pool);
+  }
+  queue.capturing = captured.graph;
+}
+static void end_capture(Captured& captured) {
+  auto& queue = current_queue();
+  TORCH_CHECK(queue.capturing && queue.capturing == captured.graph, "Capture must end on the same stream it began on.");
+  queue.capturing = nullptr;
+  faults().check();
+}
+static void replay(Captured& captured) {
+  TORCH_CHECK(captured.graph, "Called CUDAGraph::replay without a preceding successful capture.");
+  c10::DeviceGuard guard(gpu(captured.device));
+  auto graph = captured.graph;
+  launch([graph] { for (auto& kernel : graph->kernels) kernel(); });
+}
+
+static std::map<std::string, int64_t> stats(int device) {
+  auto& c = cache(device);
+  std::lock_guard<std::mutex> guard(c.mutex);
+  return {{"allocated", c.allocated}, {"peak", c.peak}, {"reserved", c.reserved}, {"reserved_peak", c.reserved_peak},
+          {"active", c.active}, {"requested", c.requested}, {"segments", c.segments}, {"allocations", c.allocations},
+          {"frees", c.frees}, {"ooms", c.ooms}, {"retries", c.retries}, {"total", c.total}, {"left", c.left()}};
+}
+}  // namespace emulated
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  using namespace emulated;
+  // The machine.
+  m.def("add_devices", [](int count) {
+    TORCH_CHECK(count >= 0 && count <= MAX_DEVICES, count, " devices; at most ", MAX_DEVICES);
+    device_count = count;
+  });
+  m.def("set_memory", [](int device, int64_t total, int64_t others) {
+    cache(device).total = cache(device).limit = total;
+    cache(device).others = others;
+  });
+  m.def("set_limit", [](int device, int64_t bytes) { cache(device).limit = bytes; });
+  m.def("device_count", [] { return device_count; });
+  m.def("current_device", [] { return current_device; });
+  m.def("set_device", &select_device);
+  // Memory.
+  m.def("stats", &stats);
+  m.def("allocated", [](int device) {
+    std::lock_guard<std::mutex> guard(cache(device).mutex);
+    return cache(device).allocated;
+  });
+  m.def("reset_peak", [](int device) {
+    std::lock_guard<std::mutex> guard(cache(device).mutex);
+    cache(device).peak = cache(device).allocated;
+    cache(device).reserved_peak = cache(device).reserved;
+  });
+  m.def("empty_cache", [](int device) { cache(device).empty(); });
+  m.def("resize_storage", &resize_storage);
+  // Streams and events.
+  m.def("synchronize", [](int device) {
+    drain_device(device);
+    faults().check();
+  });
+  m.def("drain", &drain_all);
+  m.def("current_stream", [](int device) { return current_streams.at(device); });
+  m.def("set_stream", [](int device, int64_t stream) { current_streams.at(device) = stream; });
+  m.def("new_stream", &new_stream);
+  m.def("elapsed", [](int64_t first, int64_t last) { return Guard().elapsedTime((void*)first, (void*)last, 0); });
+  m.def("set_sync_debug", [](int mode) { sync_debug = mode; });
+  m.def("generator", [](int device) { return default_generator(device); });
+  // Graphs.
+  py::class_<Captured>(m, "Captured").def(py::init<>());
+  m.def("begin_capture", &begin_capture);
+  m.def("end_capture", &end_capture);
+  m.def("replay", &replay);
+  m.def("graph_kernels", [](Captured& c) { return c.graph ? c.graph->kernels.size() : 0; });
+  m.def("is_capturing", [] { return current_queue().capturing != nullptr; });
+  // What a test asks for.
+  m.def("set_pace", [](int64_t delay_us, int64_t jitter_us, int64_t seed, int64_t autograd_us) {
+    pace().delay_us = delay_us;
+    pace().jitter_us = jitter_us;
+    pace().seed = seed;
+    if ((pace().autograd_us > 0) != (autograd_us > 0)) share_one_core(autograd_us > 0);
+    pace().autograd_us = autograd_us;
+  });
+  m.def("hold", [] { pace().held = true; });
+  m.def("let_go", [] {
+    pace().held = false;
+    for (int d = 0; d < device_count; ++d)
+      for (int s = 0; s < STREAMS; ++s) queue(d, s).let_go();
+  });
+  m.def("release", [](int64_t count, int64_t stream, int device) {
+    TORCH_CHECK(pace().held, "nothing is held");
+    return queue(device, stream).release(count);
+  });
+  m.def("jitter_us", [](int64_t stream, int64_t launch) { return pace().drawn_us((uint64_t)stream, (uint64_t)launch); });
+  m.def("fail_allocation", [](int64_t number, int device) {
+    std::lock_guard<std::mutex> guard(cache(device).mutex);
+    cache(device).fail_at = number ? cache(device).allocations + number : 0;
+  });
+  m.def("plant", [](const std::string& kind, int64_t number) {
+    std::lock_guard<std::mutex> guard(faults().mutex);
+    if (kind == "no-kernel-image") faults().no_kernel_image = true;
+    else faults().planted[launches + number] = kind;
+  });
+  m.def("launches", [] { return launches.load(); });
+  m.def("counts", [] {
+    std::lock_guard<std::mutex> guard(operators_mutex);
+    std::map<std::string, std::array<int64_t, 3>> counts;
+    for (auto& [schema, known] : operators())
+      if (known->times_queued || known->times_read || known->times_in_step)
+        counts[known->name] = {known->times_queued, known->times_read, known->times_in_step};
+    return counts;
+  });
+}

@@ -1,0 +1,375 @@
+// Streams (a queue and a worker thread each), events, captures and faults. Knows nothing of tensors.
+#pragma once
+#include <Python.h>
+#include <sched.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
+#include <c10/util/thread_name.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace emulated {
+
+constexpr int MAX_DEVICES = 16;
+constexpr int STREAMS = 33;  // of a device: the default one, and as many as torch's pool has
+using Clock = std::chrono::steady_clock;
+
+inline int64_t setting(const char* name, int64_t otherwise) {
+  const char* text = getenv(name);
+  return text && *text ? atoll(text) : otherwise;
+}
+
+// A wait must not hold the interpreter's lock: a worker may need it to drop the last reference to what Python knows.
+struct WithoutGil {
+  PyThreadState* state = nullptr;
+  WithoutGil() {
+    if (Py_IsInitialized() && PyGILState_Check()) state = PyEval_SaveThread();
+  }
+  ~WithoutGil() {
+    if (state) PyEval_RestoreThread(state);
+  }
+};
+
+[[noreturn]] inline void raise(int code, const std::string& what) {
+  throw c10::AcceleratorError({__func__, __FILE__, (uint32_t)__LINE__}, code, what + " (emulated)");
+}
+
+// ------------------------------------------------------------------------------------------------ faults
+const std::string LATE =
+    "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+    "incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1";
+
+struct Faults {
+  std::mutex mutex;
+  std::map<int64_t, std::string> planted;  // by number of the launch: "launch", "assert"
+  bool no_kernel_image = false;
+  int code = 0;        // of the error that the context is lost to
+  std::string sticky;  // said by every call from then on
+  std::string once;    // what a CPU kernel refused that the device's might have done
+  std::atomic<bool> any{false};
+
+  void poison(int with, std::string what) {
+    std::lock_guard<std::mutex> guard(mutex);
+    if (code) return;
+    code = with;
+    sticky = std::move(what);
+    any = true;
+  }
+  void report_once(std::string what) {
+    std::lock_guard<std::mutex> guard(mutex);
+    if (once.empty()) once = std::move(what);
+    any = true;
+  }
+  bool poisoned() {
+    std::lock_guard<std::mutex> guard(mutex);
+    return code != 0;
+  }
+  void check() {
+    if (!any) return;
+    std::string what;
+    {
+      std::lock_guard<std::mutex> guard(mutex);
+      if (code) raise(code, sticky);
+      what.swap(once);
+      any = false;
+    }
+    TORCH_CHECK(what.empty(), what);
+  }
+};
+inline Faults& faults() {
+  static auto* all = new Faults;
+  return *all;
+}
+
+// ------------------------------------------------------------------------------------------------ interleaving
+// How kernels are interleaved with the thread that launches them. Each launch draws its jitter from the seed, its
+// stream and its number there, so the draws of a run are those of the next.
+struct Pace {
+  std::atomic<int64_t> delay_us{setting("EMULATED_CUDA_DELAY_US", 0)};
+  std::atomic<int64_t> jitter_us{setting("EMULATED_CUDA_JITTER_US", 0)};
+  std::atomic<int64_t> seed{setting("EMULATED_CUDA_SEED", 0)};
+  std::atomic<int64_t> autograd_us{setting("EMULATED_CUDA_AUTOGRAD_US", 0)};  // see `memory.h`
+  std::atomic<bool> held{false};
+  const int64_t capacity = setting("EMULATED_CUDA_QUEUE", 1024);  // launches that may wait before one waits for them
+
+  int64_t drawn_us(uint64_t stream, uint64_t launch) const {
+    if (jitter_us <= 0) return 0;
+    uint64_t z = (uint64_t)seed * 0x9E3779B97F4A7C15ull + stream * 0xBF58476D1CE4E5B9ull + launch * 0x94D049BB133111EBull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return (int64_t)((z ^ (z >> 31)) % (uint64_t)jitter_us);
+  }
+};
+inline Pace& pace() {
+  static auto* one = new Pace;
+  return *one;
+}
+// Autograd's device thread tells the caller that backward is done, and only then drops what it holds; usually it wins.
+// To make it lose every time, it shares one core with the caller and runs when that core is idle. What it frees (see
+// `memory.h`) is freed so much later.
+inline const cpu_set_t& all_cores() {
+  static const cpu_set_t cores = [] {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    return set;
+  }();
+  return cores;
+}
+inline void share_one_core(bool on) {  // for the calling thread, and those that it starts
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all_cores())) {
+      CPU_SET(core, &one);
+      break;
+    }
+  sched_setaffinity(0, sizeof one, on ? &one : &all_cores());
+}
+inline bool on_autograd_thread() {
+  static thread_local const bool answer = c10::getThreadName().rfind("pt_autograd", 0) == 0;
+  return answer;
+}
+inline void follow_pace() {
+  static thread_local bool idle = false;
+  const bool wanted = pace().autograd_us > 0;
+  if (wanted == idle || !on_autograd_thread()) return;
+  idle = wanted;
+  sched_param priority{};
+  share_one_core(wanted);
+  sched_setscheduler(0, wanted ? SCHED_IDLE : SCHED_OTHER, &priority);
+}
+
+constexpr auto HELD_LIMIT = std::chrono::milliseconds(500);  // how long a wait for held kernels lasts before it raises
+
+// ------------------------------------------------------------------------------------------------ streams
+struct Graph {  // a captured graph: what its replay queues, in order
+  int64_t pool;
+  std::vector<std::function<void()>> kernels;
+};
+
+inline thread_local bool on_worker = false;
+
+struct Queue {
+  struct Task {
+    std::function<void()> run;
+    bool kernel;
+    int64_t pause_us;
+  };
+  int device = 0;
+  int64_t id = 0;
+  std::mutex mutex;
+  std::condition_variable work, progress;
+  std::deque<Task> tasks;
+  uint64_t pushed = 0, done = 0, launched = 0, kernels_done = 0, permits = 0;
+  bool started = false;
+  std::shared_ptr<Graph> capturing;  // launches go there, not to the worker
+
+  void refuse_in_capture() {
+    if (capturing) raise(900, "CUDA error: operation not permitted when stream is capturing");
+  }
+  void push(std::function<void()> run, bool kernel = true) {
+    if (capturing && kernel) {
+      capturing->kernels.push_back(std::move(run));
+      return;
+    }
+    std::unique_lock<std::mutex> lock(mutex);
+    if (kernel && !on_worker && pushed - done >= (uint64_t)pace().capacity)
+      wait(lock, [this] { return pushed - done < (uint64_t)pace().capacity; });
+    if (!started) {
+      started = true;
+      std::thread([this] { serve(); }).detach();
+    }
+    int64_t pause = 0;
+    if (kernel) pause = pace().delay_us + pace().drawn_us((uint64_t)(device * STREAMS + id), ++launched);
+    tasks.push_back({std::move(run), kernel, pause});
+    ++pushed;
+    lock.unlock();
+    work.notify_one();
+  }
+  bool idle() {
+    refuse_in_capture();
+    std::lock_guard<std::mutex> guard(mutex);
+    return done == pushed;
+  }
+  void drain() {
+    refuse_in_capture();
+    std::unique_lock<std::mutex> lock(mutex);
+    const auto target = pushed;
+    wait(lock, [this, target] { return done >= target; });
+  }
+  // Let the worker run `count` kernels that are held, and return how many it ran, when it has.
+  int64_t release(int64_t count) {
+    std::unique_lock<std::mutex> lock(mutex);
+    int64_t waiting = 0;
+    for (const auto& task : tasks) waiting += task.kernel;
+    count = std::min(count, waiting);
+    permits += (uint64_t)count;
+    const auto target = kernels_done + (uint64_t)count;
+    work.notify_all();
+    wait(lock, [this, target] { return kernels_done >= target; });
+    return count;
+  }
+  void let_go() {
+    std::lock_guard<std::mutex> guard(mutex);
+    permits = 0;
+    work.notify_all();
+  }
+
+ private:
+  template <class Condition>
+  void wait(std::unique_lock<std::mutex>& lock, Condition over) {
+    if (over()) return;
+    lock.unlock();
+    bool in_time = true;
+    {
+      WithoutGil without;
+      lock.lock();
+      while (!over() && in_time) {
+        if (!pace().held) progress.wait_for(lock, HELD_LIMIT, over);
+        else in_time = progress.wait_for(lock, HELD_LIMIT, over) || !pace().held;
+      }
+      lock.unlock();  // before the interpreter's lock is taken again
+    }
+    lock.lock();
+    TORCH_CHECK(in_time, "emulated device: stream ", id, " of cuda:", device,
+                " is waited for, and its kernels are held: release them, or let them go");
+  }
+  void serve() {
+    on_worker = true;
+    c10::setThreadName("emulated_cuda");
+    share_one_core(false);
+    std::unique_lock<std::mutex> lock(mutex);
+    for (;;) {
+      work.wait(lock, [this] { return !tasks.empty() && (!tasks.front().kernel || !pace().held || permits > 0); });
+      const bool kernel = tasks.front().kernel;
+      if (kernel && permits > 0) --permits;
+      {
+        Task task = std::move(tasks.front());
+        tasks.pop_front();
+        lock.unlock();
+        if (task.pause_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(task.pause_us));
+        run(task);
+        task.run = nullptr;  // whatever it kept alive goes before anyone is told
+        lock.lock();
+      }
+      ++done;
+      kernels_done += kernel;
+      progress.notify_all();
+    }
+  }
+  static void run(Task& task) {
+    try {
+      if (!task.kernel || !faults().poisoned()) task.run();
+    } catch (const c10::IndexError&) {
+      faults().poison(710, "CUDA error: device-side assert triggered" + LATE);
+    } catch (const c10::Error& error) {
+      faults().report_once(std::string("emulated device: ") + error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      faults().report_once(std::string("emulated device: ") + error.what());
+    }
+  }
+};
+
+inline Queue& queue(int device, int64_t id) {
+  static auto* all = [] {
+    auto* queues = new std::array<std::array<Queue, STREAMS>, MAX_DEVICES>;
+    for (int d = 0; d < MAX_DEVICES; ++d)
+      for (int s = 0; s < STREAMS; ++s) {
+        (*queues)[d][s].device = d;
+        (*queues)[d][s].id = s;
+      }
+    return queues;
+  }();
+  return all->at(device).at(id);
+}
+
+inline int device_count = 1;
+inline thread_local int current_device = 0;
+inline thread_local std::array<int64_t, MAX_DEVICES> current_streams{};  // of each device
+inline int64_t current_stream() { return current_streams[current_device]; }
+inline Queue& current_queue() { return queue(current_device, current_stream()); }
+inline int64_t new_stream(int device) {
+  static std::array<std::atomic<int64_t>, MAX_DEVICES> made{};
+  return 1 + made.at(device)++ % (STREAMS - 1);
+}
+inline void drain_device(int device) {
+  for (int s = 0; s < STREAMS; ++s) queue(device, s).refuse_in_capture();
+  for (int s = 0; s < STREAMS; ++s) queue(device, s).drain();
+}
+inline void drain_all() {
+  for (int d = 0; d < device_count; ++d) drain_device(d);
+}
+inline void select_device(int device) {
+  if (device < 0 || device >= device_count) raise(101, "CUDA error: invalid device ordinal" + LATE);
+  current_device = device;
+}
+
+// ------------------------------------------------------------------------------------------------ events
+struct EventState {  // one recording of an event
+  int device;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  Clock::time_point at;
+  void finish() {
+    {
+      std::lock_guard<std::mutex> guard(mutex);
+      at = Clock::now();
+      done = true;
+    }
+    changed.notify_all();
+  }
+  bool query() {
+    std::lock_guard<std::mutex> guard(mutex);
+    return done;
+  }
+  void wait_on_worker() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return done; });
+  }
+  void wait() {
+    WithoutGil without;
+    std::unique_lock<std::mutex> lock(mutex);
+    while (!done)
+      if (!changed.wait_for(lock, HELD_LIMIT, [this] { return done; }))
+        TORCH_CHECK(!pace().held, "emulated device: an event is waited for behind kernels that are held");
+  }
+};
+struct Event {
+  std::mutex mutex;
+  std::shared_ptr<EventState> state;
+  bool timing = false;
+};
+inline std::shared_ptr<EventState> state_of(void* event) {
+  if (!event) return nullptr;
+  auto* known = static_cast<Event*>(event);
+  std::lock_guard<std::mutex> guard(known->mutex);
+  return known->state;
+}
+inline std::shared_ptr<EventState> mark(Queue& queue) {
+  queue.refuse_in_capture();
+  auto state = std::make_shared<EventState>();
+  state->device = queue.device;
+  queue.push([state] { state->finish(); }, false);
+  return state;
+}
+inline void wait_on(Queue& queue, std::shared_ptr<EventState> state) {
+  queue.refuse_in_capture();
+  if (state && !state->query()) queue.push([state] { state->wait_on_worker(); }, false);
+}
+
+}  // namespace emulated

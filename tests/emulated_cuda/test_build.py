@@ -1,0 +1,64 @@
+"""Building: what is missing or broken is one line, and nothing broken is kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.emulated_cuda import build
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_without_a_compiler_one_line_says_so(tmp_path: Path) -> None:
+    given = {**os.environ, "PATH": str(tmp_path), "CXX": ""}
+    done = build.run([sys.executable, "-m", "tests.emulated_cuda", "true"], given)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "emulated CUDA: no C++ compiler (looked for $CXX, c++, g++, clang++): install g++, and try again"
+    ]
+
+
+def test_an_unknown_card_is_one_line() -> None:
+    done = build.run([sys.executable, "-m", "tests.emulated_cuda", "--cards", "gtx", "true"], os.environ)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("emulated CUDA: no card 'gtx'; there are emulated, h100,")
+
+
+def test_a_library_that_does_not_work_is_refused_each_time(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "compiler", lambda: "true")
+    monkeypatch.setattr(build, "_compile", lambda target: target.write_bytes(b"no library"))
+    failed = subprocess.CompletedProcess([], 1, "ok this\nthat, line 3: AssertionError: 1 != 2\n", "")
+    monkeypatch.setattr(build, "run", lambda *_: failed)
+    for _ in range(2):
+        with pytest.raises(
+            build.CannotBuild, match=r"does not work with torch .*: that, line 3: AssertionError: 1 != 2$"
+        ):
+            build.library()
+
+
+def test_sources_that_torch_refuses_are_one_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "compiler", lambda: "false")
+    with pytest.raises(build.CannotBuild, match=r"has other internals than the emulated device: status 1$"):
+        build.library()
+
+
+def test_a_built_library_is_used_again_and_old_ones_go(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "compiler", lambda: "true")
+    made: list[Path] = []
+    monkeypatch.setattr(build, "_compile", lambda target: (target.write_bytes(b""), made.append(target)))
+    monkeypatch.setattr(build, "run", lambda *_: subprocess.CompletedProcess([], 0, "", ""))
+    assert build.library() == build.library()
+    assert len(made) == 1
+    for number in range(4):
+        monkeypatch.setattr(build, "_key", lambda _, number=number: f"other-{number}")
+        build.library()
+    assert len(list(cache.rglob("*.so"))) == build.KEPT

@@ -1,0 +1,74 @@
+"""The cards, as torch and nvidia-smi describe them; the table of published machines is the oracle."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from tests.emulated_cuda.build import HERE, environment, run
+from tests.emulated_cuda.profiles import PROFILES
+from trace_tools.machines.known_machines import known_machine
+
+SMI = [sys.executable, "-IS", str(HERE / "nvidia_smi.py")]
+DESCRIBE = """
+import json, torch
+print(json.dumps([
+    [torch.cuda.get_device_name(i), torch.cuda.get_device_properties(i).total_memory,
+     torch.cuda.get_device_capability(i), torch.cuda.mem_get_info(i)[0], str(torch.zeros(2, device=f"cuda:{i}").device)]
+    for i in range(torch.cuda.device_count())
+]))
+"""
+FULL = """
+import torch
+x = torch.empty(2_000_000_000, dtype=torch.uint8, device="cuda:%d")
+try:
+    torch.empty(2_000_000_000, dtype=torch.uint8, device="cuda:%d")
+except torch.OutOfMemoryError as error:
+    print(error)
+"""
+
+
+def test_every_card_is_as_its_profile_says_and_a_shared_one_is_full(emulated: None) -> None:
+    shared = list(PROFILES).index("shared")
+    done = run([sys.executable, "-c", DESCRIBE + FULL % (shared, shared)], environment(",".join(PROFILES)))
+    first, refused = done.stdout.splitlines()
+    for index, (card, told) in enumerate(zip(PROFILES.values(), json.loads(first), strict=True)):
+        free = card.memory_bytes - ((card.others_mib + 300) << 20)  # 300 MiB are the context's
+        assert told == [card.name, card.memory_bytes, list(card.capability), free, f"cuda:{index}"]
+    assert "total capacity of 79.18 GiB of which" in refused
+
+
+def test_published_cards_are_in_the_table_and_a_slice_is_not() -> None:
+    known = {name for name, card in PROFILES.items() if known_machine(card.name, card.multiprocessors)}
+    assert known >= {"h100", "a100", "t4", "v100", "shared"}
+    assert not known & {"mig", "emulated"}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_nvidia_smi_answers_for_each_card(name: str) -> None:
+    card = PROFILES[name]
+    question = ["--query-gpu=name,memory.total,compute_cap,clocks.sm", "--format=csv,noheader,nounits"]
+    done = run([*SMI, *question], {**os.environ, "EMULATED_CUDA": name})
+    clock = "[N/A]" if card.mig else "1980"
+    whole = card.name.removesuffix(f" MIG {card.mig}")
+    assert done.stdout.strip() == f"{whole}, {card.memory_mib}, {card.capability[0]}.{card.capability[1]}, {clock}"
+
+
+def test_nvidia_smi_refuses_as_the_driver_does() -> None:
+    given = {**os.environ, "EMULATED_CUDA": "t4,t4"}
+    assert run([*SMI, "--query-gpu=colour"], given).stdout == 'Field "colour" is not a valid field to query.\n'
+    assert run([*SMI, "--query-gpu=index", "--id=1"], given).stdout == "1\n"
+    assert run([*SMI, "--query-gpu=index", "--id=7"], given).returncode == 6
+    broken = run(SMI, {**given, "EMULATED_CUDA_SMI": "fail"})
+    assert (broken.returncode, broken.stdout) == (9, "")
+
+
+def test_the_environment_puts_nvidia_smi_on_the_path_but_for_amd(emulated: None) -> None:
+    assert environment("h100")["PATH"].startswith(str(HERE / "bin"))
+    assert str(HERE / "bin") not in environment("mi300x")["PATH"]
+    assert (
+        run(["nvidia-smi", "--query-compute-apps=pid,used_memory"], environment("shared")).stdout == "424242, 78731\n"
+    )

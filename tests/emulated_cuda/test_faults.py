@@ -1,0 +1,75 @@
+"""Faults: an error comes late and stays, and only in the process that it was planted in."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.emulated_cuda import torch_side
+from tests.emulated_cuda.build import environment, run
+
+PROGRAM = """
+import torch
+x = torch.zeros(3, device="cuda") if torch.cuda.is_available() else print("no device")
+said = []
+def attempt(call):
+    try:
+        call()
+        said.append("fine")
+    except RuntimeError as error:
+        said.append(str(error).splitlines()[0])
+if x is not None:
+    for call in (lambda: x.add_(1), lambda: x.add_(1), lambda: x.add_(1), torch.cuda.synchronize, lambda: x.add_(1)):
+        attempt(call)
+    print(*said, sep="\\n")
+"""
+
+
+def said(faults: str, **settings: object) -> list[str]:
+    return run([sys.executable, "-c", PROGRAM], environment(faults=faults, **settings)).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [("launch", "CUDA error: unspecified launch failure"), ("assert", "CUDA error: device-side assert triggered")],
+)
+def test_a_launch_fails_late_and_for_ever(emulated: None, kind: str, what: str) -> None:
+    told = said(f"{kind}:3", delay_us=100_000)  # the first launch fills `x`
+    assert told == ["fine", "fine", "fine", what, what]
+
+
+def test_each_launch_fails_where_there_is_no_kernel_for_the_card(emulated: None) -> None:
+    done = run([sys.executable, "-c", PROGRAM], environment(faults="no-kernel-image"))
+    assert "CUDA error: no kernel image is available for execution on the device" in done.stderr
+
+
+def test_a_device_can_be_unavailable_beside_its_driver(emulated: None) -> None:
+    given = environment(faults="unavailable")
+    assert run([sys.executable, "-c", PROGRAM], given).stdout == "no device\n"
+    assert run(["nvidia-smi", "--query-gpu=driver_version"], given).stdout.count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "role"),
+    [
+        (["python", "-P", "-m", "trace_tools.tracing.survey", "run/machine-1.json", "cuda"], "survey"),
+        (["python", "-P", "-m", "trace_tools.tracing.child", "run/pass-2.json"], "pass-2"),
+        (["python", "-m", "trace_tools.tracing.child", "run/metering.json"], "metering"),
+        (["python", "-m", "pytest"], "other"),
+    ],
+)
+def test_faults_are_those_of_a_process_of_the_tracer(
+    arguments: list[str], role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "orig_argv", arguments)
+    monkeypatch.setenv("EMULATED_CUDA_FAULTS", "survey/oom:2, pass-2/launch:7,metering/assert:1, no-kernel-image")
+    own = {"survey": [("oom", 2)], "pass-2": [("launch", 7)], "metering": [("assert", 1)]}.get(role, [])
+    assert torch_side.role() == role
+    assert torch_side.faults() == [*own, ("no-kernel-image", 0)]
+
+
+def test_a_fault_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMULATED_CUDA_FAULTS", "fire:1")
+    with pytest.raises(RuntimeError, match="EMULATED_CUDA_FAULTS: 'fire:1'; expected"):
+        torch_side.faults()

@@ -1,0 +1,474 @@
+"""`torch.cuda` on the emulated device: what a CPU build of torch has not compiled, in Python, on top of the library.
+
+`preload` loads the library before torch, so that its hooks are there when torch asks; `install` runs after it.
+Functions take devices as torch's do: None, a number, "cuda:1", a `torch.device`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+LIBRARY = "EMULATED_CUDA_LIBRARY"
+FAULTS = "EMULATED_CUDA_FAULTS"
+COUNTS = "EMULATED_CUDA_COUNTS"
+MODULE = "emulated_cuda_device"
+TORCH_LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libtorch.so", "libtorch_python.so")
+IN_A_FORK = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
+    "start method"
+)
+
+
+def role() -> str:
+    """Name this process as the tracer does: "survey", "pass-1", "metering", "shaken"; "other" if it is none of them."""
+    arguments = sys.orig_argv
+    if "trace_tools.tracing.survey" in arguments:
+        return "survey"
+    return Path(arguments[-1]).stem if "trace_tools.tracing.child" in arguments else "other"
+
+
+def faults() -> list[tuple[str, int]]:
+    """List the faults of this process: kind, and its number (0 where it has none)."""
+    found = []
+    for text in filter(None, os.environ.get(FAULTS, "").replace(" ", "").split(",")):
+        whose, _, what = text.rpartition("/")
+        kind, _, number = what.partition(":")
+        if kind not in ("launch", "assert", "oom", "no-kernel-image", "unavailable"):
+            raise RuntimeError(f"{FAULTS}: {text!r}; expected [ROLE/]launch:N, assert:N, oom:N, …")
+        if whose in ("", role()):
+            found.append((kind, int(number or 0)))
+    return found
+
+
+def wanted() -> bool:
+    """Tell whether this process has the device at all."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES") != "" and ("unavailable", 0) not in faults()
+
+
+def preload(torch_folder: str) -> None:
+    """Load torch's libraries and ours, with their symbols for all, before anyone asks torch for its devices."""
+    for name in TORCH_LIBRARIES:
+        ctypes.CDLL(str(Path(torch_folder, "lib", name)), mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(os.environ[LIBRARY], mode=ctypes.RTLD_GLOBAL)
+
+
+def _module(name: str, path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def install() -> None:
+    """Patch `torch.cuda`; called once, when torch has been imported."""
+    import torch
+
+    lib: Any = _module(MODULE, os.environ[LIBRARY])
+    here = Path(__file__).resolve().parent
+    profiles = _module("emulated_cuda_profiles", str(here / "profiles.py")).PROFILES
+    cards = [profiles[name] for name in os.environ["EMULATED_CUDA"].split(",")]
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        cards = [cards[int(number)] for number in visible.split(",")]
+    lib.add_devices(len(cards))
+    for index, card in enumerate(cards):
+        lib.set_memory(index, card.memory_bytes, card.others_mib << 20)
+    for kind, number in faults():
+        if kind == "oom":
+            lib.fail_allocation(number, 0)
+        else:
+            lib.plant(kind, number)
+    # The version strings stay the CPU build's unless asked for: other libraries believe them.
+    if cards[0].rocm:
+        torch.version.hip = "6.4.43482"  # type: ignore[misc]
+    elif version := os.environ.get("EMULATED_CUDA_VERSION"):
+        torch.version.cuda = version  # type: ignore[misc]
+    started = _Started(lib)
+    atexit.register(started.end)
+    _devices(torch, lib, cards, started)
+    _memory(torch, lib, cards, started)
+    _randomness(torch, lib, len(cards), started)
+    _streams(torch, lib, started)
+    _graphs(torch, lib)
+    _storages(torch, lib)
+    _settings(torch, lib)
+
+
+class _Started:
+    """Whether this process has initialised CUDA, and whether it was forked after that."""
+
+    def __init__(self, lib: Any) -> None:
+        self.lib, self.pid, self.initialized, self.forked = lib, os.getpid(), False, False
+        os.register_at_fork(after_in_child=self._fork)
+
+    def _fork(self) -> None:
+        self.forked = True
+
+    @property
+    def bad_fork(self) -> bool:
+        return self.forked and self.initialized
+
+    def now(self) -> None:
+        """Initialise, as the first call that needs the device does. Raises RuntimeError in a forked process."""
+        if self.bad_fork:
+            raise RuntimeError(IN_A_FORK)
+        import torch
+
+        self.initialized = torch.cuda._initialized = True  # torch.utils.checkpoint asks for the latter
+
+    def end(self) -> None:
+        """Let the queues run empty, and write how operators ran."""
+        if os.getpid() != self.pid:
+            return
+        self.lib.let_go()
+        self.lib.drain()
+        if folder := os.environ.get(COUNTS):
+            path = Path(folder, f"{role()}-{self.pid}.json")
+            path.write_text(json.dumps({"role": role(), "operators": self.lib.counts()}), encoding="utf-8")
+
+
+def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
+    cuda = torch.cuda
+    known = [
+        SimpleNamespace(
+            name=card.name,
+            emulated=True,
+            total_memory=card.memory_bytes,
+            multi_processor_count=card.multiprocessors,
+            major=card.capability[0],
+            minor=card.capability[1],
+            L2_cache_size=card.l2_mib << 20,
+            max_threads_per_multi_processor=card.threads_each,
+            gcnArchName=card.rocm or card.name,
+            uuid=f"00000000-0000-0000-0000-{index:012d}",
+            warp_size=64 if card.rocm else 32,
+            regs_per_multiprocessor=65536,
+            shared_memory_per_block=49152,
+            shared_memory_per_multiprocessor=233472,
+            is_integrated=0,
+            is_multi_gpu_board=0,
+            pci_bus_id=index,
+            pci_device_id=0,
+            pci_domain_id=0,
+        )
+        for index, card in enumerate(cards)
+    ]
+    sync_mode = [0]
+
+    def number(device: Any = None) -> int:
+        started.now()
+        index = cuda._utils._get_device_index(device, optional=True)
+        if not 0 <= index < len(cards):
+            raise AssertionError("Invalid device id")
+        return int(index)
+
+    def set_device(device: Any) -> None:
+        index = cuda._utils._get_device_index(device)
+        if index >= 0:
+            started.now()
+            lib.set_device(index)
+
+    def exchange(index: int) -> int:
+        before = int(lib.current_device())
+        if index >= 0:
+            lib.set_device(index)
+        return before
+
+    def set_sync_debug_mode(mode: Any) -> None:
+        sync_mode[0] = {"default": 0, "warn": 1, "error": 2}.get(mode, mode)
+        lib.set_sync_debug(sync_mode[0])
+
+    def synchronize(device: Any = None) -> None:
+        lib.synchronize(number(device))
+
+    cuda._emulated_number = number
+    cuda._lazy_init = cuda.init = started.now
+    cuda.is_available = lambda: True
+    cuda.is_initialized = lambda: started.initialized and not started.forked
+    cuda._is_in_bad_fork = lambda: started.bad_fork
+    cuda.device_count = lambda: len(cards)
+    cuda.current_device = lambda: (started.now(), lib.current_device())[1]
+    cuda.set_device = set_device
+    cuda._exchange_device = cuda._maybe_exchange_device = exchange
+    cuda.synchronize = synchronize
+    cuda.get_device_properties = lambda device=None: known[number(device)]
+    cuda.get_device_capability = lambda device=None: cards[number(device)].capability
+    cuda.get_device_name = lambda device=None: cards[number(device)].name
+    cuda.get_arch_list = lambda: [f"sm_{major}{minor}" for major, minor in {card.capability for card in cards}]
+    cuda.is_bf16_supported = lambda including_emulation=True: (
+        including_emulation or cards[lib.current_device()].capability >= (8, 0)
+    )
+    cuda.can_device_access_peer = lambda device, peer: number(device) != number(peer)
+    cuda.get_sync_debug_mode = lambda: sync_mode[0]
+    cuda.set_sync_debug_mode = set_sync_debug_mode
+    torch._C._cuda_clearCublasWorkspaces = torch._C._host_emptyCache = lambda: None
+
+
+def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
+    number = torch.cuda._emulated_number
+
+    def memory_stats(device: Any = None) -> dict[str, int]:
+        found = lib.stats(number(device))
+        pairs = (
+            ("allocated_bytes", "allocated", "peak"),
+            ("reserved_bytes", "reserved", "reserved_peak"),
+            ("active_bytes", "active", "peak"),
+            ("requested_bytes", "requested", "peak"),
+        )
+        stats = {
+            f"{key}.all.{what}": found[name]
+            for key, *both in pairs
+            for what, name in zip(("current", "peak"), both, strict=True)
+        }
+        current = found["allocations"] - found["frees"]
+        counts = {"allocated": found["allocations"], "freed": found["frees"], "current": current}
+        return {
+            "num_ooms": found["ooms"],
+            "num_alloc_retries": found["retries"],
+            "num_device_alloc": found["segments"],
+            "segment.all.current": found["segments"],
+            **{f"allocation.all.{name}": count for name, count in counts.items()},
+            **stats,
+        }
+
+    def reset_peak(device: Any = None) -> None:
+        lib.reset_peak(number(device))
+
+    def fraction(part: float, device: Any = None) -> None:
+        lib.set_limit(number(device), int(part * cards[number(device)].memory_bytes))
+
+    def free_and_total(device: Any = None) -> tuple[int, int]:
+        found = lib.stats(number(device))
+        return found["left"], found["total"]
+
+    def empty_cache() -> None:
+        if started.initialized:
+            for index in range(len(cards)):
+                lib.empty_cache(index)
+
+    for module in (torch.cuda, torch.cuda.memory):
+        module.memory_allocated = lambda device=None: lib.allocated(number(device))
+        module.max_memory_allocated = lambda device=None: lib.stats(number(device))["peak"]
+        module.memory_reserved = lambda device=None: lib.stats(number(device))["reserved"]
+        module.max_memory_reserved = lambda device=None: lib.stats(number(device))["reserved_peak"]
+        module.reset_peak_memory_stats = module.reset_max_memory_allocated = reset_peak
+        module.reset_accumulated_memory_stats = lambda device=None: None
+        module.memory_stats = memory_stats
+        module.mem_get_info = free_and_total
+        module.empty_cache = empty_cache
+        module.set_per_process_memory_fraction = fraction
+
+
+def _randomness(torch: Any, lib: Any, count: int, started: _Started) -> None:
+    generators = tuple(lib.generator(index) for index in range(count))
+    torch.cuda.default_generators = generators
+
+    def of(device: Any) -> Any:
+        return generators[torch.cuda._emulated_number(device)]
+
+    def current() -> Any:
+        return generators[lib.current_device()]
+
+    def set_all(states: list[Any]) -> None:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+    def seed_all(seed: int) -> None:
+        for generator in generators:
+            generator.manual_seed(int(seed))
+
+    functions: dict[str, Callable[..., Any]] = {
+        "get_rng_state": lambda device="cuda": of(device).get_state(),
+        "set_rng_state": lambda state, device="cuda": (of(device).set_state(state), None)[1],
+        "get_rng_state_all": lambda: [generator.get_state() for generator in generators],
+        "set_rng_state_all": set_all,
+        "manual_seed": lambda seed: (current().manual_seed(int(seed)), None)[1],
+        "manual_seed_all": seed_all,
+        "seed": lambda: (current().seed(), None)[1],
+        "seed_all": lambda: seed_all(generators[0].seed()),
+        "initial_seed": lambda: current().initial_seed(),
+    }
+    for name, function in functions.items():
+        for module in (torch.cuda, torch.cuda.random):
+            setattr(module, name, function)
+
+
+def _streams(torch: Any, lib: Any, started: _Started) -> None:
+    """Streams and events: torch's own classes for any accelerator, in the clothes of `torch.cuda`'s."""
+    cuda, number = torch.cuda, torch.cuda._emulated_number
+
+    class Stream(torch.Stream):  # type: ignore[misc]
+        def __new__(cls, device: Any = None, priority: int = 0, **known: Any) -> Stream:
+            index = number(device)
+            stream = known["stream_id"] if "stream_id" in known else lib.new_stream(index)
+            return super().__new__(cls, stream_id=stream, device_index=index, device_type=1)
+
+        cuda_stream = property(lambda self: self.stream_id)
+
+        def record_event(self, event: Any = None) -> Any:
+            event = event or Event()
+            event.record(self)
+            return event
+
+    class Event(torch.Event):  # type: ignore[misc]
+        def __new__(
+            cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
+        ) -> Event:
+            started.now()
+            return super().__new__(cls, "cuda", enable_timing=enable_timing, blocking=blocking)
+
+        def elapsed_time(self, other: Any) -> float:  # torch.Event's own takes no subclass
+            return float(lib.elapsed(self.event_id, other.event_id))
+
+    class stream:
+        """Makes a stream, and its device, the current ones inside `with`."""
+
+        def __init__(self, stream: Any) -> None:
+            self.stream = stream
+
+        def __enter__(self) -> None:
+            if self.stream is None:
+                return
+            self.before = lib.current_device(), lib.current_stream(self.stream.device_index)
+            lib.set_device(self.stream.device_index)
+            lib.set_stream(self.stream.device_index, self.stream.stream_id)
+
+        def __exit__(self, *raised: object) -> None:
+            if self.stream is not None:
+                lib.set_stream(self.stream.device_index, self.before[1])
+                lib.set_device(self.before[0])
+
+    import torch.cuda.streams
+
+    def set_stream(chosen: Any) -> None:
+        if chosen is not None:
+            lib.set_device(chosen.device_index)
+            lib.set_stream(chosen.device_index, chosen.stream_id)
+
+    for module in (cuda, torch.cuda.streams):
+        module.Event, module.Stream = Event, Stream
+    cuda.current_stream = lambda device=None: Stream(device, stream_id=lib.current_stream(number(device)))
+    cuda.default_stream = lambda device=None: Stream(device, stream_id=0)
+    cuda.stream = cuda.StreamContext = stream
+    cuda.set_stream = set_stream
+
+
+def _graphs(torch: Any, lib: Any) -> None:
+    """Capture and replay on one stream; a wait, a read or anything that runs in step is refused while it captures."""
+    pools = iter(range(1, 1 << 31))
+
+    class CUDAGraph:
+        def __init__(self, keep_graph: bool = False) -> None:
+            self._captured, self._pool = lib.Captured(), 0
+
+        def capture_begin(self, pool: Any = None, capture_error_mode: str = "global", **_: Any) -> None:
+            self._pool = pool[1] if pool else next(pools)
+            lib.begin_capture(self._captured, self._pool)
+
+        def capture_end(self) -> None:
+            lib.end_capture(self._captured)
+
+        def instantiate(self) -> None:
+            pass
+
+        def replay(self) -> None:
+            lib.replay(self._captured)
+
+        def reset(self) -> None:
+            self._captured = lib.Captured()
+
+        def pool(self) -> tuple[int, int]:
+            return (0, self._pool)
+
+        def __getattr__(self, name: str) -> Any:
+            raise NotImplementedError(f"CUDAGraph.{name} does not exist on the emulated device")
+
+    for module in (torch.cuda, torch.cuda.graphs):
+        module.CUDAGraph = CUDAGraph
+        module.graph_pool_handle = lambda: (0, next(pools))
+        module.is_current_stream_capturing = lib.is_capturing
+    torch.cuda.graphs._cuda_isCurrentStreamCapturing = torch._C._cuda_isCurrentStreamCapturing = lib.is_capturing
+
+
+def _storages(torch: Any, lib: Any) -> None:
+    """torch's own are compiled without CUDA's allocator."""
+    storage = torch.UntypedStorage
+    new, resize = storage.__new__, storage.resize_
+
+    def make(cls: Any, *arguments: Any, **options: Any) -> Any:
+        device = options.get("device")
+        if device is None or torch.device(device).type != "cuda" or (arguments and not isinstance(arguments[0], int)):
+            return new(cls, *arguments, **options)
+        return torch.empty(arguments[0] if arguments else 0, dtype=torch.uint8, device=device).untyped_storage()
+
+    def resize_(self: Any, size: int) -> Any:
+        if self.device.type != "cuda":
+            return resize(self, size)
+        lib.resize_storage(torch.empty(0, dtype=torch.uint8, device=self.device).set_(self), size)
+        return self
+
+    storage.__new__, storage.resize_ = make, resize_
+
+
+def _settings(torch: Any, lib: Any) -> None:
+    """Kernels read these when they run: before one changes, what is queued is waited for."""
+    names = (
+        "_set_float32_matmul_precision",
+        "_set_deterministic_algorithms",
+        "_set_deterministic_fill_uninitialized_memory",
+        "_set_cudnn_allow_tf32",
+        "_set_cublas_allow_tf32",
+        "_set_fp32_precision_setter",
+        "set_num_threads",
+    )
+
+    def drained(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            if not lib.is_capturing():
+                lib.drain()
+            return function(*arguments, **options)
+
+        return call
+
+    for name in names:
+        if (function := getattr(torch._C, name, None)) is not None:
+            setattr(torch._C, name, drained(function))
+    torch.set_num_threads = torch._C.set_num_threads
+
+
+@contextlib.contextmanager
+def paced(*, delay_us: int = 0, jitter_us: int = 0, seed: int = 0, autograd_us: int = 0) -> Iterator[None]:
+    """Launch kernels at this pace inside `with`; each takes its delay at its launch, and keeps it."""
+    lib = sys.modules[MODULE]
+    lib.set_pace(delay_us, jitter_us, seed, autograd_us)
+    try:
+        yield
+    finally:
+        lib.set_pace(0, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[Callable[..., int]]:
+    """Hold every kernel inside `with`; what it gives runs `count` of a stream's, in order, and says how many it ran.
+
+    A wait for a held kernel raises RuntimeError, unless another thread releases it within half a second.
+    """
+    lib = sys.modules[MODULE]
+    lib.hold()
+    try:
+        yield lambda count=1, stream=0, device=0: lib.release(count, stream, device)
+    finally:
+        lib.let_go()
