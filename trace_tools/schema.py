@@ -317,6 +317,7 @@ class Machine:
     threads: int | None = None  # torch's intra-op threads
     ram_bytes: int | None = None
     os: str | None = None
+    emulated: bool = False  # software plays the device, for tests: its times measure nothing
     peaks: list[Peak] = field(default_factory=list)
 
 

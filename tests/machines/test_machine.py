@@ -23,8 +23,6 @@ from trace_tools.machines import machine
 from trace_tools.machines.known_machines import known_machine, table_peaks
 from trace_tools.schema import Machine, Peak
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-
 
 @pytest.fixture(autouse=True)
 def _measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,12 +91,14 @@ def test_cuda_without_cuda_is_a_usage_error() -> None:
         machine.this_machine("cuda")
 
 
-@needs_cuda
+@pytest.mark.cuda
 def test_a_gpu_is_described_as_torch_describes_it() -> None:
     found = machine.this_machine("cuda")
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     assert found.name == torch.cuda.get_device_name()
-    assert found.slug == machine.slug(found.name) != "cpu"
+    assert found.emulated is hasattr(properties, "emulated")
+    assert found.slug in (machine.slug(found.name), f"emulated-{machine.slug(found.name)}")
+    assert ("emulated" in found.slug) is found.emulated
     assert found.memory_bytes == properties.total_memory
     assert found.multiprocessors == properties.multi_processor_count
     published = {peak.name: peak.per_second for peak in found.peaks if not peak.measured}

@@ -13,7 +13,7 @@ from tests.rendering.test_compose import LECTURE, failing, lecture
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Notice
 from trace_tools.rendering.html import HtmlWriter, MachineLink, Surroundings
-from trace_tools.schema import Claim, Meters, Narrative, Run, Scalar, Series, Statistics, Tensor, Trace, Value
+from trace_tools.schema import Claim, Machine, Meters, Narrative, Run, Scalar, Series, Statistics, Tensor, Trace, Value
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -160,6 +160,15 @@ def test_a_failed_claim_is_marked_in_its_place_in_the_contents_and_on_top() -> N
     assert "This claim failed" in page.text("failure") and "x is off" in page.text("failure")
     assert "1 ✗" in page.text("contents")
     assert 'href="#L5">Look at it</a>' in text
+
+
+def test_a_trace_of_no_real_device_says_so_on_every_page_and_in_its_machine_card() -> None:
+    trace = lecture().trace(machine=Machine("A device", "emulated-a-device", "cuda", emulated=True))
+    index = pages(trace)[-1]
+    assert all("Emulated: no such device ran this." in Page(text).text("notice") for text in pages(trace))
+    assert "by software: no time here was measured on a device" in index
+    real = lecture().trace(machine=Machine("A device", "a-device", "cuda"))
+    assert not any("mulated" in text for text in pages(real))
 
 
 def test_an_uncaught_exception_is_marked_and_the_rest_of_the_page_is_there() -> None:

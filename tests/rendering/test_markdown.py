@@ -13,7 +13,7 @@ from tests.rendering.test_compose import failing, lecture
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import Surroundings
 from trace_tools.rendering.markdown import MarkdownWriter
-from trace_tools.schema import Claim, Narrative, Run, Series, Trace, Value
+from trace_tools.schema import Claim, Machine, Narrative, Run, Series, Trace, Value
 
 HTML = re.compile(r"</?(details|summary|code)>")
 
@@ -75,6 +75,11 @@ def test_calls_are_folded_under_their_line() -> None:
     text = page(lecture().trace())
     assert "<details><summary><code>helper</code></summary>" in text
     assert "def helper(a):" in text and "    b = a + 1" in text
+
+
+def test_a_trace_of_no_real_device_says_so() -> None:
+    text = page(lecture().trace(machine=Machine("A device", "emulated-a-device", "cuda", emulated=True)))
+    assert "> ⚠ Emulated: no such device ran this." in text
 
 
 def test_failures_can_not_be_missed() -> None:

@@ -167,16 +167,18 @@ def _described(device: str) -> Machine:
     if device == "cpu":
         return computer
     gpu, hip = torch.cuda.get_device_properties(torch.cuda.current_device()), torch.version.hip
+    emulated = getattr(gpu, "emulated", False)  # no driver's properties have it
     return replace(
         computer,
         name=gpu.name,
-        slug=slug(gpu.name),
+        slug=("emulated-" if emulated else "") + slug(gpu.name).removeprefix("emulated-"),
         memory_bytes=gpu.total_memory,
         multiprocessors=gpu.multi_processor_count,
         compute_capability=compute_capability(gpu),
         driver=host.gpu_driver(),
         cuda=f"ROCm {hip}" if hip else torch.version.cuda,
         l2_bytes=getattr(gpu, "L2_cache_size", None),
+        emulated=emulated,
         peaks=[*table_peaks(known_machine(gpu.name, gpu.multi_processor_count)), *computer.peaks],
     )
 

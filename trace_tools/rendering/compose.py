@@ -54,6 +54,10 @@ from trace_tools.statements import FUNCTIONS, MAIN, Statement, qualified_name, s
 DEEPEST = 12  # calls inside calls; a page nested more deeply can't be read
 BODIES = 4  # of one function on a page
 SHORT = 6  # rows that may stand open
+EMULATED = (
+    "Emulated: no such device ran this. Software played one, to test the tools; no time here is a measurement, and no "
+    "machine may be compared with it."
+)
 LISTED = 3  # level of the deepest headings in a section's contents
 # What the templates and scripts call their own parts: a heading of that name must not be found in their place.
 _TAKEN = re.compile(
@@ -139,6 +143,8 @@ def _around(ran: Lecture, known: set[str]) -> tuple[tuple[Block, ...], tuple[Blo
 
 def _notices(ran: Lecture) -> Iterator[Notice]:
     run = ran.trace.run
+    if ran.trace.machine.emulated:
+        yield Notice("emulated", EMULATED)
     if not run.complete:
         yield Notice("partial", f"This trace is partial: {run.ended}. Everything up to there is on these pages.")
     for edition in ran.editions:

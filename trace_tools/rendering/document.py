@@ -296,9 +296,9 @@ class Section(WithClaims):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something every page must say: the trace is partial, or stale, or lost something."""
+    """Something every page must say: the trace is of no real device, or partial, or stale, or lost something."""
 
-    kind: Literal["partial", "stale", "failed", "info"]
+    kind: Literal["emulated", "partial", "stale", "failed", "info"]
     text: str
     link: str | None = None  # relative to the machine's folder
 

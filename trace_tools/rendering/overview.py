@@ -197,6 +197,7 @@ def machine_facts(machine: Machine) -> Facts:
 
     rows = [
         ("name", machine.name),
+        ("emulated", "by software: no time here was measured on a device" if machine.emulated else None),
         ("memory", size(machine.memory_bytes)),
         ("multiprocessors", machine.multiprocessors),
         ("compute capability", machine.compute_capability),
@@ -274,7 +275,7 @@ class MachineRow:
     @property
     def notes(self) -> list[str]:
         """What is wrong with its trace as a whole."""
-        return [notice.kind for notice in self.document.notices if notice.kind in ("partial", "stale")]
+        return [notice.kind for notice in self.document.notices if notice.kind in ("emulated", "partial", "stale")]
 
 
 @dataclass(frozen=True, slots=True)

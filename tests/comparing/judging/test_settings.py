@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.comparing.planted import differ, made
+from trace_tools.comparing.judging.settings import is_same_machine
 from trace_tools.schema import Process
 
 
@@ -21,3 +22,10 @@ def test_one_lecture_by_two_names_is_compared_line_by_line() -> None:
     lines = a.sources[0].text.count("\n")
     assert settings["file"] == (a.sources[0].path, "other.py")
     assert settings["other.py"] == (f"{lines} lines, 0 only here", f"{lines + 1} lines, 1 only here")
+
+
+def test_an_emulated_device_is_another_machine_than_a_real_one_of_its_name() -> None:
+    a = made(0)
+    b = replace(a, machine=replace(a.machine, emulated=True))
+    assert {s.name: (s.a, s.b) for s in differ(a, b).settings}["emulated"] == (False, True)
+    assert not is_same_machine(a.machine, b.machine)

@@ -17,9 +17,12 @@ from trace_tools.rates import peak_of
 from trace_tools.schema import Machine, Run, Trace
 
 RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")
-MACHINE = ("name", "device", "cpu", "cores", "threads", "multiprocessors", "compute_capability", "memory_bytes")
+MACHINE = (
+    *("name", "device", "emulated", "cpu", "cores", "threads"),
+    *("multiprocessors", "compute_capability", "memory_bytes"),
+)
 INSTALLED = ("driver", "cuda", "tf32", "ram_bytes", "l2_bytes", "os")
-IDENTITY = ("name", "device", "cpu", "cores", "multiprocessors", "memory_bytes")
+IDENTITY = ("name", "device", "cpu", "cores", "multiprocessors", "memory_bytes", "emulated")
 LONGEST = 120
 
 LOAD = re.compile(r"load average (\d+\.\d+) on ([1-9]\d*) cores")  # what `machines.host` notes while others are at work
