@@ -3,6 +3,7 @@
 # make doctor   what this machine is, and what would go wrong on it
 # make diff     A=cpu B=nvidia-h200, or paths: what differs between two traces, and whether it matters
 # make compare  all traces side by side; make pairs writes that and each against the first into rendered/diff
+# make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make serve    the lecture's pages in a browser, made again at each save
 # Each sets up .venv first, if it is missing or stale. With a Python that already has what is needed,
 # and no network: make trace PYTHON=python3 VENV=none
@@ -31,7 +32,7 @@ endif
 # On a GPU what fails costs no more than itself: the sections after it run.
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(shell nvidia-smi -L 2>/dev/null),--keep-going))
 
-.PHONY: trace doctor test render diff compare pairs serve check bench inert mutate fuzz clean
+.PHONY: trace doctor test render diff compare pairs serve check bench inert mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
@@ -81,8 +82,11 @@ mutate: $(READY)
 fuzz: $(READY)
 	$(RUN) -m tests.checks.fuzz $(ARGS)
 
+emulate: $(READY)
+	$(RUN) -m tests.emulated_cuda.emulate $(ARGS)
+
 clean:
-	rm -rf .venv .serve .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .serve .emulated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # What a group of dependencies in pyproject.toml asks for, torch apart.
 requirements = $(RUN) -c 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \

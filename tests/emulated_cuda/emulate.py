@@ -1,0 +1,158 @@
+"""`make emulate`: the whole lecture, traced and rendered on the emulated CUDA device, and the tests that need a GPU.
+
+    python -m tests.emulated_cuda.emulate [--card t4] [--only trace,pages,diff,counts,tests] [-o DIR]
+
+What it writes goes below `.emulated/`, never below `rendered/`: a trace made here says `emulated` in its machine card,
+and so do its pages. Exits with 1 if a step failed, with 2 where the device can't be built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.emulated_cuda.build import ROOT, CannotBuild, environment
+from tests.emulated_cuda.profiles import PROFILES
+from trace_tools.file_format.trace_file import load
+from trace_tools.machines.machine import slug
+from trace_tools.schema import Step
+
+STEPS = ("trace", "pages", "diff", "counts", "tests")
+# The share of launches that may run in step where CUDA's would be queued. The battery names the operators.
+IN_STEP_SHARE = 0.01
+# Claims that fail here whenever the machine is busy, and why; each is a race of the lecture's that a GPU may show, too.
+KNOWN = {
+    "saved_bytes + one_layer <= trained[layers] < saved_bytes + 1.5 * one_layer": "reads the allocator's figure before "
+    "autograd's thread has dropped what backward held"
+}
+# The lecture chooses its sizes by the device's memory: here the CPU's, which two cores can compute.
+SIZES = (
+    "def sizes() -> Sizes:\n"
+    '    """Choose every size that depends on the machine, here and nowhere else."""\n'
+    '    if device() == "cpu":\n'
+)
+SIZES_HERE = SIZES.replace('if device() == "cpu"', "if device()")
+
+
+def main() -> int:
+    """Run the steps that were asked for; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.emulated_cuda.emulate")
+    parser.add_argument("--only", default=",".join(STEPS), help="steps: " + ",".join(STEPS))
+    parser.add_argument("-o", "--out", type=Path, default=ROOT / ".emulated")
+    parser.add_argument("--card", default="emulated", help="one of " + ", ".join(PROFILES))
+    options = parser.parse_args()
+    steps = options.only.split(",")
+    if unknown := set(steps) - set(STEPS):
+        parser.error(f"no step {min(unknown)!r}; there are {', '.join(STEPS)}")
+    out = options.out.resolve()
+    counts = out / "counts"
+    try:
+        given = environment(options.card, counts=counts)
+    except CannotBuild as error:
+        print(f"emulated CUDA: {error}", file=sys.stderr)
+        return 2
+    given.setdefault("OMP_NUM_THREADS", "1")
+    folder = "emulated-" + slug(PROFILES[options.card].name).removeprefix("emulated-")
+    trace = out / "rendered" / folder / "trace.yaml"
+    failed = []
+    if "trace" in steps:
+        shutil.rmtree(counts, ignore_errors=True)
+        counts.mkdir(parents=True)
+        command = ["trace", str(_lecture(out)), "-o", str(out / "rendered"), "--passes", "1", "--keep-going", "--force"]
+        failed += _step("trace", _tools(command, given) in (0, 1) and _completed(trace))  # 1: a claim about time
+    if "pages" in steps:
+        failed += _step("pages", _all_say_emulated(trace.parent))
+    if "diff" in steps:
+        report = [
+            "diff",
+            str(ROOT / "rendered/cpu/trace.yaml"),
+            str(trace),
+            "--format",
+            "md",
+            "-o",
+            str(out / "diff.md"),
+        ]
+        failed += _step("diff", _tools(report, given) in (0, 1, 3) and (out / "diff.md").is_file())
+    if "counts" in steps:
+        failed += _step("counts", _asynchronous(counts))
+    if "tests" in steps:
+        del given["EMULATED_CUDA_COUNTS"]
+        tests = subprocess.run([sys.executable, "-m", "pytest", "-m", "cuda"], env=given, cwd=ROOT)
+        failed += _step("tests", tests.returncode == 0)
+    print("emulated: " + (f"failed: {', '.join(failed)}" if failed else f"all well: {', '.join(steps)}"))
+    return 1 if failed else 0
+
+
+def _step(name: str, well: bool) -> list[str]:
+    return [] if well else [name]
+
+
+def _tools(command: list[str], given: Mapping[str, str]) -> int:
+    print("python -m trace_tools " + " ".join(command), flush=True)
+    return subprocess.run([sys.executable, "-m", "trace_tools", *command], env=dict(given), cwd=ROOT).returncode
+
+
+def _lecture(out: Path) -> Path:
+    """Write the lecture as it runs here, alone in its folder: with a CPU's sizes on this device, too."""
+    text = (ROOT / "lecture.py").read_text(encoding="utf-8")
+    if text.count(SIZES) != 1:
+        raise SystemExit("lecture.py: sizes() no longer begins as tests/emulated_cuda/emulate.py expects")
+    path = out / "lecture" / "lecture.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace(SIZES, SIZES_HERE), encoding="utf-8")
+    return path
+
+
+def _completed(path: Path) -> bool:
+    """Whether every process came to its end, and no claim failed in all timed runs.
+
+    What failed in some of them is a claim about time, which says nothing here, or a race, which is listed.
+    """
+    if not path.is_file():
+        return False
+    trace = load(path).trace
+    for process in trace.run.processes:
+        print(f"{process.name}: {process.ended}")
+    always = 0
+    for step in trace.steps:
+        if isinstance(step, Step) and step.claim is not None and not step.claim.held:
+            runs = step.claim.failed_runs or []
+            known = KNOWN.get(step.claim.source)
+            always += known is None and len(runs) == trace.run.timed_runs
+            why = f" (known: {known})" if known else ""
+            print(f"lecture.py:{step.line}: did not hold in {', '.join(runs)}: {step.claim.source}{why}")
+    return not always and all(process.ended == "complete" for process in trace.run.processes)
+
+
+def _all_say_emulated(folder: Path) -> bool:
+    """Whether each page in `folder` says that no real device ran it."""
+    pages = [*folder.glob("*.html"), *folder.glob("*.md")]
+    silent = [page.name for page in pages if "Emulated: " not in page.read_text(encoding="utf-8")]
+    if silent:
+        print(f"these pages don't say that they are emulated: {', '.join(silent)}")
+    return bool(pages) and not silent
+
+
+def _asynchronous(folder: Path) -> bool:
+    """Say how the lecture's operators ran; whether those that ran in step are few enough."""
+    queued, in_step = 0, Counter[str]()
+    for path in sorted(folder.glob("*.json")):
+        for name, (launched, _, stepped) in json.loads(path.read_text(encoding="utf-8"))["operators"].items():
+            queued += launched
+            in_step[name] += stepped
+    total = sum(in_step.values())
+    listed = ", ".join(f"{name} {count:,}" for name, count in in_step.most_common() if count) or "none"
+    print(f"{queued:,} launches were queued, {total:,} ran in step: {listed}")
+    return queued > 0 and total <= IN_STEP_SHARE * (queued + total)
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    sys.exit(main())
