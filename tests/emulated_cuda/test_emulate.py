@@ -1,0 +1,60 @@
+"""What `make emulate` judges: how operators ran, which claims failed, and that the lecture gets a CPU's sizes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.comparing.planted import made
+from tests.emulated_cuda import emulate
+from trace_tools.file_format.trace_file import write
+from trace_tools.schema import Claim, Process, Step
+
+
+@pytest.mark.parametrize(("in_step", "well"), [(0, True), (9, True), (20, False)])
+def test_few_launches_may_run_in_step_and_they_are_listed(
+    in_step: int, well: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, counts in enumerate(([990, 5, 0], [0, 0, in_step])):
+        text = json.dumps({"role": "pass-1", "operators": {f"aten::op_{number}": counts}})
+        (tmp_path / f"pass-{number}.json").write_text(text)
+    assert emulate._asynchronous(tmp_path) is well
+    listed = f"aten::op_1 {in_step}" if in_step else "none"
+    assert capsys.readouterr().out == f"990 launches were queued, {in_step} ran in step: {listed}\n"
+
+
+def test_without_any_launch_nothing_was_emulated(tmp_path: Path) -> None:
+    assert not emulate._asynchronous(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "runs", "well"),
+    [
+        ("x < 1", ["pass 1, cold"], True),
+        ("x < 1", ["pass 1, cold", "pass 1, warm"], False),
+        (next(iter(emulate.KNOWN)), ["pass 1, cold", "pass 1, warm"], True),
+    ],
+)
+def test_a_claim_that_never_holds_fails_the_run(source: str, runs: list[str], well: bool, tmp_path: Path) -> None:
+    trace = made(0)
+    first = next(step for step in trace.steps if isinstance(step, Step))
+    failed = replace(first, claim=Claim(source, False, failed_runs=runs))
+    steps = [failed if step is first else step for step in trace.steps]
+    run = replace(trace.run, timed_runs=2, processes=[Process("pass 1", "complete")])
+    write(replace(trace, steps=steps, run=run), tmp_path / "trace.yaml")
+    assert emulate._completed(tmp_path / "trace.yaml") is well
+    ended = replace(run, processes=[Process("shaken", "killed by SIGSEGV")])
+    write(replace(trace, run=ended), tmp_path / "trace.yaml")
+    assert not emulate._completed(tmp_path / "trace.yaml")
+
+
+def test_the_lecture_gets_a_cpus_sizes_and_is_else_the_same(tmp_path: Path) -> None:
+    ours, theirs = (
+        emulate._lecture(tmp_path).read_text().splitlines(),
+        (emulate.ROOT / "lecture.py").read_text().splitlines(),
+    )
+    differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
+    assert differing == [("    if device():", '    if device() == "cpu":')]
