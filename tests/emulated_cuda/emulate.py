@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,12 +34,7 @@ KNOWN = {
     "autograd's thread has dropped what backward held"
 }
 # The lecture chooses its sizes by the device's memory: here the CPU's, which two cores can compute.
-SIZES = (
-    "def sizes() -> Sizes:\n"
-    '    """Choose every size that depends on the machine, here and nowhere else."""\n'
-    '    if device() == "cpu":\n'
-)
-SIZES_HERE = SIZES.replace('if device() == "cpu"', "if device()")
+SIZES = re.compile(r'(def sizes\(\) -> Sizes:\n    """[^"]+"""\n    if device\(\)) == "cpu":\n')
 
 
 def main() -> int:
@@ -102,11 +98,12 @@ def _tools(command: list[str], given: Mapping[str, str]) -> int:
 def _lecture(out: Path) -> Path:
     """Write the lecture as it runs here, alone in its folder: with a CPU's sizes on this device, too."""
     text = (ROOT / "lecture.py").read_text(encoding="utf-8")
-    if text.count(SIZES) != 1:
+    text, found = SIZES.subn(r"\1:\n", text)
+    if found != 1:
         raise SystemExit("lecture.py: sizes() no longer begins as tests/emulated_cuda/emulate.py expects")
     path = out / "lecture" / "lecture.py"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text.replace(SIZES, SIZES_HERE), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return path
 
 
