@@ -87,7 +87,7 @@ def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path
     out, err = process.communicate(timeout=600)
     assert process.returncode == 1, err
     assert out == "" and "round 6: " in err and "take about" in err
-    assert "B: incomplete: OSError" in err and "claim failed: total < 0" in err
+    assert "OSError: no" in err and "incomplete" not in err and "claim failed: total < 0" in err
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert report["bench"]["rounds"] == 6
     assert report["bench"]["ended"] == "the budget of 1 s is used up"
@@ -97,7 +97,7 @@ def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path
     assert {f["function"] for f in slower} & {"second", "work"} and "first" not in {f["function"] for f in slower}
     for side in "AB":
         trace = load(tmp_path / "kept" / side / "cpu" / "partial" / "trace.yaml").trace
-        assert trace.run.passes == 6 and trace.run.only == "second" and trace.run.complete is (side == "A")
+        assert trace.run.passes == 6 and trace.run.only == "second" and trace.run.complete
     assert not (tmp_path / "rendered").exists()
     assert not list(tmp_path.rglob(".run-*"))
     assert not left_behind(tmp_path / "none", environment)

@@ -407,3 +407,21 @@ print(calls)
 """
     ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=25, check=False)
     assert ended.stdout.splitlines() == ["('shown', None) (None, 'repr took too long')", "['<lambda>']"], ended.stderr
+
+
+@pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
+def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
+    gate, limit = Gate(), sys.getrecursionlimit()
+
+    def deeper() -> None:
+        gate.call(lambda: 1, "one", 5)
+        deeper()
+
+    try:
+        for more in range(30):  # it ends at another call of the gate's each time
+            sys.setrecursionlimit(limit + more)
+            with pytest.raises(RecursionError):
+                deeper()
+            assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and not gate.observing
+    finally:
+        sys.setrecursionlimit(limit)

@@ -42,6 +42,7 @@ from trace_tools.describing.threads import start_apart
 
 REPEAT_S = 0.05  # whatever goes on is interrupted again
 EXPRESSION_S = 10.0  # for one evaluation of an expression, which may compute
+CALLS = 20  # more than any end of an observation makes
 MESSAGE_S = 0.2  # for the text of an exception
 PATIENCE = 3  # calls of one kind that may take too long in a run
 
@@ -52,6 +53,12 @@ _calm.argtypes, _calm.restype = (ctypes.c_ulong, ctypes.c_void_p), None
 
 
 _set_handler, _handler_of = signal.signal, signal.getsignal  # a lecture's own are kept out of the tools
+
+
+def _descend(calls: int) -> None:
+    """Raise RecursionError where the stack has no room for so many calls: nothing is begun that could not be ended."""
+    if calls:
+        _descend(calls - 1)
 
 
 class _TooSlow(BaseException):
@@ -124,6 +131,7 @@ class _Alarm(_Noted):
         self.handler = self.expire  # one object, to be found again
 
     def start(self, seconds: float, top: FrameType) -> None:
+        _descend(CALLS)
         super().start(seconds, top)
         self.top = top
         self.armed = True

@@ -95,8 +95,8 @@ def _others() -> dict[str, Callable[[float], Any]]:
 
 
 def _is_at_work(worker: threading.Thread) -> bool:
-    """Whether a thread of a pool does anything but wait for work."""
-    frame = _current_frames().get(worker.ident or 0)
+    """Whether a thread of a pool does anything but wait for work; once it has ended, another may have its number."""
+    frame = _current_frames().get(worker.ident or 0) if worker.is_alive() else None
     return frame is not None and frame.f_code is not sys.modules["concurrent.futures.thread"]._worker.__code__
 
 
