@@ -38,7 +38,8 @@ from trace_tools.comparing.reports.html import html
 from trace_tools.comparing.reports.markdown import markdown
 from trace_tools.comparing.reports.terminal import terminal
 from trace_tools.errors import TraceToolsError
-from trace_tools.file_format.trace_file import collector_paused, load
+from trace_tools.file_format.trace_file import load
+from trace_tools.garbage import collector_paused
 from trace_tools.publishing.site import render_files
 from trace_tools.serving.pages import Site, serve_trace
 

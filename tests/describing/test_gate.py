@@ -1,5 +1,6 @@
 import contextlib
 import contextvars
+import gc
 import random
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import numpy
 import pytest
 import torch
 
+from trace_tools.describing import gate as gate_module
 from trace_tools.describing.gate import NO_WATCH, PATIENCE, Gate, Watch
 from trace_tools.describing.safe_repr import plain_repr
 
@@ -425,3 +427,24 @@ def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
             assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and not gate.observing
     finally:
         sys.setrecursionlimit(limit)
+
+
+def test_no_garbage_is_collected_where_a_thread_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `__del__` would run between asking whether the observed code is over and ending it."""
+    collected: list[bool] = []
+    throw = gate_module._throw
+
+    def thrown(ident: int, kind: type) -> None:
+        if ident != threading.get_ident() or kind is gate_module._Settled:  # else it is thrown again, where it comes
+            collected.append(gc.isenabled())
+        throw(ident, kind)
+
+    monkeypatch.setattr(gate_module, "_throw", thrown)
+    monkeypatch.setattr(gate_module, "_alarm_is_free", lambda: False)
+
+    def endless() -> None:
+        while True:
+            pass
+
+    assert Gate().call(endless, "endless", 0.05) == (None, "endless took too long")
+    assert collected and not any(collected) and gc.isenabled()

@@ -17,7 +17,7 @@ synchronisation, an allocator's figure read too early, an error that comes late,
 
 Not emulated: tensor cores, cuDNN, copy engines that are faster than kernels, kernels of foreach optimisers (one launch
 per tensor here), a second stream in a captured graph, random operators that a graph replays with a new seed, IPC, the
-profiler, torch.compile, FP8 products.
+profiler, torch.compile.
 
 | variable | meaning |
 |---|---|

@@ -54,6 +54,16 @@ def main():
     assert kind == "stdout" and 0.85 * 9_000_000 < count + len(text) <= 9_000_001
 
 
+def test_a_line_of_what_is_printed_is_in_one_record(trace: Trace) -> None:
+    """Another thread may print in the same step between two records."""
+    lecture = trace("""
+def main():
+    [print("a line" * 3) for i in range(5)]
+""", bounds=bounds(stdout=(10_000, 100)))  # fmt: skip
+    [printed] = lecture.steps("print")
+    assert len("".join(printed.stdout)) == 95 and all(text.endswith("\n") for text in printed.stdout)
+
+
 def test_of_what_is_printed_the_first_and_the_last_is_kept(trace: Trace) -> None:
     lecture = trace("""
 def main():

@@ -46,6 +46,13 @@ def test_threads_and_processes_are_waited_for_as_long_as_they_may_be() -> None:
     assert not thread.is_alive() and not process.is_alive()
 
 
+def test_a_worker_that_has_ended_is_not_at_work_though_another_thread_has_its_number() -> None:
+    worker = threading.Thread(target=int)
+    worker.start(), worker.join()
+    worker._ident = threading.get_ident()  # type: ignore[attr-defined]
+    assert not ending._is_at_work(worker)
+
+
 def test_processes_of_a_session_are_named() -> None:
     code = (
         "import subprocess; from trace_tools.tracing.ending import processes_of_session as others\n"

@@ -49,7 +49,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
     A and B are trace files, folders with a trace.yaml in them, or REV:path as `git show` takes it.
     """
     from trace_tools.comparing.reports import textconv
-    from trace_tools.file_format.trace_file import collector_paused
+    from trace_tools.garbage import collector_paused
 
     if options["textconv"] is not None:
         click.echo(textconv.convert(options["textconv"]), nl=False)

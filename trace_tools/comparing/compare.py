@@ -25,7 +25,7 @@ from trace_tools.comparing.matching.align import Aligned, align_all
 from trace_tools.comparing.matching.functions import translated
 from trace_tools.errors import LectureError, UsageError
 from trace_tools.file_format.structure import LARGEST_FLOAT
-from trace_tools.file_format.trace_file import collector_paused
+from trace_tools.garbage import collector_paused
 from trace_tools.rates import Rate, Timing, moved_bytes, peak_of, rates_of, timing_of, why_no_rate
 from trace_tools.schema import Machine, Scalar, SourceFile, Step, Value
 from trace_tools.statements import parse_source

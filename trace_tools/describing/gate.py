@@ -23,7 +23,6 @@ import _thread
 import contextlib
 import contextvars
 import ctypes
-import gc
 import random
 import signal
 import sys
@@ -39,6 +38,7 @@ from typing import Any
 
 from trace_tools.describing.safe_repr import class_name, without_addresses
 from trace_tools.describing.threads import start_apart
+from trace_tools.garbage import collector_paused
 
 REPEAT_S = 0.05  # whatever goes on is interrupted again
 EXPRESSION_S = 10.0  # for one evaluation of an expression, which may compute
@@ -188,7 +188,7 @@ class _Thrown(_Noted):
     def throw(self, seconds: float, ident: int) -> None:
         again, calm = _thrown_again(ident), partial(_calm, ident, None)
         while not self.over.acquire(timeout=seconds):
-            with _no_collection():
+            with collector_paused():  # a collection runs code, which jumps, and changes threads
                 if self.armed:  # is still so when this is thrown: Python changes threads where it raises, nowhere else
                     self.calm = calm
                     _throw(ident, again)
@@ -210,23 +210,11 @@ def _settle() -> None:
     As long as one waits for its thread, in Python 3.11 and 3.12 each thread looks for its own at every call and jump,
     and in 3.11 a function that is traced never begins; taking it back does not end that, raising another one does.
     """
-    with _no_collection(), contextlib.suppress(_Settled):
+    with collector_paused(), contextlib.suppress(_Settled):
         _throw(get_ident(), _Settled)
         for _ in range(1000):  # it comes at the first jump
             pass
         _calm(get_ident(), None)  # unless another thread's has ended the search of all
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Collect no garbage meanwhile: what it calls at any allocation, a `__del__` say, jumps, and changes threads."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _thrown_again(ident: int) -> type[_TooSlow]:
@@ -345,7 +333,7 @@ class Gate:
             begun.acquire()
             if not done.acquire(timeout=seconds):
                 again = _thrown_again(ident)
-                with _no_collection():
+                with collector_paused():
                     if not outcome:  # is still so when this is thrown, see `_Thrown.throw`
                         thrown += (True,)
                         _throw(ident, again)

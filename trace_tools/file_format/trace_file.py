@@ -9,9 +9,7 @@ Traces of older schemas keep loading: an upgrade for each turns its plain data i
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +20,7 @@ from trace_tools.file_format.plain_yaml import flow, head, parse, source_block
 from trace_tools.file_format.structure import from_plain, to_plain, unlike
 from trace_tools.file_format.validation import validate
 from trace_tools.files import replace as replace_file
+from trace_tools.garbage import collector_paused
 from trace_tools.schema import SCHEMA_VERSION, Run, Trace
 
 LARGEST_BYTES = 2**30  # of a file: the tracer's size cap lies far below
@@ -128,15 +127,3 @@ def _current(plain: Any, path: Path, upgrades: Mapping[int, Upgrade]) -> dict[st
             )
         plain = upgrades[older](plain) | {"schema": older + 1}
     return dict(plain)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keep Python's cycle collector from walking, again and again, what is being built."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

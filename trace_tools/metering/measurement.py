@@ -9,7 +9,6 @@ are dropped. Both work in a plain `python lecture.py` as in a trace.
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
 import statistics
@@ -19,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal
+
+from trace_tools.garbage import collector_paused
 
 Batch = Callable[[int], float]  # how many calls → the seconds they took together
 
@@ -155,7 +156,7 @@ def _sampled(f: Callable[[], Any], warmup: int, repeats: int, min_seconds: float
         if elapsed > max_seconds / 2 or (call >= warmup and elapsed > min_seconds / 10):
             break
     batch = _batch(f)  # by now f has put CUDA to use if it ever will
-    with _no_garbage_collection():
+    with collector_paused():
         calls, seconds = _calls_lasting(min_seconds / repeats, batch)
         samples = [seconds / calls]
         while len(samples) < repeats and perf_counter() - started < max_seconds:
@@ -233,17 +234,6 @@ def _cuda_in_use() -> Any:
 def _device() -> str:
     cuda = _cuda_in_use()
     return "cpu" if cuda is None else f"cuda:{cuda.current_device()}"
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    enabled = gc.isenabled()
-    gc.disable()  # without collecting first: that takes longer than most measurements
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _most_first(counts: Mapping[str, int]) -> dict[str, int]:

@@ -19,7 +19,8 @@ from trace_tools.comparing.compare import compare
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.reports.folder import write_reports
 from trace_tools.errors import UsageError
-from trace_tools.file_format.trace_file import collector_paused, load
+from trace_tools.file_format.trace_file import load
+from trace_tools.garbage import collector_paused
 from trace_tools.publishing.site import REPORTS, render_folder
 
 TRACE = "trace.yaml"

@@ -17,8 +17,9 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from trace_tools.errors import UsageError
-from trace_tools.file_format.trace_file import collector_paused, load
+from trace_tools.file_format.trace_file import load
 from trace_tools.files import update_folder
+from trace_tools.garbage import collector_paused
 from trace_tools.publishing.columns import Counterparts, column, counterparts, other_roofs
 from trace_tools.publishing.processes import in_processes
 from trace_tools.rendering import html, markdown, overview

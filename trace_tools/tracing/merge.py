@@ -32,7 +32,7 @@ from typing import Any
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError
 from trace_tools.file_format.structure import from_plain
-from trace_tools.file_format.trace_file import collector_paused
+from trace_tools.garbage import collector_paused
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.narrative import ANSWERS, PROSE, decided
 from trace_tools.schema import (

@@ -41,7 +41,7 @@ from trace_tools.comparing.judging.values import Context
 from trace_tools.comparing.matching.align import Aligned, align
 from trace_tools.comparing.wording import subject_text
 from trace_tools.errors import UsageError
-from trace_tools.file_format.trace_file import collector_paused
+from trace_tools.garbage import collector_paused
 from trace_tools.rates import timing_of
 
 UNRELATED = 0.1  # share of the shorter trace's steps that have a counterpart, below which it is another lecture

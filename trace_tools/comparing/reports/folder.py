@@ -17,8 +17,8 @@ from trace_tools.comparing.reports.comparison_report import csv_text
 from trace_tools.comparing.reports.html import html
 from trace_tools.comparing.reports.markdown import figure_files, markdown
 from trace_tools.comparing.reports.report import Phrase
-from trace_tools.file_format.trace_file import collector_paused
 from trace_tools.files import update_folder
+from trace_tools.garbage import collector_paused
 
 CSV = "compare.csv"
 PAIR = re.compile(r"\w[\w.-]*-to-[\w.-]+\.(?:html|md)")
