@@ -60,7 +60,7 @@ def test_a_line_of_what_is_printed_is_in_one_record(trace: Trace) -> None:
 def main():
     [print("a line" * 3) for i in range(5)]
 """, bounds=bounds(stdout=(10_000, 100)))  # fmt: skip
-    [printed] = lecture.steps("print")
+    [printed] = lecture.steps("[print")
     assert len("".join(printed.stdout)) == 95 and all(text.endswith("\n") for text in printed.stdout)
 
 
