@@ -170,6 +170,7 @@ class Telling:
             if (
                 len(first) < len(text) and len(first) - line < LINE
             ):  # the rest may come after what another thread prints
+                self.half += len(first) - line
                 first = first[:line]
             if first:
                 self.first += len(first)
