@@ -10,7 +10,7 @@ from typing import Any
 from trace_tools import narrative
 from trace_tools.narrative import *  # noqa: F403
 
-__all__ = ["count", "measure", "peak_bandwidth", "peak_flops"]  # noqa: F405
+__all__ = ["count", "device", "measure", "peak_bandwidth", "peak_flops"]  # noqa: F405
 __all__ += narrative.__all__
 __version__ = "0.1.0"
 
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
         from trace_tools.metering import measurement
 
         return getattr(measurement, name)
-    if name in ("peak_flops", "peak_bandwidth"):
+    if name in ("device", "peak_flops", "peak_bandwidth"):
         from trace_tools.machines import machine
 
         return getattr(machine, name)

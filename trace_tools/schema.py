@@ -225,6 +225,7 @@ class Raised:
     message: str
     origin_line: int | None = None  # the lecture's line the traceback ends at or nearest to
     survived: bool = False  # it ended a section, and the next one ran all the same: `--keep-going`
+    waited_line: int | None = None  # of an error of the device: what failed was launched after the tracer waited here
 
 
 @dataclass(frozen=True, slots=True)

@@ -392,7 +392,7 @@ class Writer:
         at, counter, turns = place.indent, f"n{self.numbers}", self.draw.randint(0, 3)
         inner = replace(place.inner, loop=True)
         test = f"({counter} := {counter} + 1) < {turns}"
-        test = self.draw.choice((test, f"{test} and {self.test(place)}", f"not {counter} > {turns}", test))
+        test = self.draw.choice((test, f"{test} and ({self.test(place)})", f"not {counter} > {turns}", test))
         lines = [f"{at}{counter} = 0"]
         if test.startswith("not"):
             lines += [f"{at}while {test}:{self.comment(0.25)}", f"{inner.indent}{counter} += 1", *self.block(inner)]

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trace_tools.cli import main
+from trace_tools.machines.devices import FORMS
 
 BAD = {
     "no main": ("x = 1\n", [], "lecture.py: defines no function `main`"),
@@ -15,7 +16,11 @@ BAD = {
     "directive": ("def main():\n    x = 1  # @inpsect x\n", [], "lecture.py:2: unknown directive `@inpsect`"),
     "section": ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: main calls no such"),
     "device": ("def main(): pass\n", ["--device", "cuda"], "no CUDA device"),
-    "no such kind": ("def main(): pass\n", ["--device", "tpu"], "error: device 'tpu'; expected cpu, cuda or cuda:N"),
+    "no such kind": (
+        "def main(): pass\n",
+        ["--device", "tpu"],
+        f"error: device 'tpu'; expected {FORMS}",
+    ),
     "passes": ("def main(): pass\n", ["--passes", "0"], "Invalid value for '--passes'"),
 }
 

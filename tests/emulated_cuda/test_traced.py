@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.emulated_cuda.build import ROOT
 from trace_tools.file_format.trace_file import load
-from trace_tools.schema import Step, Trace
+from trace_tools.formats import quantity
+from trace_tools.schema import Frame, Step, Trace
 
 pytestmark = [
     pytest.mark.cuda,
@@ -33,9 +35,9 @@ def product():
 '''
 
 
-def traced(tmp_path: Path, **more: str) -> tuple[Trace, subprocess.CompletedProcess[str]]:
+def traced(tmp_path: Path, text: str = LECTURE, **more: str) -> tuple[Trace, subprocess.CompletedProcess[str]]:
     lecture = tmp_path / "lecture.py"
-    lecture.write_text(LECTURE)
+    lecture.write_text(text)
     command = [sys.executable, "-m", "trace_tools", "trace", str(lecture), "-o", str(tmp_path / "out"), "--passes", "1"]
     done = subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True)
     (path,) = (tmp_path / "out").glob("emulated-*/**/trace.yaml")
@@ -62,3 +64,135 @@ def test_a_fault_hits_the_process_that_it_is_for(role: str, process: str, tmp_pa
     assert ended[process] != "complete"
     earlier = {"pass-1": [], "metering": ["pass 1"], "shaken": ["pass 1", "metering"]}[role]
     assert [ended[name] for name in earlier] == ["complete"] * len(earlier)
+
+
+FOUND = '''
+import sys
+import torch
+from trace_tools import count, measure
+
+
+def main():
+    side()
+    callbacks()
+    peak()
+
+
+def beside(x, stream):
+    device = sys.modules["emulated_cuda_device"]
+    with torch.cuda.stream(stream):
+        device.set_pace(50_000, 0, 0, 0)  # 50 ms
+        y = x + 1
+        device.set_pace(0, 0, 0, 0)
+    return y
+
+
+def side():
+    """Side"""
+    x = torch.ones(8, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    there = beside(x, stream)  # @inspect there.shape
+
+
+def callbacks():
+    """Callbacks"""
+    w = torch.ones(8, device="cuda", requires_grad=True)
+
+    def hook(grad):
+        return grad * 2
+
+    w.register_hook(hook)
+    (w * w).sum().backward()
+    measure(lambda: (w * w).sum().backward(), warmup=1, repeats=3, min_seconds=0.001)
+    count(lambda: (w * w).sum().backward())
+
+
+def peak():
+    """Peak"""
+    torch.cuda.reset_peak_memory_stats()
+    held = torch.cuda.memory_allocated()
+    x = torch.ones(2**24, device="cuda")  # @inspect x
+    risen = torch.cuda.max_memory_allocated() - held - x.nbytes  # @inspect risen
+    y = torch.ones(2**22, device="cuda")
+    del y
+    again = torch.ones(2**21, device="cuda")  # @inspect again
+    no_more = torch.cuda.max_memory_allocated() - held - x.nbytes - 2**24  # @inspect no_more
+'''
+
+
+def test_what_reading_the_tracer_found(tmp_path: Path) -> None:
+    """Side streams are timed, `measure` hides autograd's callbacks, what describing adds to the peak is said."""
+    trace, done = traced(tmp_path, FOUND)
+    assert done.returncode == 0, done.stderr
+    steps = {name: step for step in trace.steps if isinstance(step, Step) for name, _ in step.values or ()}
+    assert min(steps["there.shape"].device_ns or [0]) >= 50_000_000
+    hooks = [frame for frame in trace.steps if isinstance(frame, Frame) and frame.function.endswith("hook")]
+    assert len(hooks) == 1 and hooks[0].thread == "native"
+    values = {name: value for step in steps.values() for name, value in step.values or ()}
+    assert values["x"].note == f"reading it raised the allocator's peak by {quantity(values['risen'].value, 'B', 3)}"
+    assert 0 < values["risen"].value < 2**22
+    assert (values["no_more"].value, values["again"].note) == (0, None), "there was room below the peak"
+
+
+def test_cold_means_before_the_device_was_in_use(tmp_path: Path) -> None:
+    """What a pass reads of the card before its first run does not begin to use it."""
+    told = tmp_path / "told"
+    text = f"""
+import torch
+
+with open({str(told)!r}, "a") as file:
+    print(torch.cuda.is_initialized(), file=file)
+
+
+def main():
+    torch.ones(1, device="cuda")
+"""
+    trace, done = traced(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+    assert told.read_text().split()[:2] == ["False", "True"], "cold, and warm"
+    assert any("SM clock" in note for note in trace.run.processes[0].notes or ())
+
+
+LATE = '''
+import torch
+
+
+def main():
+    fails()
+
+
+def fails():
+    """Fails"""
+    x = torch.zeros(3, device="cuda")
+    y = x + 1  # @inspect y
+    for _ in range(30):
+        y = y + 1
+    z = 3  # @inspect z
+    for _ in range(30):
+        y = y + 1
+    y.sum().item()
+'''
+
+
+@pytest.mark.parametrize(("launch", "line"), [(20, 12), (50, 15)])
+def test_an_error_that_comes_late_says_since_when_it_can_have_come(launch: int, line: int, tmp_path: Path) -> None:
+    """The tracer waits at the annotated lines: it is something launched after the last of them."""
+    trace, _ = traced(tmp_path, LATE, EMULATED_CUDA_FAULTS=f"pass-1/assert:{launch}")
+    raised = [step.raised for step in trace.steps if isinstance(step, Step) and step.raised]
+    assert {(it.type, it.waited_line) for it in raised} == {("AcceleratorError", line)}
+    pages = "".join(page.read_text() for page in tmp_path.glob("out/**/*.md"))
+    assert f"launched after the synchronisation at line {line}" in pages
+
+
+def test_a_device_that_fails_while_it_is_measured_is_no_machine(tmp_path: Path) -> None:
+    """Its peaks would all be “not measured”, and each run of the lecture would fail."""
+    (tmp_path / "lecture.py").write_text(LECTURE)
+    command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", "-o", "out", "--passes", "1"]
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(ROOT)])
+    given = {**os.environ, "PYTHONPATH": path, "EMULATED_CUDA_FAULTS": "survey/assert:40"}
+    done = subprocess.run(command, env=given, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    *_, line = done.stderr.splitlines()
+    assert line.startswith("error: the GPU failed while its peaks were measured: CUDA error: device-side assert")
+    assert not [*tmp_path.glob("out/**/*.yaml")]

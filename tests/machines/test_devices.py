@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -71,8 +72,9 @@ def with_gpus(
         "device_count": count,
         "current_device": 0,
         "mem_get_info": (free, 80 * 2**30),
-        "get_device_name": "Tesla V100-SXM2-16GB",
-        "get_device_capability": (7, 0),
+        "get_device_properties": SimpleNamespace(
+            name="Tesla V100-SXM2-16GB", total_memory=16 * 10**9, multi_processor_count=80, major=7, minor=0
+        ),
         "get_arch_list": ["sm_75", "sm_90"],
     }.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
@@ -89,7 +91,7 @@ def test_devices_that_can_be_asked_for(name: str) -> None:
     "name", ["tpu", "", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA", "cuda:1 ", "cuda:1\n", "cuda:٣"]
 )
 def test_devices_that_cannot(name: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"device {name!r}; expected cpu, cuda or cuda:N")):
+    with pytest.raises(UsageError, match=re.escape(f"device {name!r}; expected {devices.FORMS}")):
         devices.checked(name)
 
 
@@ -270,10 +272,10 @@ def test_a_card_that_fails_otherwise(smi: Callable[[str], None], monkeypatch: py
         f"'CUDA error: unspecified launch failure'; {INSTEAD}"
     )
 
-    def refuses() -> tuple[int, int]:
+    def refuses(index: int) -> None:
         raise AssertionError("Torch not compiled with CUDA enabled")
 
-    monkeypatch.setattr(torch.cuda, "get_device_capability", refuses)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", refuses)
     with pytest.raises(
         UsageError, match=re.escape("can't use Tesla V100-SXM2-16GB (driver 580.95.05): 'CUDA error: uns")
     ):

@@ -66,7 +66,7 @@ def test_a_roof_is_measured_where_the_older_interface_refuses_to_be_read() -> No
     try:
         with pytest.raises(RuntimeError):
             torch.get_float32_matmul_precision()
-        assert roof._matmul_peak("cpu", "float32").per_second
+        assert roof._matmul_peak("cpu", None, "float32").per_second
         assert (cuda.matmul.fp32_precision, float32_precision.name()) == ("tf32", "tf32")
     finally:
         float32_precision.write(before)

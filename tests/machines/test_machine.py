@@ -79,7 +79,7 @@ def test_nothing_that_identifies_a_person_or_a_computer() -> None:
         assert not re.search(rf"\b{re.escape(secret)}\b", written) or re.fullmatch(r"[\d.]+", secret)
 
 
-@pytest.mark.parametrize(("device", "message"), [("tpu", "device 'tpu'; expected 'cpu' or 'cuda'")])
+@pytest.mark.parametrize(("device", "message"), [("tpu", "device 'tpu'; expected one of cpu, cuda, mps, xpu")])
 def test_an_unknown_device_is_a_usage_error(device: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         machine.this_machine(device)
@@ -87,7 +87,7 @@ def test_an_unknown_device_is_a_usage_error(device: str, message: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_without_cuda_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="finds no CUDA device"):
+    with pytest.raises(UsageError, match="device 'cuda': PyTorch finds none on this machine"):
         machine.this_machine("cuda")
 
 

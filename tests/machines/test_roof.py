@@ -38,6 +38,6 @@ def test_measuring_leaves_torch_as_it_was() -> None:
 
 
 def test_a_dtype_without_matmul_has_no_peak_and_a_reason() -> None:
-    peak = roof._matmul_peak("cpu", "bool")  # torch has no bool matmul
+    peak = roof._matmul_peak("cpu", None, "bool")  # torch has no bool matmul
     assert peak.per_second is None
     assert re.match(r"not measured: .*[Bb]ool", peak.source)

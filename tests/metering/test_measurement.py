@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from trace_tools.metering import measurement
+from trace_tools import accelerators
+from trace_tools.accelerators import Accelerator
 from trace_tools.metering.measurement import Count, Measurement, Witness, count, measure, witnessed
 from trace_tools.metering.meters import Meter
 
@@ -183,6 +184,9 @@ class FakeCuda:
                 cuda.log.append("record")
                 self.at = cuda.now_ms
 
+            def synchronize(self) -> None:
+                cuda.log.append("waited")
+
             def elapsed_time(self, end: Event) -> float:
                 return end.at - self.at
 
@@ -191,14 +195,15 @@ class FakeCuda:
 
 def test_on_cuda_the_devices_clock_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda()
-    monkeypatch.setattr(measurement, "_cuda_in_use", lambda: cuda)
+    monkeypatch.setattr(accelerators, "in_use", lambda: Accelerator(cuda))
     measured = measure(cuda.kernel, repeats=10, min_seconds=0.2)
     assert measured.device == "cuda:1"
     assert measured.seconds == pytest.approx(0.003)
     assert measured.calls_per_sample * 0.003 >= 0.2 / 10
     assert len(measured.samples_s) == 10
-    batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "synchronize"]
-    assert cuda.log[-len(batch) :] == batch
+    batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "waited", "synchronize"]
+    last = len(cuda.log) - 1 - cuda.log[::-1].index("kernel") + 4  # an event more where this process was interrupted
+    assert cuda.log[last - len(batch) : last] == batch
 
 
 def test_what_numpy_does_is_not_counted_as_nothing() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tracing.probed import Clock, Probed, Trace, tracing
+from trace_tools.accelerators import Accelerator
 from trace_tools.describing.values import Describer
 from trace_tools.tracing.recorder import Instruments
 
@@ -56,6 +57,9 @@ class Device:
         self.queued = 0
         self.log.append("synchronised")
 
+    def current_device(self) -> int:
+        return 0
+
     def memory_allocated(self) -> int:
         return self.allocated
 
@@ -70,13 +74,16 @@ class Event:
     def record(self) -> None:
         self.at = self.device.spent + self.device.queued
 
+    def synchronize(self) -> None:
+        self.device.synchronize()
+
     def elapsed_time(self, other: Event) -> float:
         return (other.at - self.at) / 1e6  # ms
 
 
 def on_device(trace: Trace, clock: Clock, text: str) -> Probed:
     device = Device(clock)
-    instruments = Instruments(Describer(), cuda=device)
+    instruments = Instruments(Describer(), gpu=Accelerator(device))
     return trace(text, instruments=instruments, given={"launch": device.launch, "device": device})
 
 
@@ -136,17 +143,20 @@ class RealTime(Device):
         self.clock.now = max(self.clock.now, self.free_at)
 
     def Event(self, enable_timing: bool) -> Any:
-        return Mark(self)
+        return RealEvent(self)
 
 
-class Mark:
+class RealEvent:
     def __init__(self, device: RealTime) -> None:
         self.device = device
 
     def record(self) -> None:
         self.at = max(self.device.free_at, self.device.clock.now)
 
-    def elapsed_time(self, other: Mark) -> float:
+    def synchronize(self) -> None:
+        self.device.synchronize()
+
+    def elapsed_time(self, other: RealEvent) -> float:
         return (other.at - self.at) / 1e6
 
 
@@ -180,7 +190,7 @@ def outer():
     assert a is None
     tell()
     b = launch(30)  # @inspect b
-""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), cuda=device),
+""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=Accelerator(device)),
         given={"launch": device.launch, "tell": lambda: None})  # fmt: skip
     vars(lecture.module)["tell"] = lambda: _apart(lecture, tell)
     lecture.main()

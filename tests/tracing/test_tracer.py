@@ -714,5 +714,5 @@ def test_the_processes_of_a_run_see_the_card_that_was_asked_for(
 
 def test_a_device_of_no_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="device 'tpu'; expected cpu, cuda or cuda:N"):
+    with pytest.raises(UsageError, match="device 'tpu'; expected cpu, cuda, cuda:N, mps, xpu or xpu:N"):
         Tracer(Request(lecture=tmp_path / "lecture.py", device="tpu"))

@@ -36,6 +36,7 @@ from sys import _getframe
 from types import FrameType
 from typing import Any
 
+from trace_tools import accelerators
 from trace_tools.describing.safe_repr import class_name, without_addresses
 from trace_tools.describing.threads import start_apart
 from trace_tools.garbage import collector_paused
@@ -397,8 +398,9 @@ def _generators() -> Callable[[], None]:
     torch = sys.modules.get("torch")
     if torch is not None:
         generators = [torch.default_generator]
-        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
-            generators += torch.cuda.default_generators
+        gpu = accelerators.in_use()
+        if gpu is not None and gpu.can_wait():
+            generators += gpu.generators()
         writes += [(generator.set_state, generator.get_state()) for generator in generators]
 
     def restore() -> None:

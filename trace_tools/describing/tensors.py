@@ -23,6 +23,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from trace_tools import accelerators, formats
 from trace_tools.describing.elements import Budget, Conversion, Limits, sample
 from trace_tools.describing.safe_repr import class_attribute, class_name, is_a
 from trace_tools.describing.storage_labels import StorageLabels
@@ -30,7 +31,9 @@ from trace_tools.describing.storage_labels import StorageLabels
 Parts = list[tuple[str | None, Any]]  # the tensors that one is made of: (name, tensor), or members without names
 
 BLOCK = 2**18  # elements: temporaries of 6 MiB, which fit a CPU's cache
+TEMPORARY_BYTES = 24  # for each element of a block: three float64
 GPU_BLOCK = 2**20  # temporaries of 24 MiB
+LEAST_GPU_BLOCK = 2**16, 2**12  # elements at least; and at most so many blocks, for each takes about 50 launches
 GPU_STATISTICS = 16  # a GPU reads so many times more elements in the time a CPU takes
 
 _LISTED = {
@@ -262,9 +265,11 @@ class _Description:
                         tensor["elements"] = elements(x)
                         self.budget.size -= x.numel()
                     else:
-                        chunk, times = (GPU_BLOCK, GPU_STATISTICS) if x.device.type == "cuda" else (BLOCK, 1)
-                        kind = _conversion(x.dtype)
-                        sample(x, x.stride(), tensor, elements, kind, self.budget, self.notes, chunk=chunk, times=times)
+                        with _block(x, self.notes) as (chunk, times):
+                            kind = _conversion(x.dtype)
+                            sample(
+                                x, x.stride(), tensor, elements, kind, self.budget, self.notes, chunk=chunk, times=times
+                            )
             except (RuntimeError, TypeError, ValueError) as error:  # out of memory is a RuntimeError
                 self.notes.append(f"its elements could not be read: {str(error).partition(chr(10))[0]}")
 
@@ -294,23 +299,39 @@ def _label(storage: torch.UntypedStorage, device: torch.device, labels: StorageL
 @contextlib.contextmanager
 def _untracked(x: torch.Tensor) -> Iterator[None]:
     """Run the block without autograd, autocast and `torch.func`, and let it wait for the GPU even where that raises."""
-    sync_mode = torch.cuda.get_sync_debug_mode() if x.device.type == "cuda" else 0
+    gpu = accelerators.accelerator(x.device.type)
+    allowed = gpu.waiting_allowed() if gpu is not None else contextlib.nullcontext()
     # Inside vmap, grad and their kin, results even of ordinary tensors are wrapped.
     transforms = _functorch.peek_interpreter_stack() is not None
     suspended = temporarily_clear_interpreter_stack() if transforms else contextlib.nullcontext()
-    with torch.no_grad(), torch._C._DisableAutocast(), suspended:
-        try:
-            if sync_mode:
-                torch.cuda.set_sync_debug_mode(0)
-            yield
-        finally:
-            if sync_mode:
-                torch.cuda.set_sync_debug_mode(sync_mode)
+    with torch.no_grad(), torch._C._DisableAutocast(), suspended, allowed:
+        yield
+
+
+@contextlib.contextmanager
+def _block(x: torch.Tensor, notes: list[str]) -> Iterator[tuple[int, int]]:
+    """Give how many elements to read at once, and how many times as many as of a CPU's tensor to read in all.
+
+    On a GPU the temporaries come from the allocator whose peak the lecture may be about to read: they stay below the
+    peak that there was, as far as that leaves room for small blocks; by how much they raised it is noted.
+    """
+    gpu = accelerators.accelerator(x.device.type)
+    if gpu is None:
+        yield BLOCK, 1
+        return
+    before = gpu.peak_bytes()
+    room = GPU_BLOCK if before is None else (before - gpu.allocated_bytes()) // TEMPORARY_BYTES
+    least, blocks = LEAST_GPU_BLOCK
+    yield max(least, x.numel() // blocks, min(room, GPU_BLOCK)), GPU_STATISTICS
+    after = gpu.peak_bytes()
+    if before is not None and after is not None and after > before:
+        notes.append(f"reading it raised the allocator's peak by {formats.quantity(after - before, 'B', 3)}")
 
 
 def _being_captured(x: torch.Tensor) -> bool:
     """Tell whether an operator on `x` would become part of a CUDA graph instead of running."""
-    return x.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    gpu = accelerators.accelerator(x.device.type)
+    return gpu is not None and gpu.is_capturing()
 
 
 def _beyond_storage(x: torch.Tensor, tensor: dict[str, Any]) -> bool:

@@ -145,8 +145,9 @@ class _Events:
                 _check_counted(step.meters)
         if step.measured:
             _each(step.measured, ".measured", _check_measured)
-        if step.raised and step.raised.origin_line is not None:
-            _check_range(step.raised.origin_line, 1, self._last_line, ".raised.origin_line")
+        for field in ("origin_line", "waited_line") if step.raised else ():
+            if (line := getattr(step.raised, field)) is not None:
+                _check_range(line, 1, self._last_line, f".raised.{field}")
 
     def _check_place(self, event: Step | Omitted) -> None:
         bounds = self._frames.get(event.frame)

@@ -17,15 +17,15 @@ from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 import torch
 
-from trace_tools import formats
+from trace_tools import accelerators, formats
+from trace_tools.accelerators import Accelerator
 from trace_tools.errors import UsageError
 from trace_tools.machines import devices, float32_precision, host
 from trace_tools.machines.examination import Check, Verdict
-from trace_tools.machines.machine import compute_capability, versions
+from trace_tools.machines.machine import versions
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
 SCARCE_BYTES = 2**31  # of free memory; with less, a lecture's large tensors may not fit beside each other
@@ -57,24 +57,28 @@ def checks(asked: str | None, *, quick: bool) -> Iterator[Check]:
     except UsageError as error:
         yield Check("device", "wrong", str(error))
         return
-    on_card = [_free_on_card, _precision, _allocator, _others] if device == "cuda" else []
-    slow = [_two_clocks, _floor] if device == "cuda" else [_drift]
+    gpu = accelerators.accelerator(device)
+    on_card = [partial(look, gpu) for look in (_free_on_card, _allocator)] if gpu is not None else []
+    slow = [partial(look, gpu) for look in (_two_clocks, _floor)] if gpu is not None else [_drift]
     looks: list[Callable[[], Iterator[Check]]] = [
-        *(partial(look, device) for look in (_card, _kernels, _bit_equal)),
-        *(*on_card, _settings, _threads, _load, _free, _clock),
-        *(() if quick else slow),
+        partial(_card, gpu),
+        *(partial(look, device) for look in (_kernels, _bit_equal)),
+        *on_card,
+        *([_precision, _others] if device == "cuda" else []),
+        *[_settings, _threads, _load, _free, _clock],
+        *([] if quick else slow),
     ]
     for look in looks:
         try:
             yield from look()
         except RuntimeError as error:  # of the device: whatever comes after it would fail the same way
-            advice = devices.ON_THE_CPU if device == "cuda" else ""
+            advice = devices.ON_THE_CPU if gpu is not None else ""
             yield Check("device", "wrong", f"an operation failed: {formats.one_line(str(error), 200)}", advice)
             return
 
 
-def _card(device: str) -> Iterator[Check]:
-    if device == "cpu":
+def _card(gpu: Accelerator | None) -> Iterator[Check]:
+    if gpu is None:
         hidden = " (no GPU's driver answers)" if not host.cards() else ""
         if not hidden or shutil.which("nvidia-smi") is None:
             yield Check("device", "ok", f"cpu{hidden}")
@@ -82,12 +86,17 @@ def _card(device: str) -> Iterator[Check]:
             advice = "if there is a GPU, see why `nvidia-smi` does not list it"
             yield Check("device", "look", "cpu: nvidia-smi is installed and names no GPU", advice)
         return
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    driver = f", driver {host.gpu_driver()}" if host.gpu_driver() else ""
-    memory, parts = _bytes(properties.total_memory), properties.multi_processor_count
-    capability = f"compute capability {compute_capability(properties)}"
-    which = f", card {torch.cuda.current_device()} of {count}" if (count := torch.cuda.device_count()) > 1 else ""
-    yield Check("device", "ok", f"{properties.name}, {memory}, {parts} processors, {capability}{driver}{which}")
+    card = gpu.properties()
+    driver = card.driver or host.gpu_driver()
+    parts = (
+        card.name,
+        _bytes(card.memory_bytes),
+        f"{card.multiprocessors} processors" if card.multiprocessors is not None else None,
+        f"compute capability {card.capability}" if card.capability else None,
+        f"driver {driver}" if driver else None,
+        f"card {gpu.index()} of {gpu.count()}" if gpu.count() > 1 else None,
+    )
+    yield Check("device", "ok", ", ".join(part for part in parts if part))
 
 
 def _kernels(device: str) -> Iterator[Check]:
@@ -128,9 +137,9 @@ def _same_twice(x: torch.Tensor) -> bool:
     return torch.equal(x @ x, x @ x)
 
 
-def _free_on_card() -> Iterator[Check]:
-    free, total = torch.cuda.mem_get_info()
-    free += torch.cuda.memory_reserved()
+def _free_on_card(gpu: Accelerator) -> Iterator[Check]:
+    free, total = gpu.memory_info()
+    free += gpu.reserved_bytes()
     found = f"{_bytes(free)} of {_bytes(total)} are free"
     if free < SCARCE_BYTES or free < (1 - SHARED) * total:
         yield Check("GPU memory", "look", found, "sizes follow what is free; end what else uses the card")
@@ -144,13 +153,13 @@ def _precision() -> Iterator[Check]:
     yield Check("float32 products", "ok" if name == "highest" else "look", name, advice)
 
 
-def _allocator() -> Iterator[Check]:
+def _allocator(gpu: Accelerator) -> Iterator[Check]:
     """A tensor of 4 MiB, and one of 1,000 bytes, which takes two blocks of 512."""
     wanted, found, held = [4 << 20, 1024], [], []
     for size in (4 << 20, 1000):
-        before = torch.cuda.memory_allocated()
-        held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
-        found.append(torch.cuda.memory_allocated() - before)
+        before = gpu.allocated_bytes()
+        held.append(torch.empty(size, dtype=torch.uint8, device=gpu.type))
+        found.append(gpu.allocated_bytes() - before)
     said = " and ".join(f"{size:,}" for size in found)
     if found == wanted:
         yield Check("allocator", "ok", f"counts {said} bytes for tensors of {4 << 20:,} and 1,000")
@@ -223,13 +232,13 @@ def _clock() -> Iterator[Check]:
     yield Check("clock", "look" if coarse else "ok", found, coarse)
 
 
-def _two_clocks() -> Iterator[Check]:
+def _two_clocks(gpu: Accelerator) -> Iterator[Check]:
     """Work for a while, timed by the device's events and by the host."""
-    x = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0)).to("cuda")
+    x = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0)).to(gpu.type)
     y = torch.empty_like(x)
     calls = 1
     while True:
-        device_s, host_s = _timed(lambda: torch.mm(x, x, out=y), calls)
+        device_s, host_s = _timed(gpu, lambda: torch.mm(x, x, out=y), calls)
         if host_s >= LONG_S or calls >= 2**20:
             break
         calls = min(4 * calls, max(calls + 1, round(calls * 1.2 * LONG_S / host_s)))
@@ -239,23 +248,19 @@ def _two_clocks() -> Iterator[Check]:
     yield Check("event clock", "look" if advice else "ok", found, advice)
 
 
-def _timed(run: Callable[[], object], calls: int) -> tuple[float, float]:
+def _timed(gpu: Accelerator, run: Callable[[], object], calls: int) -> tuple[float, float]:
     """Return the seconds that calls took by the device's clock and by the host's."""
-    event: Any = torch.cuda.Event
-    first, last = event(enable_timing=True), event(enable_timing=True)
-    torch.cuda.synchronize()
+    gpu.wait()
     started = time.perf_counter()
-    first.record()
+    mark = gpu.start()
     for _ in range(calls):
         run()
-    last.record()
-    torch.cuda.synchronize()
-    return float(first.elapsed_time(last)) / 1e3, time.perf_counter() - started  # it counts milliseconds
+    return gpu.stop(mark), time.perf_counter() - started
 
 
-def _floor() -> Iterator[Check]:
+def _floor(gpu: Accelerator) -> Iterator[Check]:
     """What an annotated step is charged that launches nothing: the tracer's two events, one after the other."""
-    samples = sorted(_timed(lambda: None, 0)[0] * 1e9 for _ in range(101))
+    samples = sorted(_timed(gpu, lambda: None, 0)[0] * 1e9 for _ in range(101))
     found = (
         f"{formats.duration(median(samples))} for an empty step, at most {formats.duration(samples[-6])} in 19 of 20"
     )

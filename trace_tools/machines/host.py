@@ -17,15 +17,17 @@ import os
 import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from trace_tools import accelerators
 from trace_tools.machines import torch_build
 
 ROOT = Path("/")
+IDENTITY = "TRACE_TOOLS_GPU"  # environment variable: by which nvidia-smi knows the GPU that the process will use
+IDENTITY_FILE = "gpu.txt"  # in a run's folder: that name
 TIMEOUT_S = 10.0
 # Bits of NVML's nvmlClocksEventReasons (until driver 535: nvmlClocksThrottleReasons). Left out: an idle
 # GPU (0x1), and the clocks that applications or displays asked for (0x2, 0x100).
@@ -216,14 +218,12 @@ def processes_in_words(held: list[float], own: bool) -> str | None:
 
 def _selected_gpu() -> list[str]:
     """Name the GPU that PyTorch uses: its number is not nvidia-smi's under CUDA_VISIBLE_DEVICES."""
-    torch = sys.modules.get("torch")  # a GPU is in use only where torch is loaded
-    if torch is None or not torch.cuda.is_available():
-        return []
+    gpu = accelerators.in_use()  # asking torch would put another to use, and the lecture would begin with a warm one
     try:
-        identity = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+        identity = os.environ.get(IDENTITY) if gpu is None else gpu.properties().identity
     except (RuntimeError, AssertionError):  # a card that is full, say, can't even be asked
         return []
-    return [f"--id=GPU-{identity}"] if identity else []
+    return [f"--id={identity}"] if identity else []
 
 
 def _nvidia_smi(*question: str) -> list[str]:

@@ -25,6 +25,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from trace_tools import accelerators
+from trace_tools.accelerators import BACKENDS
 from trace_tools.errors import UsageError
 from trace_tools.machines import host
 from trace_tools.machines.known_machines import known_machine, table_peaks
@@ -37,21 +39,28 @@ STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measur
 
 
 def this_machine(device: str | None = None) -> Machine:
-    """Describe this machine with its peaks; `device` is "cpu", "cuda", or None for the best there is.
+    """Describe this machine with its peaks; `device` is a type, "cpu" or "cuda", or None for the best there is.
 
     Measuring takes about a second, once per process. Raises UsageError for a device that is not there
     and for a stored machine that can't be read.
     """
-    if device not in (None, "cpu", "cuda"):
-        raise UsageError(f"device {device!r}; expected 'cpu' or 'cuda'")
+    if device not in (None, "cpu", *BACKENDS):
+        raise UsageError(f"device {device!r}; expected one of cpu, {', '.join(BACKENDS)}")
     path = os.environ.get(STORED)
     if path:
         stored = _stored(path)
         if device in (None, stored.device):
             return stored
-    import torch  # not above: most of what this module is asked for needs no torch
+    return _described(device or accelerators.best())
 
-    return _described(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+def device() -> str:
+    """Name the type of device that a lecture's tensors go to: the one that is traced, else the best there is, or "cpu".
+
+    As torch spells it: "cuda" (which AMD's GPUs are, too), "mps", "xpu".
+    """
+    path = os.environ.get(STORED)
+    return _stored(path).device if path else accelerators.best()
 
 
 def peak_flops(dtype: torch.dtype | str) -> float | None:
@@ -69,14 +78,6 @@ def peak_flops(dtype: torch.dtype | str) -> float | None:
 def peak_bandwidth() -> float | None:
     """Give this machine's memory bandwidth in bytes/s: from the table on a GPU, measured on a CPU."""
     return _peak("memory")
-
-
-def compute_capability(properties: Any) -> str:
-    """Name what a GPU can compute: "9.0"; "gfx942" on ROCm. Takes torch's properties of a device."""
-    import torch
-
-    arch = str(properties.gcnArchName).split(":")[0] if torch.version.hip else None
-    return arch or f"{properties.major}.{properties.minor}"
 
 
 def slug(name: str) -> str:
@@ -107,7 +108,7 @@ def conditions(device: str | None = None) -> list[str]:
 
     `device` as in `this_machine`. What can't be read on this machine is left out.
     """
-    gpu = host.gpu_notes() if (device or this_machine().device) == "cuda" else []
+    gpu = host.gpu_notes() if (device or this_machine().device) != "cpu" else []
     return [*gpu, *host.cpu_notes()]
 
 
@@ -148,8 +149,9 @@ def _described(device: str) -> Machine:
     from trace_tools.machines import float32_precision  # these import torch
     from trace_tools.machines.roof import measured_peaks
 
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("device 'cuda': PyTorch finds no CUDA device on this machine; expected one, or 'cpu'")
+    gpu = accelerators.accelerator(device)
+    if gpu is not None and not gpu.is_available():
+        raise UsageError(f"device {device!r}: PyTorch finds none on this machine; expected one, or 'cpu'")
     name, ram_bytes = host.cpu_name(), host.ram_bytes()
     computer = Machine(
         name=name,
@@ -164,22 +166,21 @@ def _described(device: str) -> Machine:
         os=host.operating_system(),
         peaks=measured_peaks(device),
     )
-    if device == "cpu":
+    if gpu is None:
         return computer
-    gpu, hip = torch.cuda.get_device_properties(torch.cuda.current_device()), torch.version.hip
-    emulated = getattr(gpu, "emulated", False)  # no driver's properties have it
+    card = gpu.properties()
     return replace(
         computer,
-        name=gpu.name,
-        slug=("emulated-" if emulated else "") + slug(gpu.name).removeprefix("emulated-"),
-        memory_bytes=gpu.total_memory,
-        multiprocessors=gpu.multi_processor_count,
-        compute_capability=compute_capability(gpu),
-        driver=host.gpu_driver(),
-        cuda=f"ROCm {hip}" if hip else torch.version.cuda,
-        l2_bytes=getattr(gpu, "L2_cache_size", None),
-        emulated=emulated,
-        peaks=[*table_peaks(known_machine(gpu.name, gpu.multi_processor_count)), *computer.peaks],
+        name=card.name,
+        slug=("emulated-" if card.emulated else "") + slug(card.name).removeprefix("emulated-"),
+        memory_bytes=card.memory_bytes,
+        multiprocessors=card.multiprocessors,
+        compute_capability=card.capability,
+        driver=card.driver or host.gpu_driver(),
+        cuda=gpu.built_for(),
+        l2_bytes=card.l2_bytes,
+        emulated=card.emulated,
+        peaks=[*table_peaks(known_machine(card.name, card.multiprocessors)), *computer.peaks],
     )
 
 

@@ -12,17 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Any
 
 import torch
 
-from trace_tools.machines import float32_precision, host
+from trace_tools import accelerators
+from trace_tools.accelerators import Accelerator
+from trace_tools.errors import UsageError
+from trace_tools.machines import devices, float32_precision, host
 from trace_tools.schema import Peak
 
-DTYPES = {"cpu": ("float32", "float64", "bfloat16", "float16"), "cuda": ("float32", "tf32", "bfloat16", "float16")}
+CPU_DTYPES = ("float32", "float64", "bfloat16", "float16")
+GPU_DTYPES = ("float32", "tf32", "bfloat16", "float16")
 FLOAT32_PRECISION = {"float32": "highest", "tf32": "high"}  # for torch.set_float32_matmul_precision
-LARGEST_SIDE = {"cpu": 4096, "cuda": 8192}
-COPIED_BYTES = {"cpu": 256 << 20, "cuda": 2048 << 20}  # far more than a last-level cache
+LARGEST_SIDE, LARGEST_SIDE_ON_GPU = 4096, 8192
+COPIED_BYTES, COPIED_BYTES_ON_GPU = 256 << 20, 2048 << 20  # far more than a last-level cache
 MATMUL_BUDGET_S = 0.2  # per dtype: all of a CPU's peaks stay under 1.5 s on two cores
 COPY_BUDGET_S = 0.15
 LONGEST_CALL_S = 0.06
@@ -30,25 +33,40 @@ PROBE_S = 0.005  # at each size on the way up: long enough that one preempted ca
 
 
 def measured_peaks(device: str) -> list[Peak]:
-    """Measure the best matmul per dtype (FLOP/s) and the best copy (bytes/s) on "cpu" or "cuda".
+    """Measure the best matmul per dtype (FLOP/s) and the best copy (bytes/s) on a type of device: "cpu", "cuda".
 
-    Takes 1 to 2 s. Draws from a generator of its own, and leaves torch's settings as they were.
+    Takes 1 to 2 s. Draws from a generator of its own, and leaves torch's settings as they were. Raises UsageError where
+    a GPU failed for good meanwhile.
     """
-    has_tf32 = device == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability() >= (8, 0)
-    peaks = [_matmul_peak(device, name) for name in DTYPES[device] if name != "tf32" or has_tf32]
-    peaks.append(_copy_peak(device))
-    if device == "cuda":
-        torch.cuda.empty_cache()  # the lecture reads the allocator's figures
+    gpu = accelerators.accelerator(device)
+    names = CPU_DTYPES if gpu is None else [name for name in GPU_DTYPES if name != "tf32" or gpu.has_tf32()]
+    peaks = []
+    for measured in (*(partial(_matmul_peak, device, gpu, name) for name in names), partial(_copy_peak, device, gpu)):
+        peak = measured()
+        peaks.append(peak)
+        if peak.per_second is None and gpu is not None:
+            _refuse_if_broken(device)
+    if gpu is not None:
+        gpu.empty_cache()  # the lecture reads the allocator's figures
     return peaks
 
 
-def _matmul_peak(device: str, name: str) -> Peak:
+def _refuse_if_broken(device: str) -> None:
+    """Raise UsageError unless a device still computes: an operation that failed may have been its last."""
+    try:
+        torch.ones(8, device=device).sum().item()
+    except RuntimeError as error:
+        said = f"{devices.first_sentence(error)}; {devices.ON_THE_CPU}"
+        raise UsageError(f"the GPU failed while its peaks were measured: {said}") from error
+
+
+def _matmul_peak(device: str, gpu: Accelerator | None, name: str) -> Peak:
     dtype = torch.float32 if name == "tf32" else getattr(torch, name)
     before = float32_precision.read()
     try:
         if name in FLOAT32_PRECISION:
             torch.set_float32_matmul_precision(FLOAT32_PRECISION[name])
-        rate, size, calls = _best_matmul(device, dtype)
+        rate, size, calls = _best_matmul(device, gpu, dtype)
     except RuntimeError as error:  # not implemented for this dtype here, or out of memory
         return _not_measured(name, error)
     finally:
@@ -57,18 +75,18 @@ def _matmul_peak(device: str, name: str) -> Peak:
     return Peak(name, rate, f"measured: best of {calls} matmuls, {size}³ each", measured=True)
 
 
-def _best_matmul(device: str, dtype: torch.dtype) -> tuple[float, int, int]:
+def _best_matmul(device: str, gpu: Accelerator | None, dtype: torch.dtype) -> tuple[float, int, int]:
     """Give the best FLOP/s (an n×n matmul is 2n³), the n that gave it, and the calls timed there."""
     deadline = perf_counter() + MATMUL_BUDGET_S
-    largest, size, best, before = LARGEST_SIDE[device], 128, (0.0, 0, 0), None
-    while largest > 256 and 7 * 4 * largest**2 > _free_bytes(device) // 4:
+    largest, size, best, before = LARGEST_SIDE if gpu is None else LARGEST_SIDE_ON_GPU, 128, (0.0, 0, 0), None
+    while largest > 256 and 7 * 4 * largest**2 > _free_bytes(gpu) // 4:
         largest //= 2  # until seven float32 matrices (drawn, converted, product) fit with room to spare
     while True:
         # Random numbers: on zeros a GPU draws less power and runs faster than it can.
         generator = torch.Generator(device=device).manual_seed(0)
         a, b = torch.randn(2, size, size, generator=generator, dtype=torch.float32, device=device).to(dtype)
         matmul = partial(torch.mm, a, b, out=torch.empty_like(a))
-        seconds, calls = _best_seconds(device, matmul, perf_counter() + PROBE_S)
+        seconds, calls = _best_seconds(gpu, matmul, perf_counter() + PROBE_S)
         # What the next size costs follows from how this one grew, not from n³: on a busy CPU small
         # matmuls take as long as large ones, since their threads wait for each other.
         growth = 1.0 if before is None else max(seconds / before, 1.0)
@@ -77,19 +95,19 @@ def _best_matmul(device: str, dtype: torch.dtype) -> tuple[float, int, int]:
         best, before = max(best, (2 * size**3 / seconds, size, calls)), seconds
         size *= 2
     if perf_counter() < deadline:
-        again, more = _best_seconds(device, matmul, deadline)
+        again, more = _best_seconds(gpu, matmul, deadline)
         seconds, calls = min(seconds, again), calls + more
     return max(best, (2 * size**3 / seconds, size, calls))
 
 
-def _copy_peak(device: str) -> Peak:
-    copied = min(COPIED_BYTES[device], _free_bytes(device) // 8)
+def _copy_peak(device: str, gpu: Accelerator | None) -> Peak:
+    copied = min(COPIED_BYTES if gpu is None else COPIED_BYTES_ON_GPU, _free_bytes(gpu) // 8)
     try:
         generator = torch.Generator(device=device).manual_seed(0)
         mebibyte = torch.rand(1 << 18, generator=generator, dtype=torch.float32, device=device)
         source = mebibyte.repeat(max(copied >> 20, 1))
         target = source.clone()  # its pages are there before the clock runs
-        seconds, calls = _best_seconds(device, lambda: target.copy_(source), perf_counter() + COPY_BUDGET_S)
+        seconds, calls = _best_seconds(gpu, lambda: target.copy_(source), perf_counter() + COPY_BUDGET_S)
     except RuntimeError as error:  # out of memory
         return _not_measured("memory", error)
     size = source.numel() * source.element_size()
@@ -97,33 +115,27 @@ def _copy_peak(device: str) -> Peak:
     return Peak("memory", 2 * size / seconds, how, measured=True)
 
 
-def _best_seconds(device: str, run: Callable[[], object], deadline: float) -> tuple[float, int]:
+def _best_seconds(gpu: Accelerator | None, run: Callable[[], object], deadline: float) -> tuple[float, int]:
     """Warm up, then time `run` until the deadline, twice at least: the shortest, and how many were timed."""
     run()  # the first call at a size chooses or loads a kernel
-    samples = [_seconds(device, run), _seconds(device, run)]
+    samples = [_seconds(gpu, run), _seconds(gpu, run)]
     while perf_counter() < deadline:
-        samples.append(_seconds(device, run))
+        samples.append(_seconds(gpu, run))
     return min(samples), len(samples)
 
 
-def _seconds(device: str, run: Callable[[], object]) -> float:
-    if device == "cpu":
-        start = perf_counter()
+def _seconds(gpu: Accelerator | None, run: Callable[[], object]) -> float:
+    if gpu is not None:
+        mark = gpu.start()
         run()
-        return perf_counter() - start
-    event: Any = torch.cuda.Event
-    first, last = event(enable_timing=True), event(enable_timing=True)
-    first.record()
+        return gpu.stop(mark)
+    start = perf_counter()
     run()
-    last.record()
-    last.synchronize()
-    return float(first.elapsed_time(last)) / 1e3  # it counts milliseconds
+    return perf_counter() - start
 
 
-def _free_bytes(device: str) -> int:
-    if device == "cuda":
-        return int(torch.cuda.mem_get_info()[0])
-    return host.ram_bytes() or 1 << 30
+def _free_bytes(gpu: Accelerator | None) -> int:
+    return gpu.memory_info()[0] if gpu is not None else host.ram_bytes() or 1 << 30
 
 
 def _not_measured(name: str, error: RuntimeError) -> Peak:

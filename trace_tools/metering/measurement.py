@@ -12,13 +12,13 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal
 
+from trace_tools import accelerators
 from trace_tools.garbage import collector_paused
 
 Batch = Callable[[int], float]  # how many calls → the seconds they took together
@@ -32,7 +32,7 @@ class Measurement:
 
     samples_s: tuple[float, ...]
     calls_per_sample: int
-    device: str  # whose clock it was: "cpu" or "cuda:0"
+    device: str  # whose clock it was: "cpu", "cuda:0"
 
     @property
     def seconds(self) -> float:
@@ -129,9 +129,9 @@ def measure(
     function makes fewer samples. Python's garbage collector is off meanwhile. Caches stay as the calls before
     left them; the loop itself costs about 20 ns a call.
 
-    Once CUDA is in use, the clock is the device's: events around each batch of calls on the current stream, after
-    synchronising, so a sample lasts until its kernels are done (work on other streams counts as far as the
-    current one waits for it). Kernels shorter than their launch are measured at the rate they can be launched.
+    Once a GPU is in use, the clock is the device's: a sample begins when it has nothing left to do, and lasts until
+    the kernels of its calls are done, on any stream (`accelerators`). Kernels shorter than their launch are
+    measured at the rate they can be launched.
 
     Raises ValueError when `repeats` is less than 1. What a tracer does about it is its `Witness`'s.
     """
@@ -155,7 +155,7 @@ def _sampled(f: Callable[[], Any], warmup: int, repeats: int, min_seconds: float
         elapsed = perf_counter() - started
         if elapsed > max_seconds / 2 or (call >= warmup and elapsed > min_seconds / 10):
             break
-    batch = _batch(f)  # by now f has put CUDA to use if it ever will
+    batch = _batch(f)  # by now f has put a GPU to use if it ever will
     with collector_paused():
         calls, seconds = _calls_lasting(min_seconds / repeats, batch)
         samples = [seconds / calls]
@@ -204,7 +204,7 @@ def _calls_lasting(seconds: float, batch: Batch) -> tuple[int, float]:
 
 def _batch(f: Callable[[], Any]) -> Batch:
     """Return what calls `f` a number of times and says how many seconds that took on the device in use."""
-    cuda = _cuda_in_use()
+    gpu = accelerators.in_use()
 
     def on_host(calls: int) -> float:
         started = perf_counter()
@@ -213,27 +213,18 @@ def _batch(f: Callable[[], Any]) -> Batch:
         return perf_counter() - started
 
     def on_device(calls: int) -> float:
-        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-        cuda.synchronize()
-        start.record()
+        assert gpu is not None
+        mark = gpu.start()
         for _ in itertools.repeat(None, calls):
             f()
-        end.record()
-        cuda.synchronize()
-        return float(start.elapsed_time(end)) / 1e3  # it gives milliseconds
+        return gpu.stop(mark)
 
-    return on_host if cuda is None else on_device
-
-
-def _cuda_in_use() -> Any:
-    """Return `torch.cuda` when this process has used it, else None; loads nothing."""
-    torch = sys.modules.get("torch")
-    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+    return on_host if gpu is None else on_device
 
 
 def _device() -> str:
-    cuda = _cuda_in_use()
-    return "cpu" if cuda is None else f"cuda:{cuda.current_device()}"
+    gpu = accelerators.in_use()
+    return "cpu" if gpu is None else f"{gpu.type}:{gpu.index()}"
 
 
 def _most_first(counts: Mapping[str, int]) -> dict[str, int]:

@@ -85,7 +85,7 @@ class Totals:
 class Meter:
     """Counts what operators do inside its `with` block.
 
-    `device` ("cpu", "cuda") restricts live and peak bytes to one type of device; other figures cover all.
+    `device`, a type ("cpu", "cuda"), restricts live and peak bytes to one type of device; other figures cover all.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -237,7 +237,7 @@ class _Operator:
         self.composite = (
             schema is not None
             and bool(has_kernel(name, "CompositeImplicitAutograd"))
-            and not any(has_kernel(name, key) for key in ("CPU", "CUDA"))
+            and not any(has_kernel(name, key) for key in ("CPU", "CUDA", "XPU", "MPS"))
         )
 
 

@@ -42,6 +42,9 @@ class Failure:
     origin: bool
     line: int | None = None  # of the lecture, nearest to where it was raised
     survived: bool = False
+    waited_line: int | None = (
+        None  # of a device's error: it comes from something launched after the device was done here
+    )
 
     @property
     def ended(self) -> str:

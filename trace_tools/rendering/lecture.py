@@ -66,10 +66,16 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
         for step in steps:
             failure = None
             if step.raised is not None:
-                line = step.raised.origin_line
-                line = editions[0].lines.get(line, line) if line is not None else None
-                raised, caught = step.raised, tree.caught(step)
-                failure = Failure(raised.type, raised.message, caught, tree.is_origin(step), line, tree.survived(step))
+                raised, now = step.raised, editions[0].lines
+                failure = Failure(
+                    raised.type,
+                    raised.message,
+                    caught=tree.caught(step),
+                    origin=tree.is_origin(step),
+                    line=None if raised.origin_line is None else now.get(raised.origin_line, raised.origin_line),
+                    survived=tree.survived(step),
+                    waited_line=None if raised.waited_line is None else now.get(raised.waited_line, raised.waited_line),
+                )
             executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
             lines[step.id] = edition.line(step)
     return Lecture(trace, tree, editions, executions, lines, definitions)

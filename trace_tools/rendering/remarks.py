@@ -309,4 +309,6 @@ def _happened(execution: Execution, label: str) -> Iterator[Remark]:
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
         where = "the lecture caught it" if failure.caught else f"nothing caught it: the {failure.ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
-        yield Remark(kind, formats.one_line(failure.type, 80), message, labelled(from_line, where))
+        launched = f"launched after the synchronisation at line {failure.waited_line}"
+        launched = launched if failure.waited_line is not None else ""
+        yield Remark(kind, formats.one_line(failure.type, 80), message, labelled(from_line, launched, where))

@@ -31,6 +31,7 @@ from time import monotonic  # now: in a shaken run `time` has another
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from trace_tools import narrative
+from trace_tools.accelerators import accelerator
 from trace_tools.describing.redact import MARGIN, Redactor
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import unsignalled
@@ -73,7 +74,7 @@ class Job:
     root: str  # of its private copy, which is where it runs
     text: str  # the source, as the parent read it
     journal: str
-    device: str  # "cpu" or "cuda"
+    device: str  # its type: "cpu", "cuda"
     passes: int
     seed: int
     limit: int
@@ -189,7 +190,7 @@ class _Process:
         self.journal.write([(RunStart, name)])
         self._progress(name)
         seed_everything(self.job.seed)
-        cuda = self.torch.cuda if self.job.device == "cuda" else None
+        gpu = accelerator(self.job.device)
         settings = Settings(
             limit=self.job.limit,
             failing_claims_raise=not self.job.keep_going,
@@ -197,8 +198,8 @@ class _Process:
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
             describe_values=not self.job.metering,
         )
-        meter = Meter(device="cuda" if cuda else None) if self.job.metering else None
-        instruments = Instruments(Describer(redact=self.redact), cuda, meter, self._progress, self.output)
+        meter = Meter(device=gpu.type if gpu else None) if self.job.metering else None
+        instruments = Instruments(Describer(redact=self.redact), gpu, meter, self._progress, self.output)
         recorder = self.recorder = Recorder(self.program, self.journal, instruments, settings)
         module = self._module(recorder)
         status = COMPLETE

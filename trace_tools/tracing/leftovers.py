@@ -23,6 +23,7 @@ from sys import _current_frames
 from types import FrameType
 from typing import Any
 
+from trace_tools import accelerators
 from trace_tools.describing.gate import began_here
 from trace_tools.tracing.patches import LecturesOwn, Names
 from trace_tools.tracing.process_settings import ProcessSetting, process_settings
@@ -139,10 +140,8 @@ def _begin_anew() -> None:
     """Let what counts since the process began do so again: what was warned of once, and the device's allocator."""
     warnings._filters_mutated()  # type: ignore[attr-defined]
     vars(warnings)["onceregistry"].clear()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.reset_peak_memory_stats()
-        torch.cuda.reset_accumulated_memory_stats()
+    if (gpu := accelerators.in_use()) is not None:
+        gpu.reset_peaks()
 
 
 def _in_a_line(error: Exception) -> str:

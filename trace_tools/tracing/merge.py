@@ -524,14 +524,14 @@ class _Builder:
         seeded = read([self.runs.seeded]) if self.runs.seeded else []
         if len({*map(id, timed), *map(id, shaken), *map(id, seeded)}) == 1:  # as nearly all are: see `read_journal`
             return value
-        keys = {_key(other) for other in timed}
+        keys = {_key(_bare(other)) for other in timed}
         if len(keys) > 1:
             warm = _scalars(read(self.runs.warm or self.runs.cold))
             cold = _scalars(read(self.runs.cold)) if self.runs.warm else None
             return replace(value, varies=True, samples=warm, cold_samples=cold)
-        if any(_key(other) not in keys for other in shaken):
+        if any(_key(_bare(other)) not in keys for other in shaken):
             return replace(value, clock=True)
-        if any(_key(other) not in keys for other in seeded):
+        if any(_key(_bare(other)) not in keys for other in seeded):
             return replace(value, device_random=True)
         return value
 
@@ -690,6 +690,13 @@ def _scalars(plain: Sequence[Any]) -> list[Any] | None:
 
 def _key(plain: Any) -> str:
     return json.dumps(plain, sort_keys=True)  # unlike ==, it takes nan for nan
+
+
+def _bare(value: Any) -> Any:
+    """Return a described value without the notes on how it was read, which may depend on what was in memory."""
+    if isinstance(value, dict):
+        return {name: _bare(part) for name, part in value.items() if name != "note"}
+    return [*map(_bare, value)] if isinstance(value, list) else value
 
 
 def _samples(runs: Sequence[RunRecord], at: int, name: str) -> list[int] | None:

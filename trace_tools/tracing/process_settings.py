@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from trace_tools.accelerators import BACKENDS
 from trace_tools.tracing.patches import LecturesOwn
 
 UNSET_LOGGER: Any = (0, True, False, [], [])  # level, propagate, disabled, handlers, filters
@@ -415,7 +416,7 @@ def _device_mode() -> Any:
 def _autocast() -> list[Any]:
     import torch
 
-    devices = ("cpu", "cuda")
+    devices = ("cpu", *BACKENDS)
     states = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
     return [*states, torch.is_autocast_cache_enabled()]
 

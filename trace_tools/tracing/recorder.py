@@ -36,8 +36,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from sys import _current_frames, _getframe, exception
 from types import CodeType, FrameType
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol
 
+from trace_tools.accelerators import Accelerator, Mark
 from trace_tools.describing.gate import EXPRESSION_S, NO_WATCH, Gate, Watch
 from trace_tools.describing.safe_repr import class_name, is_a
 from trace_tools.describing.threads import start_apart
@@ -90,24 +91,12 @@ class MeterLike(Protocol):
     def paused(self) -> AbstractContextManager[None]: ...
 
 
-class CudaLike(Protocol):
-    """The part of `torch.cuda` that times steps on the device."""
-
-    Event: Any
-
-    def is_initialized(self) -> bool: ...
-    def is_current_stream_capturing(self) -> bool: ...
-    def synchronize(self) -> None: ...
-    def memory_allocated(self) -> int: ...
-    def empty_cache(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Instruments:
     """What a recorder measures with."""
 
     describer: DescriberLike
-    cuda: CudaLike | None = None  # on a GPU
+    gpu: Accelerator | None = None  # that the lecture may use
     meter: MeterLike | None = None  # in the metering process
     section: Callable[[str], None] | None = None  # told of each function that main calls
     output: OutputFile | None = None  # descriptor 1, where others than Python print
@@ -154,7 +143,7 @@ class OpenFrame:
     recorded = True
     n = 0  # of the open step: which execution it is,
     started = math.inf  # and since when it has run
-    event: Any = None  # of the device, at its start
+    mark: Mark | None = None  # of the device's clock, at its start
     idle_before = lost_before = 0.0
     failing: int | None = None  # the step whose claim is being raised
     marked: dict[str, int] | None = None  # mark → the last step that has it
@@ -323,13 +312,12 @@ class OpenFrame:
         now = clock()
         self.pin()
         self.covered = statement in recorder.program.covered
-        cuda = recorder.instruments.cuda
-        if can_synchronise(cuda):
-            cuda.synchronize()
-            self.event = cuda.Event(enable_timing=True)
+        gpu = recorder.instruments.gpu
+        if gpu is not None and gpu.can_wait():
+            self.mark = gpu.start()
             self.idle_before = recorder.idle
             recorder.events += 1
-            self.event.record()
+            recorder.waited_at = _getframe(1).f_lineno
         recorder.lost += clock() - now
 
     def enter(self, statement: int) -> Token:
@@ -346,20 +334,19 @@ class OpenFrame:
 
     def end(self) -> None:
         """Close the step; until the next probe, time is the tracer's."""
-        recorder, cuda, finish = self.recorder, self.recorder.instruments.cuda, None
-        if self.event is not None:
+        recorder, gpu, seconds = self.recorder, self.recorder.instruments.gpu, None
+        if self.mark is not None and gpu is not None:
+            mark, self.mark = self.mark, None
             recorder.events -= 1
-            if can_synchronise(cuda):  # else the statement began to capture a graph
-                finish = cuda.Event(enable_timing=True)
-                finish.record()
-                cuda.synchronize()
+            if gpu.can_wait():  # else the statement began to capture a graph
+                seconds = gpu.stop(mark)
+                recorder.waited_at = _getframe(1).f_lineno
         now = clock()
         self._stop(now)
-        if finish is not None and cuda is not None:
-            idle_ns = round(1e9 * (recorder.idle - self.idle_before))
-            self.observe("device_ns", max(0, round(self.event.elapsed_time(finish) * 1e6) - idle_ns))
-            self.observe("allocated_bytes", cuda.memory_allocated())
-        self.current = self.event = None
+        if seconds is not None and gpu is not None:
+            self.observe("device_ns", max(0, round(1e9 * (seconds - (recorder.idle - self.idle_before)))))
+            self.observe("allocated_bytes", gpu.allocated_bytes())
+        self.current = None
         self.ended, self.lost_before = now, recorder.lost
 
     def close(self) -> None:
@@ -402,9 +389,9 @@ class OpenFrame:
 
     def _resumed(self, now: float) -> float:
         """Take out what passed since the step ended: the tracer was reading values; return the time now."""
-        recorder, cuda = self.recorder, self.recorder.instruments.cuda
-        if recorder.events and can_synchronise(cuda):  # a step around this one is timed on the device, which waited
-            cuda.synchronize()
+        recorder, gpu = self.recorder, self.recorder.instruments.gpu
+        if recorder.events and gpu is not None and gpu.can_wait():  # a step around this one is timed: the device waited
+            gpu.wait()
             now = clock()
             recorder.idle += now - self.ended
         recorder.lost = self.lost_before + now - self.ended
@@ -530,15 +517,15 @@ class OpenFrame:
         error = exception()
         self._exception(error, _getframe(1), survived=True)
         self.recorder.claim_in(error)
-        now, cuda = clock(), self.recorder.instruments.cuda
+        now, gpu = clock(), self.recorder.instruments.gpu
         known: set[int] = set()
         while error is not None and id(error) not in known:
             known.add(id(error))
             traceback.clear_frames(error.__traceback__)
             error = error.__cause__ or error.__context__
         gc.collect()
-        if cuda is not None:
-            cuda.empty_cache()
+        if gpu is not None:
+            gpu.empty_cache()
         self.recorder.lost += clock() - now
 
     def raised(self) -> None:
@@ -582,6 +569,9 @@ class OpenFrame:
         described = self._unseen(self.recorder.instruments.describer.error, error)
         text = self.recorder.bounds.value(self.pin(), described)["text"].removeprefix(kind).removeprefix(": ")
         raised = {"type": kind, "message": text, "origin_line": origin} | ({"survived": True} if survived else {})
+        gpu = self.recorder.instruments.gpu
+        if gpu is not None and gpu.is_its_error(error):
+            raised["waited_line"] = self.recorder.waited_at
         self.pin().append((StepError, self.id, self.seq, line, raised))
         self.recorder.lost += clock() - now
 
@@ -723,6 +713,7 @@ class Recorder:
         self.lost = 0.0  # s spent recording so far: taken out of every step open at the time
         self.idle = 0.0  # of them, s for which a device had nothing to do, while a step was timed on it
         self.events = 0  # steps that are being timed on the device
+        self.waited_at: int | None = None  # the line at which all that the device had to do was done, as far as known
         self.evaluations = Evaluations()
         # By id of an AssertionError under way: the step whose claim it is, and where it was raised, see `claim_in`.
         self.failing: dict[int, tuple[int, tuple[str, int] | None]] = {}
@@ -833,6 +824,19 @@ class Recorder:
 
     def owner(self, python_frame: FrameType | None) -> OpenFrame | DroppedFrame | None:
         """Return the nearest traced frame on the stack, or the one that started this thread."""
+        owner = self._nearest(python_frame)
+        if owner is not None or threading.get_ident() == threading.main_thread().ident:
+            return owner
+        if get_ident() in self.instruments.describer.gate.observing:  # a thread in which a `__repr__` runs, say
+            return DroppedFrame(self, 0, None)
+        thread = threading._active.get(get_ident())  # type: ignore[attr-defined]
+        if id(thread) in self.started_by:
+            return self.started_by[id(thread)][1]
+        # One of C++, which works for the main thread as a rule: autograd's for a device, say.
+        return self._nearest(_current_frames().get(threading.main_thread().ident or 0))
+
+    def _nearest(self, python_frame: FrameType | None) -> OpenFrame | DroppedFrame | None:
+        """Return the nearest traced frame on a stack; where `measure` or `count` is above it, one that is dropped."""
         frames, opaque = self.frames, self.settings.opaque
         dropped = False
         while python_frame is not None:
@@ -842,17 +846,7 @@ class Recorder:
             if python_frame.f_code in opaque:
                 dropped = True
             python_frame = python_frame.f_back
-        if threading.get_ident() == threading.main_thread().ident:
-            return None
-        if get_ident() in self.instruments.describer.gate.observing:  # a thread in which a `__repr__` runs, say
-            return DroppedFrame(self, 0, None)
-        thread = threading._active.get(get_ident())  # type: ignore[attr-defined]
-        if id(thread) in self.started_by:
-            return self.started_by[id(thread)][1]
-        main = _current_frames().get(threading.main_thread().ident or 0)
-        while main is not None and id(main) not in frames:
-            main = main.f_back
-        return frames.get(id(main))
+        return None
 
     def starts(self, thread: threading.Thread, owner: OpenFrame | DroppedFrame) -> None:
         """Note which step starts a thread; the lecture's class may give threads another hash, or none."""
@@ -937,16 +931,17 @@ class Recorder:
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Keep what happens inside the `with` block out of every step, on the device's clock, too."""
-        cuda = self.instruments.cuda
-        timed = self.events > 0 and can_synchronise(cuda)
-        if timed and cuda:
-            cuda.synchronize()  # the device is at work for a step: until it is done, that is the step's time
+        gpu = self.instruments.gpu if self.events else None
+        if gpu is not None and not gpu.can_wait():
+            gpu = None
+        if gpu is not None:
+            gpu.wait()  # the device is at work for a step: until it is done, that is the step's time
         started, lost = clock(), self.lost
         try:
             yield
         finally:
-            if timed and cuda:
-                cuda.synchronize()
+            if gpu is not None:
+                gpu.wait()
                 self.idle += clock() - started
             self.lost = lost + clock() - started
 
@@ -1136,7 +1131,3 @@ def _thread_name(ident: int) -> str:
     """Return a thread's name; `threading.current_thread` would enter one that C++ started in its list."""
     thread = threading._active.get(ident)  # type: ignore[attr-defined]
     return "native" if thread is None else str(object.__getattribute__(thread, "__dict__").get("_name"))
-
-
-def can_synchronise(cuda: CudaLike | None) -> TypeGuard[CudaLike]:
-    return cuda is not None and cuda.is_initialized() and not cuda.is_current_stream_capturing()

@@ -28,6 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trace_tools import accelerators
 from trace_tools.machines.machine import STORED, from_json, to_json
 from trace_tools.metering.measurement import Measurement, Witness, witnessed
 
@@ -64,7 +65,9 @@ def shaken_devices() -> Iterator[None]:
         def manual_seed(self, seed: int) -> Any:
             return super().manual_seed(seed if self.device.type == "cpu" else seed + OTHER_SEED)
 
-    seeding = [(torch.cuda, name) for name in ("manual_seed", "manual_seed_all")]
+    modules = [backend().module for backend in accelerators.BACKENDS.values()]
+    names = ("manual_seed", "manual_seed_all")
+    seeding = [(module, name) for module in modules for name in names if hasattr(module, name)]
     with contextlib.ExitStack() as stack:
         for module, name in seeding:  # torch.manual_seed comes by here, too
             plain = getattr(module, name)
@@ -139,9 +142,8 @@ def _shaken_peaks(factor: Factor, path: Path) -> Iterator[None]:
 
 
 def _event_types() -> list[Any]:
-    import torch
-
-    return [torch.cuda.Event] if torch.cuda.is_available() else []
+    found = accelerators.accelerator(accelerators.best())
+    return [found.module.Event] if found is not None else []
 
 
 @contextlib.contextmanager

@@ -1,9 +1,9 @@
 """A process before the passes: measures the machine, so that no pass has to, and none is warmer for it.
 
-    python -m trace_tools.tracing.survey RUN/machine-1.json [cpu|cuda|cuda:N]
+    python -m trace_tools.tracing.survey RUN/machine-1.json [cpu|cuda|cuda:N|…]
 
-Writes the machine there, and beside it `versions.json`. Without such a device, and where a CPU's trace would be an
-accident: one line, exit code 2.
+Writes the machine there, and beside it `versions.json` and by which identity the driver's tools know the GPU. Without
+such a device, and where a CPU's trace would be an accident: one line, exit code 2.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import os
 import sys
 from pathlib import Path
 
+from trace_tools import accelerators
 from trace_tools.errors import UsageError
-from trace_tools.machines import devices
+from trace_tools.machines import devices, host
 from trace_tools.machines.machine import STORED, this_machine, to_json, versions
 
 
@@ -28,6 +29,8 @@ def main(path: Path, device: str | None) -> int:
         return error.exit_code
     path.write_text(to_json(machine), encoding="utf-8")
     path.with_name("versions.json").write_text(json.dumps(versions()), encoding="utf-8")
+    gpu = accelerators.in_use()
+    path.with_name(host.IDENTITY_FILE).write_text((gpu.properties().identity if gpu else None) or "", encoding="utf-8")
     return 0
 
 

@@ -29,7 +29,7 @@ from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsErr
 from trace_tools.file_format.structure import to_plain
 from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
-from trace_tools.machines import devices
+from trace_tools.machines import devices, host
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
@@ -388,4 +388,6 @@ def _environment(stored: Path | None = None, device: str | None = None) -> dict[
         environment.pop(name, None)
     if stored is not None:
         environment[machines.STORED] = str(stored)
+        with contextlib.suppress(OSError):  # of a run that is like another, nobody asked
+            environment[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
     return environment | devices.environment(device)

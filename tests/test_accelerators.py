@@ -1,0 +1,226 @@
+"""What the tools ask of an accelerator, against stand-ins whose queues and clocks are known, and on a real one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from trace_tools import accelerators
+from trace_tools.accelerators import Accelerator, AppleGpu, IntelGpu, Properties
+from trace_tools.metering.measurement import measure
+
+
+class Module:
+    """Stands in for `torch.cuda`: streams with work until a moment of the host's clock, which is the device's, too."""
+
+    def __init__(self) -> None:
+        self.until: dict[tuple[int, str], float] = {}  # by device and stream
+        self.current = 0
+        self.log: list[str] = []
+
+    def launch(self, seconds: float, stream: str = "current", device: int = 0) -> None:
+        key = (device, stream)
+        self.until[key] = max(self.until.get(key, 0.0), time.perf_counter()) + seconds
+
+    def current_device(self) -> int:
+        return self.current
+
+    def synchronize(self) -> None:
+        self._sleep(max((end for (device, _), end in self.until.items() if device == self.current), default=0.0))
+
+    def device(self, index: int) -> Any:
+        module = self
+
+        class Switched:
+            def __enter__(self) -> None:
+                self.before, module.current = module.current, index
+                module.log.append(f"on {index}")
+
+            def __exit__(self, *_: object) -> None:
+                module.current = self.before
+
+        return Switched()
+
+    def Event(self, *, enable_timing: bool) -> Any:
+        module = self
+
+        class Event:
+            def record(self) -> None:
+                self.device = module.current
+                self.at = max(time.perf_counter(), module.until.get((self.device, "current"), 0.0))
+
+            def synchronize(self) -> None:
+                module._sleep(self.at)
+
+            def elapsed_time(self, other: Event) -> float:
+                assert self.device == other.device, "as CUDA refuses it"
+                return 1e3 * (other.at - self.at)
+
+        return Event()
+
+    def _sleep(self, until: float) -> None:
+        while time.perf_counter() < until:
+            time.sleep(0)
+
+
+@pytest.fixture
+def module() -> Module:
+    return Module()
+
+
+def test_work_of_the_current_stream_is_timed_to_its_end(module: Module) -> None:
+    gpu = Accelerator(module)
+    mark = gpu.start()
+    module.launch(0.02)
+    assert 0.02 <= gpu.stop(mark) < 1.0
+
+
+def test_work_of_another_stream_is_waited_for_and_timed(module: Module) -> None:
+    """50 ms on a side stream were a step of 719 µs."""
+    gpu = Accelerator(module)
+    mark = gpu.start()
+    module.launch(0.001)
+    module.launch(0.05, "side")
+    assert gpu.stop(mark) >= 0.05
+    assert module.until[0, "side"] <= time.perf_counter()
+
+
+def test_what_was_queued_before_is_not_in_it(module: Module) -> None:
+    gpu = Accelerator(module)
+    module.launch(0.05, "side")
+    gpu.start()
+    assert time.perf_counter() >= module.until[0, "side"]
+
+
+def test_a_step_that_makes_another_device_the_current_one(module: Module) -> None:
+    gpu = Accelerator(module)
+    mark = gpu.start()
+    module.launch(0.02, device=1)
+    module.current = 1
+    assert gpu.stop(mark) >= 0.02
+    assert (module.current, module.log) == (1, ["on 0"])
+
+
+def test_errors_of_the_device(module: Module) -> None:
+    gpu = Accelerator(module)
+    assert gpu.is_its_error(torch.AcceleratorError("CUDA error: device-side assert triggered"))
+    assert not any(map(gpu.is_its_error, (None, RuntimeError("shapes"), ValueError(), torch.OutOfMemoryError())))
+
+
+def test_waiting_is_allowed_for_as_long_as_it_takes() -> None:
+    modes: list[int] = []
+    module = SimpleNamespace(get_sync_debug_mode=lambda: 2, set_sync_debug_mode=modes.append)
+    with pytest.raises(KeyError), Accelerator(module).waiting_allowed():
+        assert modes == [0]
+        raise KeyError
+    assert modes == [0, 2]
+
+
+def test_nothing_is_loaded_to_ask_what_is_in_use() -> None:
+    code = "import sys; from trace_tools import accelerators\nassert accelerators.in_use() is None\n"
+    code += "sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is one")
+def test_no_accelerator() -> None:
+    assert (accelerators.in_use(), accelerators.accelerator("cpu"), accelerators.best()) == (None, None, "cpu")
+    assert [backend().is_available() for backend in accelerators.BACKENDS.values()] == [False] * 3
+
+
+def test_each_backend_is_a_type_of_device() -> None:
+    for name, backend in accelerators.BACKENDS.items():
+        assert torch.device(name).type == backend().type == name
+        assert accelerators.accelerator(name).__class__ is backend
+
+
+def test_amds_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = SimpleNamespace(
+        name="AMD Instinct MI300X", total_memory=192 * 10**9, multi_processor_count=304, major=9, minor=4,
+        gcnArchName="gfx942:sramecc+:xnack-", uuid="1234",
+    )  # fmt: skip
+    monkeypatch.setattr(torch.version, "hip", "6.4.43482")
+    gpu = Accelerator(SimpleNamespace(get_device_properties=lambda index: card, current_device=lambda: 0))
+    found = gpu.properties()
+    assert (found.name, found.capability, found.multiprocessors) == ("AMD Instinct MI300X", "gfx942", 304)
+    assert found.identity is None, "nvidia-smi does not know it"
+    assert (gpu.built_for(), gpu.has_tf32()) == ("ROCm 6.4.43482", False)
+
+
+def test_intels_gpus() -> None:
+    card = SimpleNamespace(
+        name="Intel Data Center GPU Max 1550", total_memory=64 * 10**9, max_compute_units=448, driver_version="1.6"
+    )
+    gpu = IntelGpu(SimpleNamespace(get_device_properties=lambda index: card, current_device=lambda: 0))
+    found = gpu.properties()
+    assert (found.multiprocessors, found.driver, found.capability) == (448, "1.6", None)
+    assert (gpu.has_tf32(), gpu.is_capturing()) == (False, False)
+    with gpu.waiting_allowed():
+        pass
+
+
+def test_apples_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the functions that `torch.mps` has, in any build."""
+    mps = SimpleNamespace(
+        recommended_max_memory=lambda: 40, driver_allocated_memory=lambda: 30, current_allocated_memory=lambda: 20,
+        empty_cache=lambda: None,
+    )  # fmt: skip
+    assert all(hasattr(torch.mps, name) for name in (*vars(mps), "Event", "synchronize", "_get_default_mps_generator"))
+    for name, answer in {"is_available": True, "get_name": "Apple M4 Max", "get_core_count": 40}.items():
+        monkeypatch.setattr(torch.backends.mps, name, lambda answer=answer: answer)
+    gpu = AppleGpu(mps)
+    assert (gpu.is_in_use(), gpu.can_wait(), gpu.count(), gpu.index()) == (True, True, 1, 0)
+    assert (gpu.memory_info(), gpu.allocated_bytes(), gpu.reserved_bytes(), gpu.peak_bytes()) == (
+        (10, 40),
+        20,
+        30,
+        None,
+    )
+    assert gpu.properties() == Properties("Apple M4 Max", 40, 40)
+    gpu.select(None)
+    gpu.reset_peaks()
+
+
+# ------------------------------------------------------------------ on a device, real or emulated
+
+
+@pytest.mark.cuda
+def test_a_side_stream_of_the_device() -> None:
+    """The oracle: the host, which waits for that stream."""
+    x = torch.ones(512, 512, device="cuda") / 512
+    side = torch.cuda.Stream()
+
+    def beside() -> None:
+        with torch.cuda.stream(side):
+            for _ in range(20):
+                x @ x
+
+    waited = []
+    for _ in range(5):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        beside()
+        side.synchronize()
+        waited.append(time.perf_counter() - started)
+    assert measure(beside, repeats=5, min_seconds=0).seconds > min(waited) / 2
+
+
+@pytest.mark.cuda
+def test_the_device_in_use() -> None:
+    torch.ones(1, device="cuda")
+    gpu = accelerators.in_use()
+    assert gpu is not None and gpu.type == "cuda"
+    before = gpu.allocated_bytes()
+    held = torch.ones(2**20, device="cuda")
+    assert gpu.allocated_bytes() - before == held.nbytes
+    assert (gpu.peak_bytes() or 0) >= gpu.allocated_bytes()
+    free, total = gpu.memory_info()
+    assert 0 < free <= total
+    assert len(gpu.generators()) == gpu.count()
+    assert gpu.properties().name == torch.cuda.get_device_name()
