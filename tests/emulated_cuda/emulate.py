@@ -28,11 +28,6 @@ from trace_tools.schema import Step
 STEPS = ("trace", "pages", "diff", "counts", "tests")
 # The share of launches that may run in step where CUDA's would be queued. The battery names the operators.
 IN_STEP_SHARE = 0.01
-# Claims that fail here whenever the machine is busy, and why; each is a race of the lecture's that a GPU may show, too.
-KNOWN = {
-    "saved_bytes + one_layer <= trained[layers] < saved_bytes + 1.5 * one_layer": "reads the allocator's figure before "
-    "autograd's thread has dropped what backward held"
-}
 # The lecture chooses its sizes by the device's memory: here the CPU's, which two cores can compute.
 SIZES = re.compile(r'(def sizes\(\) -> Sizes:\n    """[^"]+"""\n    if device\(\)) == "cpu":\n')
 
@@ -110,7 +105,7 @@ def _lecture(out: Path) -> Path:
 def _completed(path: Path) -> bool:
     """Whether every process came to its end, and no claim failed in all timed runs.
 
-    What failed in some of them is a claim about time, which says nothing here, or a race, which is listed.
+    What failed in some of them is a claim about time, which says nothing here.
     """
     if not path.is_file():
         return False
@@ -121,10 +116,8 @@ def _completed(path: Path) -> bool:
     for step in trace.steps:
         if isinstance(step, Step) and step.claim is not None and not step.claim.held:
             runs = step.claim.failed_runs or []
-            known = KNOWN.get(step.claim.source)
-            always += known is None and len(runs) == trace.run.timed_runs
-            why = f" (known: {known})" if known else ""
-            print(f"lecture.py:{step.line}: did not hold in {', '.join(runs)}: {step.claim.source}{why}")
+            always += len(runs) == trace.run.timed_runs
+            print(f"lecture.py:{step.line}: did not hold in {', '.join(runs)}: {step.claim.source}")
     return not always and all(process.ended == "complete" for process in trace.run.processes)
 
 

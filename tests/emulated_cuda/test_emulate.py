@@ -30,18 +30,11 @@ def test_without_any_launch_nothing_was_emulated(tmp_path: Path) -> None:
     assert not emulate._asynchronous(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("source", "runs", "well"),
-    [
-        ("x < 1", ["pass 1, cold"], True),
-        ("x < 1", ["pass 1, cold", "pass 1, warm"], False),
-        (next(iter(emulate.KNOWN)), ["pass 1, cold", "pass 1, warm"], True),
-    ],
-)
-def test_a_claim_that_never_holds_fails_the_run(source: str, runs: list[str], well: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("runs", "well"), [(["pass 1, cold"], True), (["pass 1, cold", "pass 1, warm"], False)])
+def test_a_claim_that_never_holds_fails_the_run(runs: list[str], well: bool, tmp_path: Path) -> None:
     trace = made(0)
     first = next(step for step in trace.steps if isinstance(step, Step))
-    failed = replace(first, claim=Claim(source, False, failed_runs=runs))
+    failed = replace(first, claim=Claim("x < 1", False, failed_runs=runs))
     steps = [failed if step is first else step for step in trace.steps]
     run = replace(trace.run, timed_runs=2, processes=[Process("pass 1", "complete")])
     write(replace(trace, steps=steps, run=run), tmp_path / "trace.yaml")
