@@ -196,3 +196,22 @@ def test_a_device_that_fails_while_it_is_measured_is_no_machine(tmp_path: Path) 
     *_, line = done.stderr.splitlines()
     assert line.startswith("error: the GPU failed while its peaks were measured: CUDA error: device-side assert")
     assert not [*tmp_path.glob("out/**/*.yaml")]
+
+
+KEEPS = """
+import json
+import torch
+
+
+def main():
+    vars(json.dumps).setdefault("kept", []).append(torch.ones(1000, device="cuda"))
+"""
+
+
+def test_memory_that_a_run_does_not_give_back_is_noted(tmp_path: Path) -> None:
+    """A tensor that a function of a library keeps is there after both runs: 4,000 bytes are 8 blocks of 512."""
+    trace, _ = traced(tmp_path, KEEPS)
+    assert "4,096 bytes more on the GPU after the warm run than before it" in (trace.run.processes[0].notes or ())
+    (tmp_path / "well").mkdir()
+    trace, _ = traced(tmp_path / "well")
+    assert not any("more on the GPU" in note for note in trace.run.processes[0].notes or ())

@@ -14,6 +14,7 @@ import click
 from trace_tools.commands.doctor import examine_first
 from trace_tools.commands.recover import recover_first
 from trace_tools.errors import TraceToolsError, UsageError
+from trace_tools.invariants import violations
 from trace_tools.machines.devices import FORMS, checked
 from trace_tools.outcome import problems, quiet, where_time_went, worth_telling
 from trace_tools.schema import Trace
@@ -55,6 +56,8 @@ def trace(out: Path, **options: Any) -> None:
     seconds = [*traced.seconds, ("pages", time.monotonic() - started)]
     click.echo(f"{traced.path}\n{pages}")
     click.echo(where_time_went(traced.trace, seconds), err=True)
+    for violation in violations(traced.trace):
+        click.echo(f"can't be right: {violation}", err=True)
     click.echo(quiet(traced.trace) or "one pass only: nothing is known of how much times vary here", err=True)
     if traced.trace.machine.device != "cpu" and (line := worth_telling(traced.trace, traced.path)):
         click.echo(line, err=True)

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
+from trace_tools.invariants import violations
 from trace_tools.layout import Segment
 from trace_tools.rendering import prose
 from trace_tools.rendering.document import (
@@ -93,6 +94,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         sections=tuple(_section(ran, n, name, calls[name]) for n, name in enumerate(order) if name in calls),
         notices=tuple(_notices(ran)),
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
+        violations=tuple(violations(trace)),
     )
 
 

@@ -299,9 +299,12 @@ class Section(WithClaims):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something every page must say: the trace is of no real device, or partial, or stale, or lost something."""
+    """Something every page must say: the trace is of no real device, or partial, or stale, or lost something.
 
-    kind: Literal["emulated", "partial", "stale", "failed", "info"]
+    "doubtful": it says what can't be.
+    """
+
+    kind: Literal["emulated", "partial", "stale", "failed", "doubtful", "info"]
     text: str
     link: str | None = None  # relative to the machine's folder
 
@@ -328,6 +331,7 @@ class Document(WithClaims):
     sections: tuple[Section, ...]
     notices: tuple[Notice, ...]
     claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
+    violations: tuple[str, ...] = ()  # what in it can't be right: `invariants`
 
     @property
     def steps(self) -> int:

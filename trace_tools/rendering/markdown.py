@@ -106,7 +106,7 @@ class MarkdownWriter:
 
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
         for notice in (*self._document.notices, *self._place.notices, *more):
-            mark = {"failed": "✗ ", "emulated": "⚠ ", "partial": "⚠ ", "stale": "⚠ "}.get(notice.kind, "")
+            mark = {"failed": "✗ ", "info": ""}.get(notice.kind, "⚠ ")
             link = _page(notice.link.split(".html")[0]) if notice.link and ".html" in notice.link else None
             yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Look at it]({link})." if link else "")
 

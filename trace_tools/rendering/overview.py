@@ -67,8 +67,9 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
     torch = dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
-    if document.machine.cuda:
-        parts.append(f"CUDA {formats.one_line(document.machine.cuda, 20)}")
+    if document.machine.cuda:  # "13.0", or "ROCm 6.4"
+        cuda = formats.one_line(document.machine.cuda, 20)
+        parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
     if section is not None and section.timing is not None:
         parts.append(section_time(section))
@@ -107,6 +108,8 @@ def document_notices(document: Document) -> Iterator[Notice]:
     anchor = first_trouble(around(document))
     if anchor:
         yield Notice("failed", "Something failed around the sections.", f"{SETUP}.html#{anchor}")
+    for line in document.violations:
+        yield Notice("doubtful", f"Not everything here can be right: {line}.")
 
 
 def around(document: Document) -> tuple[Block, ...]:

@@ -14,6 +14,7 @@ import atexit
 import builtins
 import contextlib
 import contextvars
+import gc
 import importlib
 import json
 import linecache
@@ -30,8 +31,7 @@ from sys import _current_frames, _getframe
 from time import monotonic  # now: in a shaken run `time` has another
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from trace_tools import narrative
-from trace_tools.accelerators import accelerator
+from trace_tools import accelerators, narrative
 from trace_tools.describing.redact import MARGIN, Redactor
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import unsignalled
@@ -169,12 +169,17 @@ class _Process:
         first, *others = self.job.runs
         status = self._run(first)
         for name in others if status == COMPLETE else ():
+            held = self._held_on_gpu()  # as after that run, with what the module itself holds
             left = before.restore()
             self.note("restored", left.restored)
             if left.stuck:  # a run that begins otherwise than the first would not be its warm one
                 self.note("why_no_warm", f"left behind: {'; '.join(left.stuck)}")
                 break
             again = self._run(name)
+            if (kept := self._held_on_gpu() - held) > 0:
+                self.note(
+                    "notes", [f"{kept:,} bytes more were allocated on the GPU after the {name} run than before it"]
+                )
             if again != COMPLETE:  # the runs before serve, and the trace says why
                 self.note("why_no_warm", again)
                 status = again if again.startswith("KeyboardInterrupt") else COMPLETE
@@ -190,7 +195,7 @@ class _Process:
         self.journal.write([(RunStart, name)])
         self._progress(name)
         seed_everything(self.job.seed)
-        gpu = accelerator(self.job.device)
+        gpu = accelerators.accelerator(self.job.device)
         settings = Settings(
             limit=self.job.limit,
             failing_claims_raise=not self.job.keep_going,
@@ -237,6 +242,14 @@ class _Process:
                 status = f"{class_name(type(ended_by))} at line {_line_in(ended_by, self.job.path)}"
         self.journal.write([*recorder.evaluations.rows(), (RunEnd, status, ns, list(recorder.refused.items()))])
         return status
+
+    def _held_on_gpu(self) -> int:
+        """Return what tensors hold of the GPU's allocator at the end of a run: what nobody refers to is not held."""
+        gpu = accelerators.in_use()
+        if gpu is None or not gpu.can_wait():
+            return 0
+        gc.collect()
+        return gpu.allocated_bytes()
 
     def _module(self, recorder: Recorder) -> types.ModuleType:
         """Return the module the lecture runs in: registered, not `__main__`, on the search path."""
