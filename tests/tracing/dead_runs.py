@@ -80,7 +80,7 @@ def dead_run(
             probed.start()
             exec(probed.code, vars(probed.module))
             probed.module.numbers()
-            probed.recorder.flush(wait=True)
+            probed.recorder.flush(wait_s=-1)
             probed._watching.pop_all()
             probed.journal.close(complete=False)
     return folder

@@ -129,7 +129,7 @@ def test_what_was_printed_last_survives_a_kill(tmp_path: Path) -> None:
     seen: list[Any] = []
 
     def look() -> None:
-        lecture.recorder.flush(wait=True)
+        lecture.recorder.flush(wait_s=-1)
         seen.append(lecture.steps("[print")[0])
 
     text = """

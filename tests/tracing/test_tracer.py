@@ -552,6 +552,20 @@ def test_a_section_that_raises_costs_only_itself_where_that_is_asked_for(
     assert wrong == ["incomplete: AssertionError at line 13 (pass 1)", f"{claim}: no (pass 1, cold)"]
 
 
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [("os._exit(0)", "exited with status 0"), ("os.execlp('false', 'false')", "exited with status 1")],
+)
+def test_where_a_lecture_ends_at_once_is_known(
+    end: str, how: str, lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    """However short it was."""
+    source = f"import os\ndef main():\n    n = 7  # @inspect n\n    print(n)\n    part(n)\ndef part(n):\n    {end}\n"
+    trace, wrong = traced(lecture(source))
+    assert wrong == [f"incomplete: {how} at line 7 (pass 1)"]
+    assert values(trace)["n"].value == 7 and steps(trace, "print(n)")[0].stdout == "7\n"
+
+
 def test_what_is_written_to_standard_error_fills_no_disk(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:

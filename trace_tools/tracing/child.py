@@ -26,6 +26,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from sys import _current_frames, _getframe
 from time import monotonic  # now: in a shaken run `time` has another
@@ -54,11 +55,13 @@ from trace_tools.tracing.process_settings import working_directory
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings, exit_status, exits_well, hooks, shown
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
 from trace_tools.tracing.standard_output import OutputFile, printing
+from trace_tools.tracing.sudden_ends import written_before
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter, Totals
 
 _ENDS = 16 * BOUNDS["stdout"].of_step  # characters of what is printed at once that are searched for secrets
+WRITING_S = 0.2  # for so long what ends the process at once waits for who writes the journal: it may be its caller
 SIGN_S = 1.0  # after so long the parent is told again where the lecture is
 
 
@@ -215,6 +218,7 @@ class _Process:
             stack.enter_context(recorder.watching(self._alive(recorder)))
             stack.enter_context(plain_events(self.job.path, _Process._run.__code__))
             stack.enter_context(plain_signals(self.job.path, _Process._run.__code__))
+            stack.enter_context(written_before(partial(recorder.flush, wait_s=WRITING_S)))
             self.output.connect()
             ended_by: BaseException | None = None
             started = time.perf_counter_ns()

@@ -984,9 +984,12 @@ class Recorder:
 
     # ------------------------------------------------------------------ to the journal
 
-    def flush(self, *, wait: bool = False) -> None:
-        """Write what is certain, and what is not to the tail; leave it to another thread that is at it."""
-        if not self.flushing.acquire(blocking=wait):
+    def flush(self, *, wait_s: float = 0) -> None:
+        """Write what is certain, and what is not to the tail.
+
+        Another thread that is at it is waited for, -1 for as long as it takes; then it is left to that.
+        """
+        if not self.flushing.acquire(timeout=wait_s):
             return
         try:
             self.due = clock() + FLUSH_S
@@ -1059,7 +1062,7 @@ class Recorder:
             for telling in list(self.unsettled.values()):  # of calls that have not ended, and of threads
                 self.pending += telling.rest()
             self.unsettled.clear()
-            self.flush(wait=True)
+            self.flush(wait_s=-1)
 
 
 def _origin(error: BaseException | None) -> tuple[str, int] | None:
