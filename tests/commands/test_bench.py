@@ -124,6 +124,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str
         (["a.py", "b.py", "--only", "third"], "main calls no such function"),
         (["a.py", "b.py", "--fail-on", "speed"], "--fail-on speed: expected some of claims, "),
         (["a.py", "HEAD:none.py"], "HEAD:none.py: no such file, and git shows none at a revision: "),
+        (["a.py", "b.py", "--seed", str(2**64)], "--seed"),
         (["a.py", "b.py", "--find", "1"], "--find"),
         (["a.py", "b.py", "--find", "nan"], "--find"),
         (["a.py", "b.py", "--budget", "nan"], "--budget"),

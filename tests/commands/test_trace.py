@@ -16,11 +16,10 @@ BAD = {
     "directive": ("def main():\n    x = 1  # @inpsect x\n", [], "lecture.py:2: unknown directive `@inpsect`"),
     "section": ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: main calls no such"),
     "device": ("def main(): pass\n", ["--device", "cuda"], "no CUDA device"),
-    "no such kind": (
-        "def main(): pass\n",
-        ["--device", "tpu"],
-        f"error: device 'tpu'; expected {FORMS}",
-    ),
+    "no such kind": ("def main(): pass\n", ["--device", "tpu"], f"error: device 'tpu'; expected {FORMS}"),
+    "seed": ("def main(): pass\n", ["--seed", str(2**64)], "expected a whole number of 64 bits"),
+    "negative seed": ("def main(): pass\n", ["--seed", str(-(2**63) - 1)], "expected a whole number of 64 bits"),
+    "no seed": ("def main(): pass\n", ["--seed", "x"], "error: --seed x: expected a whole number of 64 bits"),
     "passes": ("def main(): pass\n", ["--passes", "0"], "Invalid value for '--passes'"),
 }
 

@@ -78,6 +78,7 @@ def test_a_lecture_that_seeds_its_device_draws_other_numbers_there(monkeypatch: 
         torch.manual_seed(7)
         drawn = torch.rand(3)
         assert torch.Generator().manual_seed(7).initial_seed() == 7
+        torch.manual_seed(2**64 - 1)  # the largest that there is
     torch.manual_seed(7)
-    assert seeds == [7 + OTHER_SEED, 7] and torch.equal(torch.rand(3), drawn), "the CPU's numbers stay"
+    assert seeds == [7 + OTHER_SEED, OTHER_SEED - 1, 7] and torch.equal(torch.rand(3), drawn), "the CPU's numbers stay"
     torch.set_rng_state(state)

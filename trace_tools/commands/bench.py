@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trace_tools.commands.diff import exit_code, read_aspects, write_report
+from trace_tools.commands.trace import seed
 from trace_tools.git import checked_out
 from trace_tools.machines.devices import FORMS, checked
 
@@ -46,7 +47,7 @@ class _Finite(click.FloatRange):
     help="Go on until this would be found, or the budget is used up.",
 )
 @click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=seed, default=0, show_default=True, metavar="N")
 @click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep both traces.")
 @click.option("--format", "style", type=click.Choice(["terminal", "md", "html", "json"]), default="terminal")

@@ -19,7 +19,16 @@ from trace_tools.machines.devices import FORMS, checked
 from trace_tools.outcome import problems, quiet, where_time_went, worth_telling
 from trace_tools.schema import Trace
 
+SEEDS = range(-(2**63), 2**64)  # what `torch.manual_seed` takes
 LOGGED_S = 60.0  # between two lines of a log on a process without progress
+
+
+def seed(text: str) -> int:
+    """Return a seed from the command line. Raises UsageError where torch would take no such one."""
+    with suppress(ValueError):
+        if int(text) in SEEDS:
+            return int(text)
+    raise UsageError(f"--seed {text}: expected a whole number of 64 bits")
 
 
 @click.command()
@@ -27,7 +36,7 @@ LOGGED_S = 60.0  # between two lines of a log on a process without progress
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("rendered"), show_default=True)
 @click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
 @click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="Fresh processes.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=seed, default=0, show_default=True, metavar="N")
 @click.option("--limit", type=click.IntRange(min=2), default=100, show_default=True, help="Executions kept.")
 @click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
 @click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")

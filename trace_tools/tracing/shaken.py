@@ -56,6 +56,10 @@ def shaken_clocks(seed: int, *, inverted: bool, folder: Path) -> Iterator[None]:
         yield
 
 
+def _other(seed: int) -> int:
+    return (seed + OTHER_SEED) % 2**64
+
+
 @contextlib.contextmanager
 def shaken_devices() -> Iterator[None]:
     """Give the devices' generators other seeds than the lecture asks for, inside the `with` block."""
@@ -63,7 +67,7 @@ def shaken_devices() -> Iterator[None]:
 
     class Generator(torch.Generator):
         def manual_seed(self, seed: int) -> Any:
-            return super().manual_seed(seed if self.device.type == "cpu" else seed + OTHER_SEED)
+            return super().manual_seed(seed if self.device.type == "cpu" else _other(seed))
 
     modules = [backend().module for backend in accelerators.BACKENDS.values()]
     names = ("manual_seed", "manual_seed_all")
@@ -71,7 +75,7 @@ def shaken_devices() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for module, name in seeding:  # torch.manual_seed comes by here, too
             plain = getattr(module, name)
-            stack.enter_context(_replaced(module, name, lambda seed, plain=plain: plain(int(seed) + OTHER_SEED)))
+            stack.enter_context(_replaced(module, name, lambda seed, plain=plain: plain(_other(int(seed)))))
         stack.enter_context(_replaced(torch, "Generator", Generator))
         yield
 
