@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -26,6 +27,7 @@ class PretendTracer:
     request: Request
     ran: list[str]
     failing: frozenset[str]
+    ending: Mapping[str, int]  # by a process's name: its status, each time
     interrupted_at: str | None
     interrupted: bool = False
     letter: str = field(init=False)
@@ -43,7 +45,10 @@ class PretendTracer:
         self.interrupted = this == self.interrupted_at
         (folder / f"{name.replace(' ', '-')}.journal").touch()
         self.ran.append(this)
-        return int(this in self.failing and self.ran.count(this) == 1), 0.0
+        status = self.ending.get(this, int(this in self.failing and self.ran.count(this) == 1))
+        if status == 0 and this in self.ending:  # the lecture itself ended it
+            (folder / f"{name.replace(' ', '-')}.tail").touch()
+        return status, 0.0
 
 
 Bench = Callable[..., BenchResult]
@@ -66,6 +71,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ran: list[str], said:
 
     def run(
         failing: Iterable[str] = (),
+        ending: Mapping[str, int] = MappingProxyType({}),
         interrupted_at: str | None = None,
         budget_s: float = 300,
         **changes: Callable[[Step], Step],
@@ -83,7 +89,9 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ran: list[str], said:
         monkeypatch.setattr(
             rounds,
             "_tracer",
-            lambda asked, lecture, out: PretendTracer(Request(lecture, out), ran, frozenset(failing), interrupted_at),
+            lambda asked, lecture, out: PretendTracer(
+                Request(lecture, out), ran, frozenset(failing), ending, interrupted_at
+            ),
         )
         return run_rounds(BenchRequest(tmp_path / "a.py", tmp_path / "b.py", budget_s=budget_s), said.append)
 
@@ -121,6 +129,23 @@ def test_too_many_lost_rounds_end_it(bench: Bench) -> None:
     with pytest.raises(TooFewRoundsError, match=r"too many rounds were lost after 4 rounds; 6 are") as error:
         bench(failing=losing, budget_s=0)
     assert error.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("ending", "told", "processes"),
+    [
+        ({"B pass 1": -9}, "B killed by SIGKILL after 0 rounds", 8),
+        ({"B pass 1": 0, "A pass 1": 3}, "A exited with status 3 and B exited with status 0 after 0 rounds", 8),
+        ({"A pass 3": -11}, "A killed by SIGSEGV after 2 rounds", 12),
+    ],
+)
+def test_what_ends_its_process_again_and_again_is_given_up(
+    ending: dict[str, int], told: str, processes: int, bench: Bench, ran: list[str]
+) -> None:
+    """Long before its budget: no round will ever be whole."""
+    with pytest.raises(TooFewRoundsError, match=rf"^the last 4 rounds were lost: {told}; 6 are needed") as error:
+        bench(ending=ending)
+    assert error.value.exit_code == 3 and len(ran) == processes
 
 
 def test_ctrl_c_judges_what_is_complete_if_that_is_enough(bench: Bench, ran: list[str]) -> None:

@@ -34,12 +34,13 @@ from trace_tools.comparing.judging.between import DEFAULT, Choices
 from trace_tools.errors import TraceToolsError
 from trace_tools.machines import machine as machines
 from trace_tools.schema import Run, Trace
+from trace_tools.tracing.merge import status_in_words
 from trace_tools.tracing.run_folder import Traced, merge_folder, run_folder
 from trace_tools.tracing.tracer import Request, Tracer
 
 WAITING = {"OMP_WAIT_POLICY": "passive"}
 LOOKING = 0.15  # share of the time that may go to working out how noisy it is so far
-DROPPED = 3  # rounds that may be lost before there are enough of them
+DROPPED = 3  # rounds that may be lost before there are enough of them, or one after the other
 
 
 class TooFewRoundsError(TraceToolsError):
@@ -87,14 +88,17 @@ class _Contender:
     folder: Path = field(default_factory=Path)
     fails: bool = False  # in the first round, and so, most likely, in all
 
-    def run(self, name: str) -> bool:
-        """Run one process; return whether it ended as those before it. Raises KeyboardInterrupt on Ctrl-C."""
+    def run(self, name: str) -> str | None:
+        """Run one process; return why it is not to be compared, if so. Raises KeyboardInterrupt on Ctrl-C."""
         status, _ = self.tracer.process(name, self.folder)
         if self.tracer.interrupted:
             raise KeyboardInterrupt
+        whole = not (self.folder / f"{name.replace(' ', '-')}.tail").exists()  # else a lecture ended it, with status 0
+        if status not in (0, 1) or (status == 0 and not whole):
+            return f"{self.letter} {status_in_words(status)}"
         if name == "pass 1":
             self.fails = status != 0
-        return status == 0 or self.fails
+        return None if status == 0 or self.fails else f"{self.letter} ended otherwise than before"
 
     def forget(self, name: str) -> None:
         """Remove what one process left, so that it is in no trace."""
@@ -136,7 +140,7 @@ def run_rounds(asked: BenchRequest, say: Callable[[str], None]) -> BenchResult:
             a, b = (Side(name, trace) for name, trace in zip(names, traces, strict=True))
             return judge_rounds(a, b, rounds, asked.choices)
 
-        tried, rounds, ended, latest = 0, 0, "", "pass 1"
+        tried, rounds, in_a_row, ended, latest = 0, 0, 0, "", "pass 1"
         dropped: list[str] = []
         beside: list[str] = []
         look_s, looked = 0.0, started
@@ -149,7 +153,8 @@ def run_rounds(asked: BenchRequest, say: Callable[[str], None]) -> BenchResult:
             while not ended:
                 tried += 1
                 latest, began = f"pass {rounds + 1}", time.monotonic()
-                lost = [side.letter for side in both[:: 1 if tried % 2 else -1] if not side.run(latest)]
+                ended_as = [side.run(latest) for side in both[:: 1 if tried % 2 else -1]]
+                lost = sorted(why for why in ended_as if why is not None)
                 now = time.monotonic()
                 round_s, spent_s = now - began, now - started
                 line = f"round {tried}: {spent_s:.0f} s"
@@ -158,11 +163,14 @@ def run_rounds(asked: BenchRequest, say: Callable[[str], None]) -> BenchResult:
                 if lost:
                     for side in both:
                         side.forget(latest)
-                    dropped.append(f"round {tried} is left out: {' and '.join(lost)} ended otherwise than before")
+                    dropped.append(f"round {tried} is left out: {' and '.join(lost)}")
                     line = dropped[-1]
                 rounds += not lost
+                in_a_row = in_a_row + 1 if lost else 0
                 latest = ""  # nothing is half done
-                if rounds < FEWEST_ROUNDS:
+                if in_a_row > DROPPED:
+                    ended = f"the last {in_a_row} rounds were lost: {' and '.join(lost)}"
+                elif rounds < FEWEST_ROUNDS:
                     ended = "too many rounds were lost" if out_of_time and len(dropped) > DROPPED else ""
                     if tried == 1 and (whole_s := spent_s + (FEWEST_ROUNDS - 2) * round_s + rest_s) > asked.budget_s:
                         line += f"; {FEWEST_ROUNDS} rounds, fewer say nothing, take about {whole_s:.0f} s"

@@ -222,16 +222,18 @@ def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) ->
         code = int(status.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # it is written, in one go, when the process has ended
         code = None
-    if code is None:
-        how = "stopped when the tracer was killed"
-    elif code == os.EX_IOERR:
-        how = "its journal could not be written: a full disk?"
-    elif -code in {*signal.Signals}:
-        how = f"killed by {signal.Signals(-code).name}"
-    else:
-        how = f"exited with status {code}"
+    how = "stopped when the tracer was killed" if code is None else status_in_words(code)
     last = process.runs[-1].open_statement if process.runs else None
     return how if last is None else f"{how} at line {source.statements[last].line}"
+
+
+def status_in_words(code: int) -> str:
+    """Say how a process ended that left nothing but this status, negative for a signal."""
+    if code == os.EX_IOERR:
+        return "its journal could not be written: a full disk?"
+    if -code in {*signal.Signals}:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exited with status {code}"
 
 
 def _last_words(folder: Path) -> str:
