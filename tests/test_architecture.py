@@ -77,7 +77,6 @@ UNTESTED = {
     "trace_tools.errors": "messages and exit codes are tested where they are raised",
     "trace_tools.schema": "declarations: tests of the file read and write them",
     "trace_tools.tracing.child": "a process: test_tracer runs it",
-    "trace_tools.tracing.survey": "a process: test_tracer runs it",
 }
 
 MOST_TYPES_OF_AN_EXECUTION = 5

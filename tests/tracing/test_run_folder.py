@@ -46,6 +46,13 @@ def test_a_run_that_was_killed_is_a_partial_trace(tmp_path: Path) -> None:
     assert names(tmp_path) == {"cpu"}
 
 
+def test_how_a_process_ended_that_could_not_be_written(tmp_path: Path) -> None:
+    """The file was made, and there was no room for a byte in it."""
+    (dead_run(tmp_path, done=False) / "pass-1.status").touch()
+    [traced], _ = recover(tmp_path)
+    assert traced.trace.run.ended == "how it ended could not be written: a full disk? (pass 1)"
+
+
 DAMAGED_LINES = (
     b"\xff\x00\xfe\n",
     b"\n",

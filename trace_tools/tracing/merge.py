@@ -219,10 +219,11 @@ def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) ->
     """Say how a process ended that could not say so itself."""
     status = folder / f"{process.name.replace(' ', '-')}.status"
     try:
-        code = int(status.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # it is written, in one go, when the process has ended
-        code = None
-    how = "stopped when the tracer was killed" if code is None else status_in_words(code)
+        how = status_in_words(int(status.read_text(encoding="utf-8")))
+    except OSError:  # it is written when the process has ended
+        how = "stopped when the tracer was killed"
+    except ValueError:
+        how = "how it ended could not be written: a full disk?"
     last = process.runs[-1].open_statement if process.runs else None
     return how if last is None else f"{how} at line {source.statements[last].line}"
 

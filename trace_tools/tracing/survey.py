@@ -3,7 +3,7 @@
     python -m trace_tools.tracing.survey RUN/machine-1.json [cpu|cuda|cuda:N|…]
 
 Writes the machine there, and beside it `versions.json` and by which identity the driver's tools know the GPU. Without
-such a device, and where a CPU's trace would be an accident: one line, exit code 2.
+such a device, where a CPU's trace would be an accident, and on a full disk: one line, exit code 2.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from trace_tools import accelerators
 from trace_tools.errors import UsageError
+from trace_tools.files import replace
 from trace_tools.machines import devices, host
 from trace_tools.machines.machine import STORED, this_machine, to_json, versions
 
@@ -24,13 +25,13 @@ def main(path: Path, device: str | None) -> int:
     try:
         kind = None if device is None else devices.kind(device)
         machine = this_machine(kind if STORED in os.environ else devices.chosen(device))
+        gpu = accelerators.in_use()
+        replace(path, to_json(machine))
+        replace(path.with_name("versions.json"), json.dumps(versions()))
+        replace(path.with_name(host.IDENTITY_FILE), (gpu.properties().identity if gpu else None) or "")
     except UsageError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    path.write_text(to_json(machine), encoding="utf-8")
-    path.with_name("versions.json").write_text(json.dumps(versions()), encoding="utf-8")
-    gpu = accelerators.in_use()
-    path.with_name(host.IDENTITY_FILE).write_text((gpu.properties().identity if gpu else None) or "", encoding="utf-8")
     return 0
 
 
