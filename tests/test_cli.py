@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def fails(error: BaseException) -> Callable[[], object]:
         (UsageError("a\nb\udcff.py: a name"), 2, "error: a\\nb\\udcff.py: a name\n"),
         (OSError(28, "No space left on device", "/x/y"), 2, "error: /x/y: No space left on device\n"),
         (OSError(11, "Resource temporarily unavailable"), 2, "error: Resource temporarily unavailable\n"),
+        (RuntimeError("can't start new thread"), 2, "error: can't start new thread\n"),
         (MemoryError(), 2, "error: memory is used up\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (KeyboardInterrupt("interrupted; nothing was recorded"), 130, "interrupted; nothing was recorded\n"),
@@ -51,6 +53,24 @@ def fails(error: BaseException) -> Callable[[], object]:
 def test_an_error_is_one_line(error: BaseException, code: int, said: str) -> None:
     ran = run(fails(error))
     assert (ran.exit_code, ran.stderr) == (code, said)
+
+
+def test_what_is_no_refusal_of_the_system_is_not_hidden() -> None:
+    assert str(run(fails(RuntimeError("a mistake in the tools"))).exception) == "a mistake in the tools"
+
+
+def test_a_thread_that_the_system_refuses_is_one_line() -> None:
+    """Here because there is no room for its stack; as a rule because of RLIMIT_NPROC."""
+
+    def starts() -> None:
+        before = threading.stack_size(1 << 47)
+        try:
+            threading.Thread(target=int).start()
+        finally:
+            threading.stack_size(before)
+
+    ran = run(starts)
+    assert (ran.exit_code, ran.stderr) == (2, "error: can't start new thread\n")
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])

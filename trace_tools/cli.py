@@ -35,7 +35,7 @@ from trace_tools.commands.render import render
 from trace_tools.commands.serve import serve
 from trace_tools.commands.trace import trace
 from trace_tools.commands.validate import validate
-from trace_tools.errors import TraceToolsError, in_words
+from trace_tools.errors import TraceToolsError, in_words, is_refusal
 
 STREAMS = ("stdin", "stdout", "stderr")
 
@@ -58,7 +58,9 @@ class OneLineErrors(click.Group):
             except BrokenPipeError:  # nobody reads on: `| head -1`
                 _close_streams()
                 ctx.exit(128 + signal.SIGPIPE)
-            except (OSError, MemoryError) as error:
+            except (OSError, MemoryError, RuntimeError) as error:
+                if not is_refusal(error):
+                    raise
                 _say(f"error: {in_words(error)}")
                 _close_streams()
                 ctx.exit(2)

@@ -46,6 +46,14 @@ class UsageError(TraceToolsError):
     """The request itself can't be met: no such device, no such section, no place to write."""
 
 
+NO_THREAD = "can't start new thread"  # what Python says where the system allows no more
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether it is the system that refuses something: a file, memory, a process or a thread."""
+    return isinstance(error, OSError | MemoryError) or (isinstance(error, RuntimeError) and str(error) == NO_THREAD)
+
+
 def in_words(error: BaseException) -> str:
     """Return one line for an error: one of the project's, of the system, or that memory is used up."""
     if isinstance(error, OSError):

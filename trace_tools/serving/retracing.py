@@ -53,7 +53,7 @@ class Retracer:
             tracer, self._tracer = self._tracer, None
         if tracer is not None:
             tracer.stop()
-        if wait_s and self._thread is not None:
+        if wait_s and self._thread is not None and self._thread.ident is not None:  # it could be started
             self._thread.join(wait_s)
 
     def _run(self, tracer: Tracer, before: threading.Thread | None) -> None:

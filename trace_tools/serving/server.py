@@ -79,7 +79,8 @@ class Server:
         """End the streams, then the server."""
         self._board.close()
         self._server.should_exit = True
-        self._thread.join(3)
+        if self._thread.ident is not None:  # it could be started
+            self._thread.join(3)
         self._socket.close()
 
 
