@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import signals
 from trace_tools.file_format.trace_file import load
 
 LECTURE = '''\
@@ -55,7 +56,13 @@ def written(folder: Path, **texts: str) -> list[str]:
 def started(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "trace_tools", "bench", *arguments]
     return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=signals.heard,
     )
 
 

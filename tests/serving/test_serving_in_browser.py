@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import signals
 from tests.rendering.browsing import ask
 from tests.serving.lectures import LECTURE, write_lecture
 
@@ -40,7 +41,13 @@ class Writing:
             "--no-open",
         ]
         self.process = subprocess.Popen(
-            command, cwd=lecture.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=lecture.parent,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=signals.heard,
         )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[0]

@@ -20,6 +20,7 @@ import pytest
 import torch
 import yaml
 
+from tests import signals
 from tests.traces import example_trace
 from tests.tracing.dead_runs import LECTURE, dead_run
 from trace_tools.errors import UsageError
@@ -361,6 +362,7 @@ def _started(lecture: Path, environment: dict[str, str]) -> subprocess.Popen[str
     tracer = subprocess.Popen(
         [sys.executable, "-m", "trace_tools", "trace", str(lecture), "--passes", "1"],
         cwd=lecture.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=signals.heard,
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
