@@ -568,6 +568,32 @@ def test_where_a_lecture_ends_at_once_is_known(
     assert values(trace)["n"].value == 7 and steps(trace, "print(n)")[0].stdout == "7\n"
 
 
+CLOCKS = """
+import time
+def main():
+    n = sum(range(1000))  # @inspect n
+    for name in ("time", "monotonic", "perf_counter", "process_time", "sleep"):
+        setattr(time, name, lambda *_: -1e12)
+        setattr(time, f"{name}_ns", lambda: -10**21)
+    try: assert n < 0
+    except AssertionError: print(part(n), time.time())
+def part(n):
+    total = sum(range(n))  # @inspect total
+    return total
+"""
+
+
+def test_a_lecture_that_puts_back_all_clocks(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    trace, wrong = traced(lecture(CLOCKS))
+    assert wrong == [] and trace.run.complete
+    times = [ns for step in trace.steps if isinstance(step, Step) for ns in (step.cold_ns or []) + (step.host_ns or [])]
+    assert all(0 <= ns < 60e9 for ns in times) and len(trace.run.processes) == 3
+    assert all(0 < ns < 60e9 for one in trace.run.processes for ns in (one.cold_ns, one.warm_ns) if ns is not None)
+    assert steps(trace, "total = ")[0].host_ns and steps(trace, "print(")[0].stdout == "124749875250 -1000000000000.0\n"
+
+
 def test_what_is_written_to_standard_error_fills_no_disk(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:

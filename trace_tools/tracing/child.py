@@ -21,7 +21,6 @@ import linecache
 import os
 import sys
 import threading
-import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from sys import _current_frames, _getframe
-from time import monotonic  # now: in a shaken run `time` has another
+from time import monotonic, perf_counter_ns  # now: a lecture may put others in `time`, as shaken runs do
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from trace_tools import accelerators, narrative
@@ -221,7 +220,7 @@ class _Process:
             stack.enter_context(written_before(partial(recorder.flush, wait_s=WRITING_S)))
             self.output.connect()
             ended_by: BaseException | None = None
-            started = time.perf_counter_ns()
+            started = perf_counter_ns()
             try:
                 here = contextvars.copy_context()  # the context variables that the lecture sets go with it
                 here.run(exec, self.codes.pop(name), vars(module))
@@ -229,7 +228,7 @@ class _Process:
                 here.run(module.main)
             except BaseException as error:
                 ended_by = error
-            ns = time.perf_counter_ns() - started
+            ns = perf_counter_ns() - started
             if self.forked:
                 _end_as_plain(ended_by)
             try:

@@ -13,9 +13,9 @@ fails in another process `TimedClaims` says what the timed runs made of it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep  # now: a lecture may put another in `time`
 
 from trace_tools.tracing.journal import Evaluated, read_evaluated
 
@@ -101,4 +101,4 @@ class TimedClaims:
             started, ended = (list(self.folder.glob(f"pass-*.{kind}")) for kind in ("journal", "status"))
             if len(ended) >= max(self.passes, len(started)):
                 return
-            time.sleep(POLL_S)
+            sleep(POLL_S)
