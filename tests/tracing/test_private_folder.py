@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,48 @@ def test_beyond_the_bounds_are_links_and_what_was_changed_through_them_is_named(
     (here / "large").write_bytes(b"y")
     (here / "larger").resolve().unlink()
     assert place.changed() == [str(course / "large"), str(course / "larger")]
+
+
+def test_of_too_many_neighbours_those_that_the_lecture_names_are_there_and_the_others_counted(
+    lecture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = lecture.parent.parent
+    for n in range(9):
+        (beside / f"data{n}").touch()
+    monkeypatch.setattr(private_folder, "LINKS", 4)
+    text = 'def main(): open("../data7"); open("../data5")\n'
+    place = make(lecture, text, tmp_path / "root")
+    there = [path.name for path in sorted(place.lecture.parent.parent.iterdir())]
+    assert there == ["course", "data0", "data1", "data5", "data7"]
+    assert place.left_out[beside] == 6  # of `other` and nine
+    monkeypatch.setattr(private_folder, "LINKS", 10**6)
+    assert make(lecture, text, tmp_path / "root").left_out == {}
+    assert len(list(place.lecture.parent.parent.iterdir())) == 11
+
+
+def test_a_folder_that_may_not_be_listed_leads_to_its_files() -> None:
+    with tempfile.TemporaryDirectory() as name, permissions_hold(Path(name)):
+        hidden = Path(name, "course/hidden")
+        hidden.mkdir(parents=True)
+        (hidden / "file").write_text("known by name", encoding="utf-8")
+        hidden.chmod(0o100)
+        place = make(hidden.parent / "lecture.py", TEXT, Path(name, "root"))
+        assert (place.lecture.parent / "hidden/file").read_text(encoding="utf-8") == "known by name"
+        hidden.chmod(0o700)
+
+
+@contextmanager
+def permissions_hold(folder: Path) -> Iterator[None]:
+    """Be no root, to whom permissions mean nothing, inside the `with` block; `folder` is the other's."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.chown(folder, 65534, 65534)
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
 
 
 def test_what_may_not_be_written_is_removed_all_the_same(lecture: Path) -> None:

@@ -49,7 +49,7 @@ from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
 from trace_tools.tracing.leftovers import Leftovers, seed_everything
 from trace_tools.tracing.plain_events import plain_events
 from trace_tools.tracing.plain_signals import plain_signals
-from trace_tools.tracing.private_folder import inside, leave, make
+from trace_tools.tracing.private_folder import LINKS, inside, leave, make
 from trace_tools.tracing.process_settings import working_directory
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings, exit_status, exits_well, hooks, shown
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
@@ -284,7 +284,11 @@ class _Process:
                 f"{self.redact(name)} is too large for a copy: the run changed the file itself"
                 for name in place.changed()
             ]
-            self.note("notes", changed)
+            left_out = [
+                f"{count:,} entries of {self.redact(str(above))} were not there: at most {LINKS:,} are linked"
+                for above, count in place.left_out.items()
+            ]
+            self.note("notes", changed + left_out)
             leave(place)
 
     def _observe(self, name: str, recorder: Recorder, meter: Meter | None, stack: contextlib.ExitStack) -> None:

@@ -7,6 +7,7 @@ writes there is gone with it; each folder above is a folder with links to all el
     place = make(Path("/home/ann/course/lecture.py"), root, shared=[out])
     place.lecture         # root/home/ann/course/lecture.py; root/home/ann/data is a link to /home/ann/data
     place.changed()       # files that were too large for a copy, and that the run has written
+    place.left_out        # {Path("/home"): 20}: so many entries of a folder above have no link
     leave(place)          # the copy goes; the links above it serve the next run, where they still are as they were
     remove(root)
 
@@ -33,7 +34,7 @@ from trace_tools.statements import read_text
 FILE_BYTES = 64 << 20  # of one file that is copied
 ALL_BYTES = 256 << 20  # of all of them
 ENTRIES = 5000  # of the copy
-LINKS = 4000  # of the folders above it, together, from the nearest on
+LINKS = 4000  # of the folders above it, together, from the nearest on; one takes 0.5 ms on some systems
 SHARED = frozenset({".git", ".hg", ".svn", ".jj"})
 PATH_BYTES = 3800  # the longest path that the copy of a lecture may have; Linux takes 4,096
 VIEW, ELSEWHERE = "view-", "trace-tools-view-"  # how roots are named: in the run's folder, or in the temporary one
@@ -47,6 +48,7 @@ class PrivateFolder:
     lecture: Path  # in it
     bytes: int = 0
     entries: int = 0
+    left_out: dict[Path, int] = field(default_factory=dict)  # of a folder above, entries to which there is no link
     linked: dict[Path, tuple[int, int] | None] = field(default_factory=dict)  # real files, and what they were
 
     def changed(self) -> list[str]:
@@ -78,8 +80,12 @@ def make(lecture: Path, text: str, root: Path, shared: Sequence[Path] = ()) -> P
     real = lecture.parent
     place = PrivateFolder(root, inside(root, lecture))
     links, entries = LINKS, {}
-    for ancestor in real.parents:
-        entries[ancestor] = _entries(ancestor)[:links]
+    for child, ancestor in itertools.pairwise([real, *real.parents]):
+        beside = [entry for entry in _entries(ancestor) if entry.name != child.name]
+        if len(beside) > links:
+            beside.sort(key=lambda entry: entry.name not in text)  # what the lecture names, first
+            place.left_out[ancestor] = len(beside) - links
+        entries[ancestor] = beside[:links]
         links -= len(entries[ancestor])
     below = [*reversed(real.parents), real]
     _as_folder(root, exist_ok=root != place.lecture.parent)
@@ -132,7 +138,7 @@ def _as_folder(path: Path, *, exist_ok: bool) -> None:
 
 def _link(entries: Sequence[os.DirEntry[str]], folder: Path, but: str) -> None:
     """Have links to these entries in a folder, and nothing else but the entry `but`."""
-    wanted = {entry.name: entry.path for entry in entries if entry.name != but}
+    wanted = {entry.name: entry.path for entry in entries}
     for there in _entries(folder):
         if there.is_symlink() and os.readlink(there.path) == wanted.get(there.name):
             del wanted[there.name]
@@ -159,7 +165,8 @@ def _copy(real: Path, place: PrivateFolder, shared: set[str]) -> None:
         folder = waiting.popleft()
         private = inside(place.root, folder)
         entries = _entries(folder)
-        if folder != real and place.entries + len(entries) > ENTRIES:
+        fits = place.entries + len(entries) <= ENTRIES and os.access(folder, os.R_OK, effective_ids=True)
+        if folder != real and not fits:  # where a folder may not be listed, a file in it may yet be read
             private.rmdir()
             os.symlink(folder, private)
             continue
