@@ -74,10 +74,10 @@ def test_a_full_disk_is_noted_and_the_records_wait(tmp_path: Path, monkeypatch: 
     def full(descriptor: int, content: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(journals, "write", full)
     journal.write([(FrameEnd, 1)])
     assert journal.trouble == "a.journal: No space left on device"
-    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(journals, "write", write)
     journal.write([(FrameEnd, 2)])
     assert list(read_journal(journal.path)) == [FrameEnd(1), FrameEnd(2)]
 
@@ -95,7 +95,7 @@ def test_where_a_disk_is_full_in_the_middle_of_a_line_the_next_one_is_whole(
         room[0] -= written
         return written
 
-    monkeypatch.setattr(os, "write", nearly_full)
+    monkeypatch.setattr(journals, "write", nearly_full)
     journal.write([(FrameEnd, 1), (FrameEnd, 2), (FrameEnd, 3), (FrameEnd, 4)])  # 8 bytes each
     assert journal.path.read_bytes() == b'["E",1]\n["E",2]\n["E",3]\n' and journal.trouble
     room[0] = 5

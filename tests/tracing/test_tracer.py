@@ -594,6 +594,32 @@ def test_a_lecture_that_puts_back_all_clocks(
     assert steps(trace, "total = ")[0].host_ns and steps(trace, "print(")[0].stdout == "124749875250 -1000000000000.0\n"
 
 
+OTHERS = """
+import os, time
+from unittest import mock
+SYSTEM = ["write", "fstat", "lseek", "pread", "getpid", "getppid", "open", "close", "replace", "ftruncate"]
+def main():
+    with mock.patch.multiple(os, **dict.fromkeys(SYSTEM, mock.DEFAULT)) as others:
+        n = part(7)  # @inspect n
+        print("printed", n)
+        time.sleep(0.1)
+        called = [name for name in SYSTEM if others[name].called]  # @inspect called
+    print(called)
+def part(n):
+    total = sum(range(n))  # @inspect total
+    return total
+"""
+
+
+def test_what_a_lecture_puts_in_the_place_of_system_calls_is_called_by_no_tool(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    trace, wrong = traced(lecture(OTHERS))
+    assert wrong == [] and trace.run.complete
+    assert steps(trace, "print(called)")[0].stdout == "[]\n" and steps(trace, '"printed"')[0].stdout == "printed 21\n"
+    assert (values(trace)["total"].value, values(trace)["n"].value) == (21, 21)
+
+
 def test_what_is_written_to_standard_error_fills_no_disk(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:

@@ -26,9 +26,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from os import fstat, getppid, write  # now: a lecture may put others in `os`
 from pathlib import Path
 from sys import _current_frames, _getframe
-from time import monotonic, perf_counter_ns  # now: a lecture may put others in `time`, as shaken runs do
+from time import monotonic, perf_counter_ns  # likewise, as shaken runs do
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from trace_tools import accelerators, narrative
@@ -324,8 +325,8 @@ class _Process:
 
     def _tell(self, sign: list[Any]) -> None:
         with contextlib.suppress(OSError):  # a parent that no longer listens, or has stopped
-            if os.fstat(self.job.progress).st_ino == self.listener:  # else the lecture has closed it
-                os.write(self.job.progress, _as_json(sign).encode() + b"\n")
+            if fstat(self.job.progress).st_ino == self.listener:  # else the lecture has closed it
+                write(self.job.progress, _as_json(sign).encode() + b"\n")
 
     def _alive(self, recorder: Recorder) -> Callable[[], None]:
         """Return what the watching thread does: end with the parent, tell it each second where the lecture is, and
@@ -343,7 +344,7 @@ class _Process:
                 if here != seen:
                     seen, since = here, now
                 self._tell([self.job.name, self.place, seen[0], round(now - since)])
-            if os.getppid() != self.job.parent:
+            if getppid() != self.job.parent:
                 recorder.flush()
                 os._exit(1)
             handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)

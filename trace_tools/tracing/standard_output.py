@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from os import getpid, lseek, pread  # now: a lecture may put others in `os`
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class OutputFile:
     def grown(self) -> bool:
         """Whether something was printed: a quarter of a microsecond, for it is asked often."""
         try:
-            return os.lseek(self._reading, 0, os.SEEK_END) != self._taken
+            return lseek(self._reading, 0, os.SEEK_END) != self._taken
         except OSError:  # the lecture closed it
             with suppress(OSError):
                 self._reading = self._file.descriptor()
@@ -75,10 +76,10 @@ class OutputFile:
     def _take(self) -> str:
         try:
             descriptor = self._reading = self._file.descriptor()
-            end = os.lseek(descriptor, 0, os.SEEK_END)
-            content = os.pread(descriptor, min(CHUNK_BYTES, end - self._taken), self._taken)
+            end = lseek(descriptor, 0, os.SEEK_END)
+            content = pread(descriptor, min(CHUNK_BYTES, end - self._taken), self._taken)
             left = end - self._taken - len(content)
-            rest = os.pread(descriptor, min(CHUNK_BYTES, left), end - min(CHUNK_BYTES, left)) if left else b""
+            rest = pread(descriptor, min(CHUNK_BYTES, left), end - min(CHUNK_BYTES, left)) if left else b""
         except OSError:
             return ""
         give_back(descriptor, 0, end)
@@ -106,7 +107,7 @@ class _Told:
     process: int | None = None
 
     def write(self, content: Any) -> int:
-        if self.closed or self.listener is None or os.getpid() != self.process:  # type: ignore[attr-defined]
+        if self.closed or self.listener is None or getpid() != self.process:  # type: ignore[attr-defined]
             return super().write(content)  # type: ignore[misc, no-any-return]
         with memoryview(content) as view:
             told = view.tobytes()
@@ -150,7 +151,7 @@ def printing(listener: Callable[[str], None]) -> Iterator[None]:
         if text := decoder.decode(content):
             listener(text)
 
-    told.listener, told.process = tell, os.getpid()
+    told.listener, told.process = tell, getpid()
     sys.stdout = sys.__stdout__ = stream  # type: ignore[misc]
     try:
         yield
