@@ -556,7 +556,11 @@ def test_a_section_that_raises_costs_only_itself_where_that_is_asked_for(
 
 @pytest.mark.parametrize(
     ("end", "how"),
-    [("os._exit(0)", "exited with status 0"), ("os.execlp('false', 'false')", "exited with status 1")],
+    [
+        ("os._exit(0)", "exited with status 0"),
+        ("os.execlp('false', 'false')", "exited with status 1"),
+        ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
+    ],
 )
 def test_where_a_lecture_ends_at_once_is_known(
     end: str, how: str, lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
@@ -565,7 +569,8 @@ def test_where_a_lecture_ends_at_once_is_known(
     source = f"import os\ndef main():\n    n = 7  # @inspect n\n    print(n)\n    part(n)\ndef part(n):\n    {end}\n"
     trace, wrong = traced(lecture(source))
     assert wrong == [f"incomplete: {how} at line 7 (pass 1)"]
-    assert values(trace)["n"].value == 7 and steps(trace, "print(n)")[0].stdout == "7\n"
+    if "SIG" not in how:  # else what was recorded is there as far as it was 50 ms before
+        assert values(trace)["n"].value == 7 and steps(trace, "print(n)")[0].stdout == "7\n"
 
 
 CLOCKS = """

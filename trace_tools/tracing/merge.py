@@ -225,7 +225,9 @@ def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) ->
     except ValueError:
         how = "how it ended could not be written: a full disk?"
     last = process.runs[-1].open_statement if process.runs else None
-    return how if last is None else f"{how} at line {source.statements[last].line}"
+    line = source.statements[last].line if last is not None else None
+    line = _line_of_fault(status) or line
+    return how if line is None else f"{how} at line {line}"
 
 
 def status_in_words(code: int) -> str:
@@ -237,16 +239,37 @@ def status_in_words(code: int) -> str:
     return f"exited with status {code}"
 
 
+def _line_of_fault(status: Path) -> int | None:
+    """Return where the lecture was when Python's fault handler wrote where all was: later than the journal's end."""
+    _, fault, told = _end(status.with_suffix(".out")).rpartition("Fatal Python error: ")
+    if not fault:
+        return None
+    try:
+        lecture = re.escape(stored(status.with_suffix(".json"))["lecture"])
+    except (OSError, TraceFileError, *NO_RECORD):
+        return None
+    _, _, stack = told.partition("Current thread ")
+    found = re.search(rf'^  File ".*{lecture}", line (\d+) in ', stack.partition("\n\n")[0], re.M)
+    return int(found[1]) if found else None
+
+
 def _last_words(folder: Path) -> str:
     """Return the last line that any process printed to its own output."""
     for path in sorted(folder.glob("*.out")):
-        with path.open("rb") as output:
-            output.seek(-min(path.stat().st_size, LAST_BYTES), os.SEEK_END)
-            text = output.read().decode(errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in _end(path).splitlines() if line.strip()]
         if lines:
             return lines[-1]
     return ""
+
+
+def _end(path: Path) -> str:
+    """Return the end of what a process printed; nothing where it did not come to that."""
+    try:
+        with path.open("rb") as output:
+            output.seek(-min(path.stat().st_size, LAST_BYTES), os.SEEK_END)
+            return output.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
 
 
 def _title(source: ParsedSource, lecture: str) -> str:
