@@ -18,6 +18,7 @@ CALLS = {
     "execv": ("os.execlp('false', 'false')", 1),
     "execve": ("os.execvpe('sh', ['sh', '-c', 'exit $STATUS'], {'PATH': os.environ['PATH'], 'STATUS': '5'})", 5),
     "kill": ("os.kill(os.getpid(), 9)", -signal.SIGKILL),
+    "killpg": ("os.killpg(os.getpid(), 9)", -signal.SIGKILL),
 }
 
 
@@ -26,7 +27,7 @@ def test_each_ends_the_process_once_all_is_written(name: str) -> None:
     call, status = CALLS[name]
     code = "import os\nfrom trace_tools.tracing.sudden_ends import written_before\n"
     code += f"with written_before(lambda: os.write(1, b'written')):\n    {call}\n"
-    ran = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60, start_new_session=True)
     assert ran.returncode == status and set(ran.stdout.split(b"written")) == {b""} != {ran.stdout}
 
 

@@ -218,7 +218,7 @@ class _Process:
             stack.enter_context(recorder.watching(self._alive(recorder)))
             stack.enter_context(plain_events(self.job.path, _Process._run.__code__))
             stack.enter_context(plain_signals(self.job.path, _Process._run.__code__))
-            stack.enter_context(written_before(partial(recorder.flush, wait_s=WRITING_S)))
+            stack.enter_context(written_before(partial(self._write, recorder)))
             self.output.connect()
             ended_by: BaseException | None = None
             started = perf_counter_ns()
@@ -254,6 +254,12 @@ class _Process:
             return 0
         gc.collect()
         return gpu.allocated_bytes()
+
+    def _write(self, recorder: Recorder) -> None:
+        """Write the journal while the lecture is at work, which takes it no time; a forked child has none."""
+        if not self.forked:
+            with recorder.apart():
+                recorder.flush(wait_s=WRITING_S)
 
     def _module(self, recorder: Recorder) -> types.ModuleType:
         """Return the module the lecture runs in: registered, not `__main__`, on the search path."""

@@ -14,7 +14,8 @@ from functools import update_wrapper
 from typing import Any
 from unittest import mock
 
-ENDS = ("_exit", "abort", "execv", "execve", "kill")  # in `os`, all other ways to run a program call one of these
+# In `os`. All other ways to run a program instead of this one call one of these.
+ENDS = ("_exit", "abort", "execv", "execve", "kill", "killpg")
 
 
 @contextmanager
