@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -44,5 +45,6 @@ def test_one_that_ends_nothing_is_as_in_plain_python() -> None:
     before, plain, flushed = os.kill, fails(), []
     with written_before(lambda: flushed.append(1)):
         assert fails() == plain and flushed == [1]
+        assert pickle.loads(pickle.dumps(os.kill)) is before, "as what another process is to call"
         assert (os.kill.__name__, os.kill.__doc__) == (before.__name__, before.__doc__)
     assert os.kill is before

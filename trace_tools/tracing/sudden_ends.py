@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import update_wrapper
+from operator import itemgetter
 from typing import Any
 from unittest import mock
 
@@ -39,3 +40,6 @@ class _End:
     def __call__(self) -> Callable[..., Any]:
         self.flush()
         return self.function
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return itemgetter(0), ((self.function,),)  # in another process, the function
