@@ -177,8 +177,9 @@ def deeper(j):
     looks = []
 
     def check() -> None:
-        lecture.recorder.flush()
-        run = lecture.run
+        lecture.recorder.flush(wait_s=-1)
+        with lecture.recorder.flushing:  # between the reading of the journal and that of its tail nobody writes
+            run = lecture.run
         looks.append(len(run.steps))
         for step in run.steps.values():
             assert step.frame in run.frames
