@@ -32,6 +32,8 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import repeat
+from operator import length_hint
 from sys import _getframe
 from types import FrameType
 from typing import Any
@@ -42,6 +44,8 @@ from trace_tools.describing.threads import start_apart
 from trace_tools.garbage import collector_paused
 
 REPEAT_S = 0.05  # whatever goes on is interrupted again
+IN_A_ROW = 8  # interruptions that come each when the one before was caught
+SOON_S = 0.005  # what caught them all is interrupted again
 EXPRESSION_S = 10.0  # for one evaluation of an expression, which may compute
 CALLS = 20  # more than any end of an observation makes
 MESSAGE_S = 0.2  # for the text of an exception
@@ -70,6 +74,8 @@ class _TooSlowAgain(_TooSlow):
     """Making one lets the next SIGALRM come at once, so that whoever catches it gets another at its next step.
 
     `while True: try: … except BaseException: pass` is left that way: the jump back lies outside the `try`.
+    After some in a row that ends: in Python 3.12 such a jump can count to the `try`, and a generator that does nothing
+    but `yield` there would catch one after another, none of them outside. The next row finds it elsewhere.
     It is C that makes one and that reports the signal: Python would run the handler before there is anything to raise.
     """
 
@@ -143,8 +149,9 @@ class _Alarm(_Noted):
         if not self.armed:
             return
         self.fired += 1
-        if self.fired % 8:
+        if self.fired % IN_A_ROW:
             raise _TooSlowAgain
+        signal.setitimer(signal.ITIMER_REAL, SOON_S, REPEAT_S)
         # In Python 3.12 a jump back to the end of a `try` counts to it, and a loop of one call is never outside.
         # What a trace function raises comes at the next opcode instead, which is in the `except` clause.
         self.tracing = self.tracing or [sys.gettrace()]
@@ -187,13 +194,14 @@ class _Thrown(_Noted):
             start_apart(self.throw, seconds, get_ident())
 
     def throw(self, seconds: float, ident: int) -> None:
-        again, calm = _thrown_again(ident), partial(_calm, ident, None)
+        calm, left = partial(_calm, ident, None), repeat(ident, IN_A_ROW)
         while not self.over.acquire(timeout=seconds):
+            seconds = REPEAT_S if length_hint(left) else SOON_S
             with collector_paused():  # a collection runs code, which jumps, and changes threads
+                again, left = _thrown_again(ident)
                 if self.armed:  # is still so when this is thrown: Python changes threads where it raises, nowhere else
                     self.calm = calm
                     _throw(ident, again)
-            seconds = REPEAT_S
 
     def close(self) -> None:
         self.armed = False
@@ -218,11 +226,11 @@ def _settle() -> None:
         _calm(get_ident(), None)  # unless another thread's has ended the search of all
 
 
-def _thrown_again(ident: int) -> type[_TooSlow]:
-    """Return a class like `_TooSlowAgain` for any thread."""
-    again = type("_TooSlow", (_TooSlow,), {})
-    setattr(again, "__init__", staticmethod(partial(_throw, ident, again)))  # noqa: B010
-    return again
+def _thrown_again(ident: int) -> tuple[type[_TooSlow], repeat[int]]:
+    """Return a class like `_TooSlowAgain` for any thread, and what has as many left as are still to be thrown."""
+    again, left = type("_TooSlow", (_TooSlow,), {}), repeat(ident, IN_A_ROW - 1)
+    setattr(again, "__init__", staticmethod(partial(next, map(_throw, left, repeat(again)), None)))  # noqa: B010
+    return again, left
 
 
 class Gate:
@@ -333,7 +341,7 @@ class Gate:
                 return call()
             begun.acquire()
             if not done.acquire(timeout=seconds):
-                again = _thrown_again(ident)
+                again, _ = _thrown_again(ident)
                 with collector_paused():
                     if not outcome:  # is still so when this is thrown, see `_Thrown.throw`
                         thrown += (True,)
