@@ -114,11 +114,11 @@ def read(seed: int, most: int = MOST) -> list[Reading]:
             (Path(folder) / name / "cpu" / "trace.yaml").write_text(text, encoding="utf-8", errors="surrogatepass")
         what, length = made.what[:300], len(made.text)
         del made, text
-        gc.collect()
         come, go = os.pipe()
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
+            gc.freeze()  # what it was forked with: to go through that, and get a copy of it, is no reader's work
             status = 1
             try:
                 os.close(come)

@@ -239,6 +239,13 @@ def test_versions_are_the_installed_ones() -> None:
     assert all(found.values())
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="only torch knows which cuDNN it has")
+def test_versions_of_what_is_not_loaded_are_the_same_and_load_nothing() -> None:
+    code = "import sys, trace_tools.machines.machine as m; print(m.versions()); sys.exit('torch' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, f"{machine.versions()}\n"), ran.stderr
+
+
 @pytest.mark.parametrize(("number", "version"), [(8902, "8.9.2"), (90100, "9.1.0"), (91002, "9.10.2"), (None, None)])
 def test_cudnn_version(number: int | None, version: str | None) -> None:
     assert machine._cudnn_version(number) == version

@@ -18,10 +18,13 @@ import json
 import os
 import platform
 import re
+import runpy
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -114,14 +117,12 @@ def conditions(device: str | None = None) -> list[str]:
 
 def versions() -> list[tuple[str, str]]:
     """List the versions a trace depends on, of what is installed: ("torch", "2.13.0+cpu")."""
-    import torch  # only it knows what it was built with
-
-    cuda, cudnn = torch.version.cuda, cast(Any, torch.backends.cudnn)
+    torch, cuda = _torch_build()
     found = [
         ("python", platform.python_version()),
-        ("torch", torch.__version__),
+        ("torch", torch),
         ("cuda", cuda),
-        ("cudnn", _cudnn_version(cudnn.version()) if cuda else None),
+        ("cudnn", _cudnn_version(_cudnn()) if cuda else None),
         *((name, _version(name)) for name in ("numpy", "einops", "jaxtyping", "triton")),
     ]
     return [(name, str(version)) for name, version in found if version]
@@ -189,6 +190,23 @@ def _version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _torch_build() -> tuple[str, str | None]:
+    """Return torch's version and that of the CUDA it was built for; loads no torch, which takes seconds."""
+    found = None if "torch" in sys.modules else PathFinder.find_spec("torch")
+    for folder in (found and found.submodule_search_locations) or ():
+        built = runpy.run_path(str(Path(folder) / "version.py"))
+        return built["__version__"], built["cuda"]
+    import torch
+
+    return torch.__version__, torch.version.cuda
+
+
+def _cudnn() -> int | None:
+    import torch
+
+    return cast(Any, torch.backends.cudnn).version()  # type: ignore[no-any-return]
 
 
 def _cudnn_version(number: int | None) -> str | None:
