@@ -17,8 +17,9 @@ from trace_tools.schema import Machine, Peak
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def pytest_collection_finish() -> None:
-    """Leave what was imported, torch above all, out of garbage collection: tests that parse set it off often."""
+@pytest.fixture(autouse=True, scope="module")
+def _small_heap() -> None:
+    """Leave what is there when a module's tests begin, torch above all, out of the collections that they set off."""
     gc.collect()
     gc.freeze()
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -423,7 +424,7 @@ print(calls)
 
 @pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
 def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
-    gate, limit = Gate(), sys.getrecursionlimit()
+    gate, limit, depth = Gate(), sys.getrecursionlimit(), len(list(traceback.walk_stack(None)))
 
     def deeper() -> None:
         gate.call(lambda: 1, "one", 5)
@@ -431,7 +432,7 @@ def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
 
     try:
         for more in range(30):  # it ends at another call of the gate's each time
-            sys.setrecursionlimit(limit + more)
+            sys.setrecursionlimit(depth + 200 + more)
             with pytest.raises(RecursionError):
                 deeper()
             assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and not gate.observing
