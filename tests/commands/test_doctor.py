@@ -134,23 +134,31 @@ def tool(smi: str, folder: Path, *arguments: str, **settings: str) -> subprocess
 
 @pytest.mark.skipif(torch.version.cuda is not None or torch.version.hip is not None, reason="needs torch's CPU build")
 def test_never_a_trace_of_the_cpu_by_accident(lecture: Path) -> None:
-    """With the CPU's build of torch beside a GPU: nothing is overwritten, and one line says what to do."""
+    """With the CPU's build of torch beside a GPU: nothing is overwritten, and one line says what to do.
+
+    `test_devices` has what is said for each device that can be asked for.
+    """
     old = lecture.parent / "rendered/cpu/trace.yaml"
     old.parent.mkdir(parents=True)
     old.write_text("as it was\n", encoding="utf-8")
     cpu, least = re.escape(torch.__version__), r"torch [\d.]+: install driver \d+ or newer, or"
     install = r"`python -m pip install torch==[\d.]+\+cu130 --extra-index-url \S+` installs a build for it, or"
     said = {
-        "a GPU": rf"NVIDIA H100 80GB HBM3 \(driver 580.95.05\) is there: torch {cpu} is built without CUDA; {install}",
-        "an old driver": rf"Tesla T4 \(driver 470.82.01\) is there: .*; driver 470.82.01 is too old for {least}",
+        (
+            "a GPU",
+        ): rf"NVIDIA H100 80GB HBM3 \(driver 580.95.05\) is there: torch {cpu} is built without CUDA; {install}",
+        (
+            "an old driver",
+            "--device",
+            "cuda",
+        ): rf"Tesla T4 \(driver 470.82.01\) is there: .*; driver 470.82.01 is too old for {least}",
     }
-    for smi, words in said.items():
-        for arguments in ([], ["--device", "cuda"]):
-            ran = tool(smi, lecture.parent, "trace", "lecture.py", *arguments)
-            *looks, last = ran.stderr.splitlines()
-            assert ran.returncode == 2 and ran.stdout == ""
-            assert re.fullmatch(rf"error: .*{words} trace the CPU: DEVICE=cpu \(--device cpu\)", last)
-            assert not [line for line in looks if line.startswith("error")]
+    for (smi, *arguments), words in said.items():
+        ran = tool(smi, lecture.parent, "trace", "lecture.py", *arguments)
+        *looks, last = ran.stderr.splitlines()
+        assert ran.returncode == 2 and ran.stdout == ""
+        assert re.fullmatch(rf"error: .*{words} trace the CPU: DEVICE=cpu \(--device cpu\)", last)
+        assert not [line for line in looks if line.startswith("error")]
     benched = tool("a GPU", lecture.parent, "bench", "lecture.py", "lecture.py", "--budget", "0")
     assert benched.returncode == 2 and "is built without CUDA" in benched.stderr.splitlines()[-1]
     assert [path.read_text() for path in lecture.parent.glob("rendered/*/*")] == ["as it was\n"]

@@ -75,9 +75,9 @@ def traced(
     monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
     machine = from_json(Path(environment[STORED]).read_text(encoding="utf-8"))
 
-    def run(lecture: Path, passes: int = 1, *, keep_going: bool = False) -> tuple[Trace, list[str]]:
+    def run(lecture: Path, passes: int = 1, **asked: bool) -> tuple[Trace, list[str]]:
         known = replace(example_trace(), machine=machine)
-        request = Request(lecture, tmp_path / "rendered", "cpu", passes, like=known, keep_going=keep_going)
+        request = Request(lecture, tmp_path / "rendered", "cpu", passes, like=known, **asked)
         made = Tracer(request).run()
         assert load(made.path).trace == made.trace
         return made.trace, problems(made.trace)
@@ -630,7 +630,7 @@ def test_what_is_written_to_standard_error_fills_no_disk(
 ) -> None:
     source = "import os, time\ndef main():\n    for _ in range(64): os.write(2, b'x' * (1 << 20))\n"
     source += "    time.sleep(0.5)\n    taken = os.fstat(2).st_blocks * 512  # @inspect taken, os.fstat(2).st_size\n"
-    trace, wrong = traced(lecture(source))
+    trace, wrong = traced(lecture(source), together=True)
     taken, size = values(trace).values()
     assert wrong == [] and taken.value <= 4 << 20 and size.value >= 64 << 20
 
@@ -640,7 +640,7 @@ def test_a_claim_that_fails_in_a_warm_run_has_failed(
 ) -> None:
     source = "import os\nimport json\ndef main():\n    runs = json.dumps.__dict__.setdefault('runs', [])\n"
     source += "    runs.append(1)\n    assert len(runs) < 2\n"
-    trace, wrong = traced(lecture(source), passes=2)
+    trace, wrong = traced(lecture(source), passes=2, together=True)
     (claim,) = [step.claim for step in trace.steps if isinstance(step, Step) and step.claim is not None]
     assert wrong == ["lecture.py:6: claim failed: len(runs) < 2: 1 < 2 (pass 1, warm, pass 2, warm)"]
     assert trace.run.complete

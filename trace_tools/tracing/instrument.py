@@ -341,7 +341,8 @@ class _Instrumenter:
         test = self._captured(copy.copy(node.test), sides)
         self.claims[number] = (ast.unparse(node.test), tuple(source for source, _ in sides))
         values = [ast.Constant(number), *(value for _, value in sides)]
-        failed = ast.copy_location(ast.Assert(ast.Constant(False), node.msg), place_of_failure(node))
+        place = place_of_failure(node)
+        failed = ast.copy_location(ast.Assert(ast.copy_location(ast.Constant(False), place), node.msg), place)
         names = [value.id for _, value in sides if isinstance(value, ast.Name)]
 
         def set_all(value: ast.expr) -> list[ast.stmt]:
