@@ -12,7 +12,8 @@ from trace_tools.outcome import problems
 from trace_tools.schema import Step
 
 LECTURE = '''
-import atexit, contextlib, ctypes, inspect, multiprocessing, os, pickle, subprocess, sys, traceback
+import asyncio, atexit, contextlib, ctypes, inspect, multiprocessing, os, pickle, signal, subprocess, sys, time
+import traceback
 from pathlib import Path
 import neighbour
 
@@ -32,6 +33,8 @@ def main():
     output()
     descriptors()
     names(1, b=2)
+    blocked()
+    asyncio.run(signalled())
     forks()
     said("end")
     sys.exit()
@@ -82,6 +85,22 @@ def names(a, b):
 def takes(a, b, c):
     return a, b, c
 
+def blocked():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(0.1)
+    said(signal.sigpending(), signal.sigwait([signal.SIGUSR1]))
+    os.kill(os.getpid(), signal.SIGUSR2)  # nobody waits for it
+
+async def signalled():
+    times = []
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, times.append, 1)
+    for i in range(20):
+        os.kill(os.getpid(), signal.SIGHUP)
+        done = [i]  # @inspect done
+        await asyncio.sleep(0.005)
+    said(len(times))
+
 MODULE = [sorted(vars()) == sorted(globals()), [name for name in dir() if not name.isidentifier()]]
 
 def work(queue):
@@ -130,9 +149,11 @@ def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp
     expected = (tmp_path / "plain").read_text(encoding="utf-8")
     runs = (tmp_path / "traced").read_text(encoding="utf-8").split("begin\n")[1:]
     told = [_without_root("begin\n" + run) for run in runs]
+    assert "\n20\n" in expected, "each signal came, and ended nothing"
     assert len(told) == 5 and set(told) == {expected}, "cold, warm, metered, and with wrong clocks twice"
 
     trace = load(tmp_path / "all/rendered/cpu/trace.yaml").trace
+    assert trace.run.complete and not any(process.why_no_warm for process in trace.run.processes)
     steps = [step for step in trace.steps if isinstance(step, Step)]
     printed = "".join(step.stdout or "" for step in steps)
     assert _lines(printed) == _lines(plain.stdout.decode()) and not problems(trace)
