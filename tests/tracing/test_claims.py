@@ -1,9 +1,10 @@
-"""What timed runs note of their asserts, and what other processes make of it: in every one the plain run's outcome."""
+"""What timed runs note of their asserts, and what other processes make of it.
+
+`test_plainly` has claims that are caught in many ways: in every process they come to what they come to plainly.
+"""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,6 @@ from typing import Any
 import pytest
 
 from tests.tracing.probed import Probed
-from trace_tools.file_format.trace_file import load
-from trace_tools.outcome import problems
-from trace_tools.schema import Step
 from trace_tools.tracing.claims import MEASURED, Evaluations, TimedClaims
 from trace_tools.tracing.journal import Evaluated, Journal
 
@@ -99,108 +97,6 @@ def check(x):
             assert lecture.module.main() == "caught"
             lecture.journal.write(lecture.recorder.evaluations.rows())
         (tmp_path / f"{name}.status").write_text("0", encoding="utf-8")
-
-
-LECTURE = '''
-import asyncio, contextlib, functools, time
-from concurrent.futures import ThreadPoolExecutor
-from trace_tools import measure
-import checks
-def main():
-    caught()
-    asyncio.run(awaited())
-    timed()
-def check(x):
-    assert x > 0, f"{x}"
-    return x
-def caught():
-    found = []
-    try:
-        check(-1)
-    except AssertionError:
-        found.append("in the lecture")
-    found.append(checks.catching(lambda: check(-2)))
-    with contextlib.suppress(AssertionError):
-        check(-3)
-        found.append("never")
-    with ThreadPoolExecutor(1) as pool:
-        found.append(str(pool.submit(check, -4).exception()))
-        with contextlib.suppress(AssertionError):
-            pool.submit(check, -5).result()
-            found.append("never")
-    found += [tolerant(1), tolerant(-6), *numbers()]
-    n = 0
-    while True:
-        try:
-            assert n < 5
-            n += 1
-        except AssertionError:
-            break
-    print(found, n)
-def catching(f):
-    @functools.wraps(f)
-    def tried(x):
-        try:
-            return f(x)
-        except Exception as error:
-            return str(error)
-    return tried
-@catching
-def tolerant(x):
-    assert x == 1, f"{x} is not 1"
-    return x
-def numbers():
-    for n in (1, -1):
-        try:
-            yield check(n)
-        except AssertionError:
-            yield "in a generator"
-async def awaited():
-    async def task():
-        check(-7)
-    print([str(error) for error in await asyncio.gather(task(), task(), return_exceptions=True)])
-def timed():
-    """Holds in every timed run, never where something is metered nor where clocks are wrong."""
-    wall, steady = time.perf_counter(), time.monotonic()
-    time.sleep(0.05)
-    assert abs((time.perf_counter() - wall) / (time.monotonic() - steady) - 1) < 0.2, "clocks agree"
-    assert not metered(), "as fast as it should be"
-    measure(lambda: check(3))
-    try:
-        check(-8)
-    except AssertionError as error:
-        print("caught", error)
-def metered():
-    import torch.utils._python_dispatch as modes
-    return any("metering" in type(mode).__module__ for mode in modes._get_current_dispatch_mode_stack())
-'''
-
-CHECKS = """
-def catching(f):
-    try:
-        return f()
-    except AssertionError as error:
-        return str(error)
-"""
-
-
-def test_every_process_does_what_the_plain_run_does(environment: dict[str, str], tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(LECTURE, encoding="utf-8")
-    (tmp_path / "checks.py").write_text(CHECKS, encoding="utf-8")
-    plain = [sys.executable, "-c", "import lecture; lecture.main()"]
-    printed = subprocess.run(plain, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
-    command = [sys.executable, "-m", "trace_tools", "trace", str(path), "--passes", "1"]
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    trace = load(tmp_path / "rendered/cpu/trace.yaml").trace
-    assert [(p.name, p.ended, p.why_no_warm) for p in trace.run.processes] == [
-        (name, "complete", None) for name in ("pass 1", "metering", "shaken")
-    ]
-    there = [step for step in trace.steps if isinstance(step, Step)]
-    assert "".join(step.stdout or "" for step in there) == printed
-    assert not problems(trace) and all(step.claim.held for step in there if step.claim)
-    assert all(step.meters is None or step.meters.why is None for step in there)
 
 
 def swallow(call: Callable[[], None]) -> int:

@@ -12,10 +12,12 @@ from trace_tools.outcome import problems
 from trace_tools.schema import Step
 
 LECTURE = '''
-import asyncio, atexit, contextlib, ctypes, inspect, multiprocessing, os, pickle, signal, subprocess, sys, time
-import traceback
+import asyncio, atexit, contextlib, ctypes, functools, inspect, multiprocessing, os, pickle, signal, subprocess, sys
+import time, traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-import neighbour
+from trace_tools import measure
+import checks, neighbour
 
 HERE = Path(__file__).parent
 LOG = Path(os.environ["LOG"])
@@ -33,6 +35,9 @@ def main():
     output()
     descriptors()
     names(1, b=2)
+    caught()
+    asyncio.run(awaited())
+    timed()
     blocked()
     asyncio.run(signalled())
     forks()
@@ -85,6 +90,77 @@ def names(a, b):
 def takes(a, b, c):
     return a, b, c
 
+def check(x):
+    assert x > 0, f"{x}"
+    return x
+
+def caught():
+    found = []
+    try:
+        check(-1)
+    except AssertionError:
+        found.append("in the lecture")
+    found.append(checks.catching(lambda: check(-2)))
+    with contextlib.suppress(AssertionError):
+        check(-3)
+        found.append("never")
+    with ThreadPoolExecutor(1) as pool:
+        found.append(str(pool.submit(check, -4).exception()))
+        with contextlib.suppress(AssertionError):
+            pool.submit(check, -5).result()
+            found.append("never")
+    found += [tolerant(1), tolerant(-6), *numbers()]
+    n = 0
+    while True:
+        try:
+            assert n < 5
+            n += 1
+        except AssertionError:
+            break
+    said(found, n)
+
+def catching(f):
+    @functools.wraps(f)
+    def tried(x):
+        try:
+            return f(x)
+        except Exception as error:
+            return str(error)
+    return tried
+
+@catching
+def tolerant(x):
+    assert x == 1, f"{x} is not 1"
+    return x
+
+def numbers():
+    for n in (1, -1):
+        try:
+            yield check(n)
+        except AssertionError:
+            yield "in a generator"
+
+async def awaited():
+    async def task():
+        check(-7)
+    said([str(error) for error in await asyncio.gather(task(), task(), return_exceptions=True)])
+
+def timed():
+    """Holds in every timed run, never where something is metered nor where clocks are wrong."""
+    wall, steady = time.perf_counter(), time.monotonic()
+    time.sleep(0.05)
+    assert abs((time.perf_counter() - wall) / (time.monotonic() - steady) - 1) < 0.2, "clocks agree"
+    assert not metered(), "as fast as it should be"
+    measure(lambda: check(3))
+    try:
+        check(-8)
+    except AssertionError as error:
+        said("caught", error)
+
+def metered():
+    import torch.utils._python_dispatch as modes
+    return any("metering" in type(mode).__module__ for mode in modes._get_current_dispatch_mode_stack())
+
 def blocked():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
     os.kill(os.getpid(), signal.SIGUSR1)
@@ -121,6 +197,14 @@ def forks():
     said("status", os.waitpid(child, 0)[1] >> 8)
 '''
 
+CHECKS = """
+def catching(f):
+    try:
+        return f()
+    except AssertionError as error:
+        return str(error)
+"""
+
 
 def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp_path: Path) -> None:
     course = tmp_path / "all/course"
@@ -131,6 +215,7 @@ def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp
     (course / "data").write_text("data", encoding="utf-8")
     neighbour = "from pathlib import Path\ndef data():\n    return (Path(__file__).parent / 'data').read_text()\n"
     (course / "neighbour.py").write_text(neighbour, encoding="utf-8")
+    (course / "checks.py").write_text(CHECKS, encoding="utf-8")
     path = course / "lecture.py"
     path.write_text(LECTURE, encoding="utf-8")
     there = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": ""}
@@ -139,7 +224,7 @@ def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp
         command, cwd=course, env={**there, "LOG": f"{tmp_path}/traced"}, capture_output=True, text=True, timeout=170
     )
     assert ran.returncode == 0, ran.stderr
-    assert (course / "data").read_text() == "data" and len(list(course.iterdir())) == 4
+    assert (course / "data").read_text() == "data" and len(list(course.iterdir())) == 5
     assert not list((tmp_path / "all/rendered").glob(".run-*"))
 
     as_script = "import os, sys; sys.argv, sys.path[0] = ['lecture.py'], os.getcwd(); import lecture; lecture.main()"
@@ -153,8 +238,12 @@ def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp
     assert len(told) == 5 and set(told) == {expected}, "cold, warm, metered, and with wrong clocks twice"
 
     trace = load(tmp_path / "all/rendered/cpu/trace.yaml").trace
-    assert trace.run.complete and not any(process.why_no_warm for process in trace.run.processes)
+    assert [(p.name, p.ended, p.why_no_warm) for p in trace.run.processes] == [
+        (name, "complete", None) for name in ("pass 1", "metering", "shaken")
+    ]
     steps = [step for step in trace.steps if isinstance(step, Step)]
+    assert trace.run.complete and all(step.claim.held for step in steps if step.claim)
+    assert all(step.meters is None or step.meters.why is None for step in steps)
     printed = "".join(step.stdout or "" for step in steps)
     assert _lines(printed) == _lines(plain.stdout.decode()) and not problems(trace)
     said = {LECTURE.splitlines()[step.line - 1].strip()[:9]: step.stdout or "" for step in steps if step.stdout}
