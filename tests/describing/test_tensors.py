@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from tests.describing.tensor_kinds import Logged, Overridden, Wrapper, only_known_warnings
 from tests.describing.value_form import describe, part, tensor
@@ -198,6 +197,8 @@ def test_meta_tensors_have_no_elements_but_do_alias() -> None:
 
 
 def test_fake_tensors() -> None:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # with sympy: not in each process of the tests
+
     with FakeTensorMode() as mode:
         fake = torch.empty(2, 3)
         assert tensor(fake)["shape"] == [2, 3]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch._dynamo
 
 from tests.tracing.probed import Probed, new_module
 from trace_tools.tracing.recorder import Recorder
