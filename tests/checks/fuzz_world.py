@@ -37,6 +37,8 @@ def begin(path: str) -> None:
     gc.disable()  # cycles are collected where a program says so, not where a probe happens to allocate something
     threading.excepthook = _thread_failed
     sys.unraisablehook = _unraisable
+    if "torch" in sys.modules:  # which draws something else in each process, but in those of a trace
+        sys.modules["torch"].manual_seed(0)
     start(path)
 
 
