@@ -317,7 +317,7 @@ def test_the_gpu_parts_on_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 2**26)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**36, 2**37))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=2**37))
-    monkeypatch.setattr(module, "device", lambda: "cpu")
+    monkeypatch.setattr(module, "device", lambda: "cuda")
     monkeypatch.setattr(module, "copy_rate", lambda: 4e15)
     monkeypatch.setattr(module, "peak_bandwidth", lambda: 4.8e12)
     heard: list[Narrative] = []

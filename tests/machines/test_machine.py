@@ -87,7 +87,7 @@ def test_an_unknown_device_is_a_usage_error(device: str, message: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_without_cuda_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="device 'cuda': PyTorch finds none on this machine"):
+    with pytest.raises(UsageError, match="device 'cuda': PyTorch finds no CUDA device"):
         machine.this_machine("cuda")
 
 

@@ -67,7 +67,7 @@ def chosen(asked: str | None) -> str:
     assert gpu is not None
     if not gpu.is_available():
         if gpu.type != "cuda":
-            raise UsageError(f"device {asked!r}: PyTorch finds none on this machine; expected one, or 'cpu'")
+            raise UsageError(f"device {asked!r}: PyTorch finds no {gpu.type.upper()} device; expected one, or 'cpu'")
         there = _described(host.cards()[:1]) or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
         if there is None or _hidden():
             if asked is None:

@@ -152,7 +152,7 @@ def _described(device: str) -> Machine:
 
     gpu = accelerators.accelerator(device)
     if gpu is not None and not gpu.is_available():
-        raise UsageError(f"device {device!r}: PyTorch finds none on this machine; expected one, or 'cpu'")
+        raise UsageError(f"device {device!r}: PyTorch finds no {device.upper()} device; expected one, or 'cpu'")
     name, ram_bytes = host.cpu_name(), host.ram_bytes()
     computer = Machine(
         name=name,
