@@ -212,7 +212,8 @@ class Counting(ast.NodeTransformer):
 def left_open(lecture: Probed) -> int:
     """Return how many calls never ended; a generator that yields where it is closed never does, plainly neither."""
     suspending = {lecture.source.statements[number].function for number in lecture.program.suspending}
-    recorded = [lecture.run.frames[frame.id] for frame in lecture.recorder.frames.values() if frame.recorded]
+    frames = lecture.run.frames  # which reads the journal
+    recorded = [frames[frame.id] for frame in lecture.recorder.frames.values() if frame.recorded]
     return sum(lecture.program.functions[frame.function] not in suspending for frame in recorded)
 
 

@@ -12,7 +12,7 @@ synchronisation, an allocator's figure read too early, an error that comes late,
     torch_side.py  `torch.cuda` on top of the library
     profiles.py    the cards; nvidia_smi.py answers for them
     battery.py     what must work on it: run after each build, and by the tests
-    emulate.py     `make emulate`
+    emulate.py     `make emulate`; covered.py, which lines that are for a GPU it did not run
     streams.h ← memory.h ← device.h ← operators.h ← kernels.h ← emulated_cuda.cpp    the library
 
 Not emulated: tensor cores, cuDNN, copy engines that are faster than kernels, kernels of foreach optimisers (one launch

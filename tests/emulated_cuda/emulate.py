@@ -1,6 +1,6 @@
 """`make emulate`: the whole lecture, traced and rendered on the emulated CUDA device, and the tests that need a GPU.
 
-    python -m tests.emulated_cuda.emulate [--card t4] [--only trace,pages,diff,counts,tests] [-o DIR]
+    python -m tests.emulated_cuda.emulate [--card t4] [--only trace,pages,diff,counts,tests,coverage] [-o DIR]
 
 What it writes goes below `.emulated/`, never below `rendered/`: a trace made here says `emulated` in its machine card,
 and so do its pages. Exits with 1 if a step failed, with 2 where the device can't be built.
@@ -19,13 +19,14 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.emulated_cuda import covered
 from tests.emulated_cuda.build import ROOT, CannotBuild, environment
 from tests.emulated_cuda.profiles import PROFILES
 from trace_tools.file_format.trace_file import load
 from trace_tools.machines.machine import slug
 from trace_tools.schema import Step
 
-STEPS = ("trace", "pages", "diff", "counts", "tests")
+STEPS = ("trace", "pages", "diff", "counts", "tests", "coverage")
 # The share of launches that may run in step where CUDA's would be queued. The battery names the operators.
 IN_STEP_SHARE = 0.01
 # The lecture chooses its sizes by the device's memory: here the CPU's, which two cores can compute.
@@ -73,10 +74,16 @@ def main() -> int:
         failed += _step("diff", _tools(report, given) in (0, 1, 3) and (out / "diff.md").is_file())
     if "counts" in steps:
         failed += _step("counts", _asynchronous(counts))
+    del given["EMULATED_CUDA_COUNTS"]
+    ran = out / "coverage"
+    if {"tests", "coverage"} & {*steps}:
+        shutil.rmtree(ran, ignore_errors=True)
+        ran.mkdir(parents=True)
     if "tests" in steps:
-        del given["EMULATED_CUDA_COUNTS"]
-        tests = subprocess.run([sys.executable, "-m", "pytest", "-m", "cuda"], env=given, cwd=ROOT)
-        failed += _step("tests", tests.returncode == 0)
+        failed += _step("tests", covered.tests(ran, given))
+    if "coverage" in steps:
+        failed += _step("coverage", covered.lecture(ran, _lecture(out)))
+        covered.report(ran, _lecture(out))
     print("emulated: " + (f"failed: {', '.join(failed)}" if failed else f"all well: {', '.join(steps)}"))
     return 1 if failed else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.emulated_cuda.build import ROOT
+from tests.emulated_cuda.build import HERE, ROOT, environment
+from tests.emulated_cuda.profiles import PROFILES
 from trace_tools.file_format.trace_file import load
 from trace_tools.formats import quantity
 from trace_tools.schema import Frame, Step, Trace
@@ -216,3 +218,48 @@ def test_memory_that_a_run_does_not_give_back_is_noted(tmp_path: Path) -> None:
     (tmp_path / "well").mkdir()
     trace, _ = traced(tmp_path / "well")
     assert not any("on the GPU after" in note for note in trace.run.processes[0].notes or ())
+
+
+def tools(tmp_path: Path, *command: str, cards: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the tools on other cards than this process has."""
+    (tmp_path / "lecture.py").write_text(LECTURE)
+    given = environment(cards) | {"PYTHONPATH": os.pathsep.join([str(HERE / "start"), str(ROOT)])} | more
+    words = [sys.executable, "-m", "trace_tools", *command]
+    return subprocess.run(words, env=given, capture_output=True, text=True, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("card", PROFILES)
+def test_each_card_is_looked_at_and_traced(card: str, tmp_path: Path) -> None:
+    looked = tools(tmp_path, "doctor", "--json", cards=card)
+    assert looked.returncode == 0, looked.stdout
+    verdicts = {check["name"]: check["verdict"] for check in json.loads(looked.stdout)["checks"]}
+    assert "wrong" not in verdicts.values()
+    assert verdicts["GPU memory"] == ("look" if card == "shared" else "ok")
+    if card not in ("mi300x", "mig", "shared"):  # the others differ in numbers only
+        return
+    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards=card)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
+    machine = load(path).trace.machine
+    assert (machine.name, machine.memory_bytes) == (PROFILES[card].name, PROFILES[card].memory_bytes)
+
+
+BAD = {
+    "no such number": ("t4,t4", ["--device", "cuda:9"], {}, "PyTorch finds cuda:0 to cuda:1 on this machine"),
+    "no kernels": ("v100", [], {"EMULATED_CUDA_FAULTS": "no-kernel-image"}, "and none for Tesla V100-SXM2-16GB"),
+    "no device": ("h100", [], {"EMULATED_CUDA_FAULTS": "unavailable"}, "NVIDIA H100 80GB HBM3 (driver 580.95.05) is"),
+    "full": ("shared", [], {"EMULATED_CUDA_FAULTS": "oom:1"}, "the GPU is full: "),
+    "another": ("t4", ["--device", "xpu"], {}, "device 'xpu': PyTorch finds no XPU device"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_card_that_is_of_no_use_is_one_line(case: str, tmp_path: Path) -> None:
+    cards, arguments, given, said = BAD[case]
+    old = tmp_path / "out/cpu/trace.yaml"
+    old.parent.mkdir(parents=True)
+    old.write_text("as it was")
+    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", *arguments, cards=cards, **given)
+    *_, line = done.stderr.splitlines()
+    assert done.returncode == 2 and line.startswith("error: ") and said in line
+    assert [path.read_text() for path in tmp_path.glob("out/*/*")] == ["as it was"]

@@ -1,0 +1,111 @@
+"""Which lines that are for a GPU ran on the emulated device, and which did not: `make emulate` reports them.
+
+The lecture runs plainly under coverage.py: on two cards, of which one has published peaks, and on the CPU. The tools do
+in the tests marked `cuda`, in all processes that these start. What did not run in any of these is listed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from coverage import Coverage, CoverageData
+
+from tests.emulated_cuda.build import ROOT, environment
+
+CARDS = ("emulated", "h100")
+FOR_A_GPU = re.compile(r"\b(gpu|cuda)\b")
+FOR_NONE = re.compile(r"\bgpu is None|not gpu\b|'cpu'")
+
+
+def lecture(out: Path, path: Path) -> bool:
+    """Run the lecture on each card, and on the CPU; return whether that could be done."""
+    return all([_lecture(out, path, card) for card in (*CARDS, None)])
+
+
+def report(out: Path, path: Path) -> None:
+    """Print what ran nowhere."""
+    missed = [*_missed_in_lecture(out, path), *_missed_in_tools(out)]
+    for line in missed:
+        print(f"did not run: {line}")
+    print(f"{len(missed)} lines did not run: of the lecture anywhere, of the tools those that are for a GPU")
+
+
+def _lecture(out: Path, lecture: Path, card: str | None) -> bool:
+    """Run the lecture plainly; a claim about time that fails ends it there, which says nothing here."""
+    data = out / f"lecture-{card or 'cpu'}.coverage"
+    command = [sys.executable, "-m", "coverage", "run", f"--data-file={data}", f"--include={lecture}", str(lecture)]
+    done = subprocess.run(command, env=_given(card), cwd=lecture.parent, capture_output=True, text=True)
+    if done.returncode:
+        print(f"the lecture on {card or 'the CPU'} ended early: {done.stderr.strip().splitlines()[-1]}")
+    return done.returncode == 0 or "AssertionError" in done.stderr
+
+
+def tests(out: Path, given: Mapping[str, str]) -> bool:
+    """Run the tests marked `cuda`; what their processes run is covered, too."""
+    settings = out / "settings.ini"
+    settings.write_text(
+        f"[run]\npatch = subprocess\nparallel = True\ndata_file = {out / 'tools.coverage'}\n"
+        f"source = {ROOT / 'trace_tools'}\n",
+        encoding="utf-8",
+    )
+    cover = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-m", "cuda"]
+    return subprocess.run(cover, env=dict(given), cwd=ROOT).returncode == 0
+
+
+def _given(card: str | None) -> dict[str, str]:
+    given = environment(card or CARDS[0])
+    given["PYTHONPATH"] = os.pathsep.join([given["PYTHONPATH"], str(ROOT)])
+    if card is None:
+        given["CUDA_VISIBLE_DEVICES"] = ""
+    return given | {"OMP_NUM_THREADS": "1"}
+
+
+def _missed(paths: list[Path], path: Path) -> set[int]:
+    """Return the lines of a file that ran in none of these."""
+    data = CoverageData(no_disk=True)
+    for one in paths:
+        found = CoverageData(str(one))
+        found.read()
+        data.update(found)
+    coverage = Coverage(data_file=None)
+    coverage.get_data().update(data)
+    _, _, missing, _ = coverage.analysis(str(path))
+    return set(missing)
+
+
+def _missed_in_lecture(out: Path, lecture: Path) -> Iterator[str]:
+    lines = lecture.read_text(encoding="utf-8").splitlines()
+    for number in sorted(_missed([*out.glob("lecture-*.coverage")], lecture)):
+        yield f"lecture.py:{number}: {lines[number - 1].strip()[:100]}"
+
+
+def _missed_in_tools(out: Path) -> Iterator[str]:
+    paths = [*out.glob("tools.coverage.*")]
+    for path in sorted((ROOT / "trace_tools").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        wanted = set(_for_a_gpu(ast.parse(text)))
+        if not wanted:
+            continue
+        lines = text.splitlines()
+        for number in sorted(wanted & _missed(paths, path)):
+            yield f"{path.relative_to(ROOT)}:{number}: {lines[number - 1].strip()[:100]}"
+
+
+def _for_a_gpu(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines under an `if` that asks for a GPU, and those of functions that take one and of what asks it."""
+    for node in ast.walk(tree):
+        body: list[ast.stmt] = []
+        if isinstance(node, ast.If) and FOR_A_GPU.search(test := ast.unparse(node.test)):
+            body = node.orelse if FOR_NONE.search(test) else node.body
+        elif isinstance(node, ast.FunctionDef):
+            body = node.body if any("Accelerator" in ast.unparse(argument) for argument in node.args.args) else []
+        elif isinstance(node, ast.ClassDef) and node.name == "Accelerator":
+            body = node.body
+        for statement in body:
+            yield from range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)

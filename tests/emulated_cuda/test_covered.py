@@ -1,0 +1,37 @@
+"""Which lines are for a GPU, and which of them did not run: by small sources whose lines are known."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.emulated_cuda import covered
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("if gpu is not None:\n    a()\nelse:\n    b()\n", {2}),
+        ("if gpu is None:\n    a()\nelse:\n    b()\n", {4}),
+        ("if device == 'cpu':\n    a()\n", set()),
+        ("def f(gpu: Accelerator | None, x: int):\n    a()\n    return x\ndef g(x: int):\n    a()\n", {2, 3}),
+        ("class Accelerator:\n    def f(self):\n        a()\nclass Other:\n    x = 1\n", {2, 3}),
+    ],
+)
+def test_lines_that_are_for_a_gpu(source: str, lines: set[int]) -> None:
+    assert set(covered._for_a_gpu(ast.parse(source))) == lines
+
+
+def test_what_ran_in_one_of_several_runs_is_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lecture = tmp_path / "lecture.py"
+    lecture.write_text(
+        "import sys\nif sys.argv[1] == 'a':\n    print(1)\nelif sys.argv[1] == 'b':\n    print(2)\nelse:\n    x = 3\n"
+    )
+    for name in "ab":
+        options = [f"--data-file={tmp_path / f'lecture-{name}.coverage'}", f"--include={lecture}"]
+        subprocess.run([sys.executable, "-m", "coverage", "run", *options, str(lecture), name], check=True)
+    assert [*covered._missed_in_lecture(tmp_path, lecture)] == ["lecture.py:7: x = 3"]
