@@ -192,6 +192,51 @@ def generator(i):  # @inspect i
     assert [step.ns for step in lecture.steps("work(i)")] == [0, 1, 2, 3, 4, 25, 26, 27, 28, 29]
 
 
+def test_a_generator_that_nobody_ends(trace: Trace) -> None:
+    """The step at which it stands is there, and the last of those before it; it takes no time."""
+    lecture = trace("""
+kept = []
+def main():
+    g = endless()
+    for _ in range(30): next(g)
+    kept.append(g)
+def endless():
+    n = 0
+    while True:
+        n += 1
+        yield n
+""", limit=10)  # fmt: skip
+    added, yielded = lecture.steps("n += 1"), lecture.steps("yield n")
+    assert [step.execution for step in added] == [1, 2, 3, 4, 5, 26, 27, 28, 29, 30]
+    assert [step.execution for step in yielded] == [1, 2, 3, 4, 5, 26, 27, 28, 29, 30]
+    assert yielded[-1].ns is None and added[-1].ns is not None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_generator_that_ignores_its_end(trace: Trace) -> None:
+    """It dies without one, and what has its place in memory then is no call of it: all calls after it are recorded."""
+    lecture = trace("""
+def main():
+    for i in range(50):
+        g = stubborn(i)
+        next(g)
+        del g
+        deeper(10)
+def stubborn(i):
+    try:
+        yield i
+    except GeneratorExit:
+        yield "not yet"
+def deeper(n):
+    if n: return deeper(n - 1)
+    last()
+def last():
+    x = 1
+""")  # fmt: skip
+    assert len(lecture.steps("x = 1")) == len(lecture.steps("yield i")) == len(lecture.steps('yield "not')) == 50
+    assert len(lecture.frames("deeper")) == 50 * 11
+
+
 # ------------------------------------------------------------------------------ bounded
 
 MILLION = """

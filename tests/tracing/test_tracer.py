@@ -789,3 +789,12 @@ def test_a_device_of_no_kind_is_refused_before_anything_runs(tmp_path: Path) -> 
     (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
     with pytest.raises(UsageError, match="device 'tpu'; expected cpu, cuda, cuda:N, mps, xpu or xpu:N"):
         Tracer(Request(lecture=tmp_path / "lecture.py", device="tpu"))
+
+
+def test_what_a_generator_does_as_it_dies_after_a_run_is_of_no_run(
+    traced: Callable[..., tuple[Trace, list[str]]], lecture: Callable[[str], Path]
+) -> None:
+    source = "kept = []\ndef main():\n    kept.append(stubborn())\n    next(kept[0])\ndef stubborn():\n"
+    source += "    while True:\n        try:\n            yield\n        except GeneratorExit:\n            x = 1\n"
+    trace, wrong = traced(lecture(source))
+    assert (wrong, trace.run.complete, trace.run.dropped) == ([], True, [])

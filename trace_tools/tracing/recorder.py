@@ -143,6 +143,7 @@ class OpenFrame:
     recorded = True
     n = 0  # of the open step: which execution it is,
     started = math.inf  # and since when it has run
+    code: CodeType | None = None  # of its Python frame
     mark: Mark | None = None  # of the device's clock, at its start
     idle_before = lost_before = 0.0
     failing: int | None = None  # the step whose claim is being raised
@@ -368,6 +369,20 @@ class OpenFrame:
         if self.parent is None:
             recorder.last = self.seq
         recorder.lost = clock() - at
+
+    def leave_open(self) -> None:
+        """Record what is known of a call that has not ended with the run: a generator's that nobody closed, a thread's.
+
+        The step that is open has begun, and takes no time; what the limit kept is certain now, as at an end.
+        """
+        rows = self.recorder.pending
+        if self.out.left_out:
+            return
+        if self.current is not None:
+            count = self.beyond.count if self.beyond else self.n
+            rows.append((OpenStep, self.seq, self.id, self.current, count))
+        if self.full:
+            rows += self._all_kept()
 
     def _all_kept(self) -> Iterator[Row]:
         written, bounds = self.recorder.written, self.recorder.bounds
@@ -635,7 +650,7 @@ class MeteredFrame(OpenFrame):
 class DroppedFrame:
     """A call that is not recorded: under @stepover, beyond a limit, or while values are read."""
 
-    __slots__ = ("current", "key", "measured", "parent", "recorder")
+    __slots__ = ("code", "current", "key", "measured", "parent", "recorder")
 
     recorded = False
 
@@ -644,6 +659,7 @@ class DroppedFrame:
         self.key = key
         self.parent = parent
         self.measured: bool = key == OPAQUE or (isinstance(parent, DroppedFrame) and parent.measured)
+        self.code: CodeType | None = None
         self.current: int | None = None
 
     def step(self, statement: int) -> None:
@@ -730,6 +746,7 @@ class Recorder:
         self.written: dict[int, int] = {}  # by id: records of a list in the tail, of `Executions` the last one
         self.namespace: dict[str, Any] | None = None  # of the lecture's module in this run
         self.flushing = threading.Lock()  # held by the thread that writes
+        self.over = False  # the run has ended: what is recorded now, as a generator dies, say, is of no run
         self.has_output: Callable[[], bool] = instruments.output.grown if instruments.output else bool
 
     # ------------------------------------------------------------------ frames
@@ -741,7 +758,9 @@ class Recorder:
         key, caller = id(python_frame), python_frame.f_back
         if self.namespace is not None and python_frame.f_globals is not self.namespace:
             return DroppedFrame(self, key, None)  # of the run before: a thread that it left, say
-        parent = self.frames.get(id(caller)) or self.owner(caller)
+        parent = self.frames.get(id(caller))
+        if parent is None or caller is None or parent.code is not caller.f_code:
+            parent = self.owner(caller)
         if isinstance(parent, OpenFrame) and now - self.lost - parent.started > PRINTED_S and self.has_output():
             parent._look()
         frame: OpenFrame | DroppedFrame
@@ -757,9 +776,17 @@ class Recorder:
         else:
             self.opened[number] = self.opened.get(number, 0) + 1
             frame = self.frame_type(self, key, number, parent)
+        frame.code = python_frame.f_code
+        if key in self.frames:
+            self._gone(self.frames[key])
         self.frames[key] = frame
         self.lost += clock() - now
         return frame
+
+    def _gone(self, frame: OpenFrame | DroppedFrame) -> None:
+        """See to a call that is over, for another has its place in memory: a generator died that ignores its end."""
+        if isinstance(frame, OpenFrame):
+            frame.leave_open()
 
     def has_room(self, number: int, parent: OpenFrame | None) -> bool:
         """Whether a call is recorded: there are not yet as many of its function, nor as many steps.
@@ -841,7 +868,7 @@ class Recorder:
         dropped = False
         while python_frame is not None:
             frame = frames.get(id(python_frame))
-            if frame is not None:
+            if frame is not None and frame.code is python_frame.f_code:  # else one is gone that had its place in memory
                 return DroppedFrame(self, OPAQUE, frame) if dropped else frame
             if python_frame.f_code in opaque:
                 dropped = True
@@ -992,6 +1019,8 @@ class Recorder:
         if not self.flushing.acquire(timeout=wait_s):
             return
         try:
+            if self.over:
+                return
             self.due = clock() + FLUSH_S
             batch = self.pending[:]
             del self.pending[: len(batch)]  # frames hold this very list
@@ -1059,10 +1088,15 @@ class Recorder:
         finally:
             done.set()
             ended.wait(1)  # in a process that was forked, nobody watches
+            for frame in list(self.frames.values()):
+                if isinstance(frame, OpenFrame):
+                    frame.leave_open()
             for telling in list(self.unsettled.values()):  # of calls that have not ended, and of threads
                 self.pending += telling.rest()
             self.unsettled.clear()
             self.flush(wait_s=-1)
+            with self.flushing:
+                self.over = True
 
 
 def _origin(error: BaseException | None) -> tuple[str, int] | None:
