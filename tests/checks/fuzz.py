@@ -118,6 +118,7 @@ def in_a_process(call: Callable[[Any], str], items: Sequence[Any], ends: float) 
         os.dup2(null, 2)
         for item in items:
             faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
+            gc.freeze()  # what a program before has loaded: some collect garbage hundreds of times
             telling.send((item, call(item)))
             if time.monotonic() > ends:
                 break
