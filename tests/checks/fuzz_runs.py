@@ -171,8 +171,9 @@ def _run(module: types.ModuleType, call: Callable[[], object]) -> Said:
         warnings.simplefilter("ignore")
         try:
             call()
+            said = printed.getvalue()  # what dies after the lecture, says what it says in no step of it
         except BaseException as raised:
-            error = described(raised, PATH)
+            error, said = described(raised, PATH), printed.getvalue()
         finally:
             gc.enable()
             gc.collect()
@@ -181,7 +182,7 @@ def _run(module: types.ModuleType, call: Callable[[], object]) -> Said:
         vars(module).clear()  # what is left dies here, and not in the next run
         gc.collect()
     threading.excepthook, sys.unraisablehook = hooks
-    return Said(lines, printed.getvalue(), error)
+    return Said(lines, said, error)
 
 
 class Counting(ast.NodeTransformer):
