@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from trace_tools import accelerators
-from trace_tools.accelerators import Accelerator, AppleGpu, IntelGpu, Properties
+from trace_tools.accelerators import AppleGpu, CudaGpu, IntelGpu, Properties
 from trace_tools.metering.measurement import measure
 
 
@@ -75,7 +75,7 @@ def module() -> Module:
 
 
 def test_work_of_the_current_stream_is_timed_to_its_end(module: Module) -> None:
-    gpu = Accelerator(module)
+    gpu = CudaGpu(module)
     mark = gpu.start()
     module.launch(0.02)
     assert 0.02 <= gpu.stop(mark) < 1.0
@@ -83,7 +83,7 @@ def test_work_of_the_current_stream_is_timed_to_its_end(module: Module) -> None:
 
 def test_work_of_another_stream_is_waited_for_and_timed(module: Module) -> None:
     """50 ms on a side stream were a step of 719 µs."""
-    gpu = Accelerator(module)
+    gpu = CudaGpu(module)
     mark = gpu.start()
     module.launch(0.001)
     module.launch(0.05, "side")
@@ -92,14 +92,14 @@ def test_work_of_another_stream_is_waited_for_and_timed(module: Module) -> None:
 
 
 def test_what_was_queued_before_is_not_in_it(module: Module) -> None:
-    gpu = Accelerator(module)
+    gpu = CudaGpu(module)
     module.launch(0.05, "side")
     gpu.start()
     assert time.perf_counter() >= module.until[0, "side"]
 
 
 def test_a_step_that_makes_another_device_the_current_one(module: Module) -> None:
-    gpu = Accelerator(module)
+    gpu = CudaGpu(module)
     mark = gpu.start()
     module.launch(0.02, device=1)
     module.current = 1
@@ -108,7 +108,7 @@ def test_a_step_that_makes_another_device_the_current_one(module: Module) -> Non
 
 
 def test_errors_of_the_device(module: Module) -> None:
-    gpu = Accelerator(module)
+    gpu = CudaGpu(module)
     assert gpu.is_its_error(torch.AcceleratorError("CUDA error: device-side assert triggered"))
     assert not any(map(gpu.is_its_error, (None, RuntimeError("shapes"), ValueError(), torch.OutOfMemoryError())))
 
@@ -116,7 +116,7 @@ def test_errors_of_the_device(module: Module) -> None:
 def test_waiting_is_allowed_for_as_long_as_it_takes() -> None:
     modes: list[int] = []
     module = SimpleNamespace(get_sync_debug_mode=lambda: 2, set_sync_debug_mode=modes.append)
-    with pytest.raises(KeyError), Accelerator(module).waiting_allowed():
+    with pytest.raises(KeyError), CudaGpu(module).waiting_allowed():
         assert modes == [0]
         raise KeyError
     assert modes == [0, 2]
@@ -146,7 +146,7 @@ def test_amds_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         gcnArchName="gfx942:sramecc+:xnack-", uuid="1234",
     )  # fmt: skip
     monkeypatch.setattr(torch.version, "hip", "6.4.43482")
-    gpu = Accelerator(SimpleNamespace(get_device_properties=lambda index: card, current_device=lambda: 0))
+    gpu = CudaGpu(SimpleNamespace(get_device_properties=lambda index: card, current_device=lambda: 0))
     found = gpu.properties()
     assert (found.name, found.capability, found.multiprocessors) == ("AMD Instinct MI300X", "gfx942", 304)
     assert found.identity is None, "nvidia-smi does not know it"

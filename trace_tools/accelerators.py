@@ -12,9 +12,10 @@ What a backend can't say is None. Nothing here begins to use a device that the p
 
 from __future__ import annotations
 
-import contextlib
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
@@ -46,10 +47,10 @@ class Mark:
     event: Any
 
 
-class Accelerator:
-    """NVIDIA's GPUs, and AMD's, which torch calls by the same names: `torch.cuda`."""
+class Accelerator(ABC):
+    """What every backend has, by the functions that `torch.cuda` and `torch.xpu` share."""
 
-    type: ClassVar[str] = "cuda"
+    type: ClassVar[str]
 
     def __init__(self, module: Any = None) -> None:
         """Ask the module of torch that is this backend's, or another in its place."""
@@ -80,30 +81,17 @@ class Accelerator:
         """Make one of them the current one; None keeps the one that is."""
         self.module.set_device(self.index() if index is None else index)
 
+    @abstractmethod
     def properties(self) -> Properties:
         """Return what the current device says of itself. Raises RuntimeError where it can't be asked."""
-        found = self.module.get_device_properties(self.index())
-        hip = self.torch.version.hip
-        arch = str(found.gcnArchName).split(":")[0] if hip else None
-        identity = getattr(found, "uuid", None)
-        return Properties(
-            name=found.name,
-            memory_bytes=found.total_memory,
-            multiprocessors=found.multi_processor_count,
-            capability=arch or f"{found.major}.{found.minor}",
-            l2_bytes=getattr(found, "L2_cache_size", None),
-            identity=f"GPU-{identity}" if identity and not hip else None,
-            emulated=getattr(found, "emulated", False),
-        )
 
     def built_for(self) -> str | None:
         """Name the driver's interface that torch was built for: "13.0" (CUDA's version), "ROCm 6.4"; None for none."""
-        hip = self.torch.version.hip
-        return f"ROCm {hip}" if hip else self.torch.version.cuda
+        return None
 
     def has_tf32(self) -> bool:
-        """Return whether float32 products can be computed in tf32: from compute capability 8.0 (Ampere) on."""
-        return self.torch.version.hip is None and self.module.get_device_capability() >= (8, 0)
+        """Return whether float32 products can be computed in tf32."""
+        return False
 
     # ------------------------------------------------------------------ time
 
@@ -119,7 +107,7 @@ class Accelerator:
         """Wait until all streams of the current device are done. Raises what fails on the device."""
         self.module.synchronize()
 
-    def start(self) -> Any:
+    def start(self) -> Mark:
         """Wait, then mark the moment on the clock of the current device."""
         self.wait()
         return Mark(self.index(), self._now())
@@ -149,21 +137,15 @@ class Accelerator:
         return event
 
     def is_its_error(self, error: object) -> bool:
-        """Return whether this is an error that the device found: it may be that of any launch before."""
-        return isinstance(error, getattr(self.torch, "AcceleratorError", RuntimeError))  # the former since torch 2.8
+        """Return whether this is an error that the device found: it may be that of any launch before.
 
-    @contextlib.contextmanager
-    def waiting_allowed(self) -> Iterator[None]:
-        """Let the block wait for the device even where the lecture has made that an error, or a warning."""
-        mode = self.module.get_sync_debug_mode()
-        if not mode:
-            yield
-            return
-        self.module.set_sync_debug_mode(0)
-        try:
-            yield
-        finally:
-            self.module.set_sync_debug_mode(mode)
+        Before torch 2.8 it has no type of its own, and nobody can tell.
+        """
+        return isinstance(error, getattr(self.torch, "AcceleratorError", ()))
+
+    def waiting_allowed(self) -> AbstractContextManager[None]:
+        """Return a context in which the device may be waited for even where the lecture has made that an error."""
+        return nullcontext()
 
     # ------------------------------------------------------------------ memory, of the current device
 
@@ -200,6 +182,50 @@ class Accelerator:
         return [*self.module.default_generators]
 
 
+class CudaGpu(Accelerator):
+    """NVIDIA's GPUs, and AMD's, which torch calls by the same names: `torch.cuda`."""
+
+    type = "cuda"
+
+    def properties(self) -> Properties:
+        """Return what the driver says of the current device."""
+        found = self.module.get_device_properties(self.index())
+        hip = self.torch.version.hip
+        arch = str(found.gcnArchName).split(":")[0] if hip else None
+        identity = getattr(found, "uuid", None)
+        return Properties(
+            name=found.name,
+            memory_bytes=found.total_memory,
+            multiprocessors=found.multi_processor_count,
+            capability=arch or f"{found.major}.{found.minor}",
+            l2_bytes=getattr(found, "L2_cache_size", None),
+            identity=f"GPU-{identity}" if identity and not hip else None,
+            emulated=getattr(found, "emulated", False),
+        )
+
+    def built_for(self) -> str | None:
+        """Return CUDA's version, or ROCm's."""
+        hip = self.torch.version.hip
+        return f"ROCm {hip}" if hip else self.torch.version.cuda
+
+    def has_tf32(self) -> bool:
+        """Return whether the compute capability is 8.0 (Ampere) or more."""
+        return self.torch.version.hip is None and self.module.get_device_capability() >= (8, 0)
+
+    @contextmanager
+    def waiting_allowed(self) -> Iterator[None]:
+        """Let the block wait for the device even where the lecture has made that an error, or a warning."""
+        mode = self.module.get_sync_debug_mode()
+        if not mode:
+            yield
+            return
+        self.module.set_sync_debug_mode(0)
+        try:
+            yield
+        finally:
+            self.module.set_sync_debug_mode(mode)
+
+
 class IntelGpu(Accelerator):
     """Intel's GPUs: `torch.xpu`, whose functions are those of `torch.cuda` but for a few."""
 
@@ -224,17 +250,8 @@ class IntelGpu(Accelerator):
         """Return whether what is launched now becomes part of a graph, which early versions did not know."""
         return bool(getattr(self.module, "is_current_stream_capturing", bool)())
 
-    def has_tf32(self) -> bool:
-        """Return False: the peaks of tf32 are NVIDIA's."""
-        return False
 
-    @contextlib.contextmanager
-    def waiting_allowed(self) -> Iterator[None]:
-        """Waiting is always allowed."""
-        yield
-
-
-class AppleGpu(IntelGpu):
+class AppleGpu(Accelerator):
     """Apple's GPUs: `torch.mps`. One device, one stream, no graphs; memory is the computer's own."""
 
     type = "mps"
@@ -263,10 +280,6 @@ class AppleGpu(IntelGpu):
         backend = self.torch.backends.mps
         name, cores = (getattr(backend, word, lambda: None)() for word in ("get_name", "get_core_count"))
         return Properties(name or "Apple GPU", self.module.recommended_max_memory(), cores)
-
-    def built_for(self) -> str | None:
-        """Return None: Metal comes with the system."""
-        return None
 
     def is_capturing(self) -> bool:
         """Return False."""
@@ -297,7 +310,7 @@ class AppleGpu(IntelGpu):
         return [self.module._get_default_mps_generator()]
 
 
-BACKENDS: dict[str, type[Accelerator]] = {backend.type: backend for backend in (Accelerator, AppleGpu, IntelGpu)}
+BACKENDS: dict[str, type[Accelerator]] = {backend.type: backend for backend in (CudaGpu, AppleGpu, IntelGpu)}
 
 
 def accelerator(type: str) -> Accelerator | None:

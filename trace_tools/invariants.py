@@ -15,7 +15,7 @@ from trace_tools import formats
 from trace_tools.rates import rates_of, timing_of
 from trace_tools.schema import Machine, Step, Trace
 
-FLOOR_NS = 50_000  # of an empty step between two events, as `machines.checks` knows it
+FLOOR_NS = 50_000  # of an empty step between two events; with more than that, short steps are all floor
 CLOCKS = 1.02  # the device's clock over the host's
 OVER_DATASHEET = 1.05  # a measured peak may be so many times what is promised
 OVER_ROOF = 1.05  # and so may a rate

@@ -143,17 +143,10 @@ def test_never_a_trace_of_the_cpu_by_accident(lecture: Path) -> None:
     old.write_text("as it was\n", encoding="utf-8")
     cpu, least = re.escape(torch.__version__), r"torch [\d.]+: install driver \d+ or newer, or"
     install = r"`python -m pip install torch==[\d.]+\+cu130 --extra-index-url \S+` installs a build for it, or"
-    said = {
-        (
-            "a GPU",
-        ): rf"NVIDIA H100 80GB HBM3 \(driver 580.95.05\) is there: torch {cpu} is built without CUDA; {install}",
-        (
-            "an old driver",
-            "--device",
-            "cuda",
-        ): rf"Tesla T4 \(driver 470.82.01\) is there: .*; driver 470.82.01 is too old for {least}",
-    }
-    for (smi, *arguments), words in said.items():
+    unfit = rf"NVIDIA H100 80GB HBM3 \(driver 580.95.05\) is there: torch {cpu} is built without CUDA; {install}"
+    old_driver = rf"Tesla T4 \(driver 470.82.01\) is there: .*; driver 470.82.01 is too old for {least}"
+    cases = (("a GPU", [], unfit), ("an old driver", ["--device", "cuda"], old_driver))
+    for smi, arguments, words in cases:
         ran = tool(smi, lecture.parent, "trace", "lecture.py", *arguments)
         *looks, last = ran.stderr.splitlines()
         assert ran.returncode == 2 and ran.stdout == ""

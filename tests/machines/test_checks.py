@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from trace_tools.accelerators import Accelerator
+from trace_tools.accelerators import CudaGpu
 from trace_tools.errors import UsageError
 from trace_tools.machines import checks, devices, float32_precision, host
 from trace_tools.machines.examination import Check
@@ -146,10 +146,10 @@ def test_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, current_device=1, device_count=2, get_device_properties=card)
     monkeypatch.setattr(host, "gpu_driver", lambda: "580.95.05")
     found = "NVIDIA H100, 80 GiB, 132 processors, compute capability 9.0, driver 580.95.05, card 1 of 2"
-    assert one(checks._card(Accelerator())) == Check("device", "ok", found)
+    assert one(checks._card(CudaGpu())) == Check("device", "ok", found)
     card.gcnArchName = "gfx942:sramecc+:xnack-"
     monkeypatch.setattr(torch.version, "hip", "6.4")
-    assert "compute capability gfx942," in one(checks._card(Accelerator())).found
+    assert "compute capability gfx942," in one(checks._card(CudaGpu())).found
 
 
 def test_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("free", "verdict"), [(75, "ok"), (60, "look"), (1, "look")])
 def test_free_memory(free: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, mem_get_info=(free * 2**30, 80 * 2**30), memory_reserved=2**20)
-    assert one(checks._free_on_card(Accelerator())).verdict == verdict
+    assert one(checks._free_on_card(CudaGpu())).verdict == verdict
 
 
 def test_precision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_the_allocator(readings: tuple[int, ...], verdict: str, monkeypatch: pyt
     answers(monkeypatch, memory_allocated=iter(readings).__next__)
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, dtype, device: empty(*size, dtype=dtype))
-    assert one(checks._allocator(Accelerator())).verdict == verdict
+    assert one(checks._allocator(CudaGpu())).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -205,20 +205,20 @@ def test_two_clocks(faster: float, verdict: str, monkeypatch: pytest.MonkeyPatch
     """It works for long enough that starting and waiting are nothing beside it."""
     worked = []
 
-    def timed(gpu: Accelerator, run: Callable[[], object], calls: int) -> tuple[float, float]:
+    def timed(gpu: CudaGpu, run: Callable[[], object], calls: int) -> tuple[float, float]:
         worked.append(calls * 7e-6)
         return worked[-1] * faster, worked[-1]
 
     monkeypatch.setattr(checks, "_timed", timed)
     monkeypatch.setattr(torch.Tensor, "to", lambda self, device: self)
-    assert one(checks._two_clocks(Accelerator())).verdict == verdict
+    assert one(checks._two_clocks(CudaGpu())).verdict == verdict
     assert checks.LONG_S <= worked[-1] < 3 * checks.LONG_S
 
 
 @pytest.mark.parametrize(("floor_us", "verdict"), [(5, "ok"), (80, "look")])
 def test_the_floor_of_an_empty_step(floor_us: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_timed", lambda gpu, run, calls: (floor_us * 1e-6, 1.0))
-    found = one(checks._floor(Accelerator()))
+    found = one(checks._floor(CudaGpu()))
     assert (found.verdict, found.found.split(" µs for ")[0]) == (verdict, f"{floor_us:.3g}")
 
 

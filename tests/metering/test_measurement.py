@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from trace_tools import accelerators
-from trace_tools.accelerators import Accelerator
+from trace_tools.accelerators import CudaGpu
 from trace_tools.metering.measurement import Count, Measurement, Witness, count, measure, witnessed
 from trace_tools.metering.meters import Meter
 
@@ -195,7 +195,7 @@ class FakeCuda:
 
 def test_on_cuda_the_devices_clock_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda()
-    monkeypatch.setattr(accelerators, "in_use", lambda: Accelerator(cuda))
+    monkeypatch.setattr(accelerators, "in_use", lambda: CudaGpu(cuda))
     measured = measure(cuda.kernel, repeats=10, min_seconds=0.2)
     assert measured.device == "cuda:1"
     assert measured.seconds == pytest.approx(0.003)

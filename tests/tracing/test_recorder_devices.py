@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tracing.probed import Clock, Probed, Trace, tracing
-from trace_tools.accelerators import Accelerator
+from trace_tools.accelerators import CudaGpu
 from trace_tools.describing.values import Describer
 from trace_tools.tracing.recorder import Instruments
 
@@ -83,7 +83,7 @@ class Event:
 
 def on_device(trace: Trace, clock: Clock, text: str) -> Probed:
     device = Device(clock)
-    instruments = Instruments(Describer(), gpu=Accelerator(device))
+    instruments = Instruments(Describer(), gpu=CudaGpu(device))
     return trace(text, instruments=instruments, given={"launch": device.launch, "device": device})
 
 
@@ -190,7 +190,7 @@ def outer():
     assert a is None
     tell()
     b = launch(30)  # @inspect b
-""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=Accelerator(device)),
+""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=CudaGpu(device)),
         given={"launch": device.launch, "tell": lambda: None})  # fmt: skip
     vars(lecture.module)["tell"] = lambda: _apart(lecture, tell)
     lecture.main()

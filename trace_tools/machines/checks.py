@@ -23,6 +23,7 @@ import torch
 from trace_tools import accelerators, formats
 from trace_tools.accelerators import Accelerator
 from trace_tools.errors import UsageError
+from trace_tools.invariants import FLOOR_NS
 from trace_tools.machines import devices, float32_precision, host
 from trace_tools.machines.examination import Check, Verdict
 from trace_tools.machines.machine import versions
@@ -42,7 +43,6 @@ SETTINGS = {  # of the environment: what they change
 }
 LONG_S = 0.3  # of work for a device, timed by two clocks
 CLOCKS_AGREE = (0.95, 1.02)  # of the device's time over the host's, which has the launches and the wait besides
-FLOOR_NS = 50_000  # of an empty step; more than that, and short steps are all floor
 DRIFT_S = 4.0  # of products, one after the other
 DRIFTED = 1.10  # late over early
 

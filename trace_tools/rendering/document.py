@@ -42,9 +42,7 @@ class Failure:
     origin: bool
     line: int | None = None  # of the lecture, nearest to where it was raised
     survived: bool = False
-    waited_line: int | None = (
-        None  # of a device's error: it comes from something launched after the device was done here
-    )
+    waited_line: int | None = None  # of a device's error: after which synchronisation what failed was launched
 
     @property
     def ended(self) -> str:

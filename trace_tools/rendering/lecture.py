@@ -54,6 +54,10 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     executions: dict[int, Execution] = {}
     lines: dict[int, int] = {}
     definitions: dict[int, Statement | None] = {}
+
+    def line_now(line: int | None) -> int | None:
+        return line if line is None else editions[0].lines.get(line, line)
+
     for frame in tree.frames.values():
         edition, steps = editions[frame.source], tree.steps_of(frame.frame)
         first = edition.statement(steps[0]) if steps else None
@@ -66,15 +70,15 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
         for step in steps:
             failure = None
             if step.raised is not None:
-                raised, now = step.raised, editions[0].lines
+                raised = step.raised
                 failure = Failure(
                     raised.type,
                     raised.message,
                     caught=tree.caught(step),
                     origin=tree.is_origin(step),
-                    line=None if raised.origin_line is None else now.get(raised.origin_line, raised.origin_line),
+                    line=line_now(raised.origin_line),
                     survived=tree.survived(step),
-                    waited_line=None if raised.waited_line is None else now.get(raised.waited_line, raised.waited_line),
+                    waited_line=line_now(raised.waited_line),
                 )
             executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
             lines[step.id] = edition.line(step)

@@ -309,6 +309,6 @@ def _happened(execution: Execution, label: str) -> Iterator[Remark]:
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
         where = "the lecture caught it" if failure.caught else f"nothing caught it: the {failure.ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
-        launched = f"launched after the synchronisation at line {failure.waited_line}"
-        launched = launched if failure.waited_line is not None else ""
+        waited = failure.waited_line
+        launched = f"launched after the synchronisation at line {waited}" if waited is not None else ""
         yield Remark(kind, formats.one_line(failure.type, 80), message, labelled(from_line, launched, where))

@@ -313,8 +313,8 @@ class OpenFrame:
         now = clock()
         self.pin()
         self.covered = statement in recorder.program.covered
-        gpu = recorder.instruments.gpu
-        if gpu is not None and gpu.can_wait():
+        gpu = recorder.waitable_gpu()
+        if gpu is not None:
             self.mark = gpu.start()
             self.idle_before = recorder.idle
             recorder.events += 1
@@ -335,16 +335,17 @@ class OpenFrame:
 
     def end(self) -> None:
         """Close the step; until the next probe, time is the tracer's."""
-        recorder, gpu, seconds = self.recorder, self.recorder.instruments.gpu, None
-        if self.mark is not None and gpu is not None:
-            mark, self.mark = self.mark, None
+        recorder, mark, gpu = self.recorder, self.mark, None
+        if mark is not None:
+            self.mark = None
             recorder.events -= 1
-            if gpu.can_wait():  # else the statement began to capture a graph
+            gpu = recorder.waitable_gpu()  # None where the statement began to capture a graph
+            if gpu is not None:
                 seconds = gpu.stop(mark)
                 recorder.waited_at = _getframe(1).f_lineno
         now = clock()
         self._stop(now)
-        if seconds is not None and gpu is not None:
+        if gpu is not None:
             self.observe("device_ns", max(0, round(1e9 * (seconds - (recorder.idle - self.idle_before)))))
             self.observe("allocated_bytes", gpu.allocated_bytes())
         self.current = None
@@ -404,8 +405,9 @@ class OpenFrame:
 
     def _resumed(self, now: float) -> float:
         """Take out what passed since the step ended: the tracer was reading values; return the time now."""
-        recorder, gpu = self.recorder, self.recorder.instruments.gpu
-        if recorder.events and gpu is not None and gpu.can_wait():  # a step around this one is timed: the device waited
+        recorder = self.recorder
+        gpu = recorder.waitable_gpu() if recorder.events else None
+        if gpu is not None:  # a step around this one is timed on the device, which waited
             gpu.wait()
             now = clock()
             recorder.idle += now - self.ended
@@ -676,7 +678,7 @@ class DroppedFrame:
     def end(self) -> None:
         pass
 
-    raised = pin = account = end
+    raised = pin = account = leave_open = end
 
     def caught(self) -> None:
         """A claim that failed in here did not fail: the lecture caught it."""
@@ -777,16 +779,12 @@ class Recorder:
             self.opened[number] = self.opened.get(number, 0) + 1
             frame = self.frame_type(self, key, number, parent)
         frame.code = python_frame.f_code
-        if key in self.frames:
-            self._gone(self.frames[key])
+        gone = self.frames.get(key)
+        if gone is not None:  # this call has its place in memory: a generator died that ignores its end
+            gone.leave_open()
         self.frames[key] = frame
         self.lost += clock() - now
         return frame
-
-    def _gone(self, frame: OpenFrame | DroppedFrame) -> None:
-        """See to a call that is over, for another has its place in memory: a generator died that ignores its end."""
-        if isinstance(frame, OpenFrame):
-            frame.leave_open()
 
     def has_room(self, number: int, parent: OpenFrame | None) -> bool:
         """Whether a call is recorded: there are not yet as many of its function, nor as many steps.
@@ -955,12 +953,15 @@ class Recorder:
                     frame.observe(field, True)
             frame = frame.parent
 
+    def waitable_gpu(self) -> Accelerator | None:
+        """Return the GPU, if the lecture uses one and it may be waited for now."""
+        gpu = self.instruments.gpu
+        return gpu if gpu is not None and gpu.can_wait() else None
+
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Keep what happens inside the `with` block out of every step, on the device's clock, too."""
-        gpu = self.instruments.gpu if self.events else None
-        if gpu is not None and not gpu.can_wait():
-            gpu = None
+        gpu = self.waitable_gpu() if self.events else None
         if gpu is not None:
             gpu.wait()  # the device is at work for a step: until it is done, that is the step's time
         started, lost = clock(), self.lost
@@ -1089,8 +1090,7 @@ class Recorder:
             done.set()
             ended.wait(1)  # in a process that was forked, nobody watches
             for frame in list(self.frames.values()):
-                if isinstance(frame, OpenFrame):
-                    frame.leave_open()
+                frame.leave_open()
             for telling in list(self.unsettled.values()):  # of calls that have not ended, and of threads
                 self.pending += telling.rest()
             self.unsettled.clear()
