@@ -28,7 +28,7 @@ from tests.checks import fuzz_world
 from tests.tracing.probed import Probed, described, new_module
 from trace_tools.describing.values import Describer
 from trace_tools.statements import FUNCTIONS, ParsedSource, parse_source
-from trace_tools.tracing.bounds import BOUNDS
+from trace_tools.tracing.bounds import BOUNDS, STEPS
 from trace_tools.tracing.child import _listening as listening
 from trace_tools.tracing.journal import Omission
 from trace_tools.tracing.recorder import Instruments
@@ -145,6 +145,7 @@ def under_probes(text: str, variant: Variant, folder: Path) -> tuple[Probed, Sai
         instruments=Instruments(Describer(), meter=meter),
         limit=variant.limit,
         frames=variant.frames,
+        steps=UNLIMITED if variant.counted else STEPS,
         describe_values=not variant.metered,
     )
     with contextlib.ExitStack() as stack:

@@ -37,8 +37,9 @@ def begin(path: str) -> None:
     gc.disable()  # cycles are collected where a program says so, not where a probe happens to allocate something
     threading.excepthook = _thread_failed
     sys.unraisablehook = _unraisable
-    if "torch" in sys.modules:  # which draws something else in each process, but in those of a trace
-        sys.modules["torch"].manual_seed(0)
+    if torch := sys.modules.get("torch"):  # which draws something else in each process, but in those of a trace
+        torch.manual_seed(0)
+        torch.utils.checkpoint.checkpoint(torch.sin, torch.ones(1), use_reentrant=False)  # the first keeps its callers
     start(path)
 
 
@@ -90,7 +91,7 @@ def shown(value: object, deep: int = 8) -> str:
         return f"{{{all_of(value)}: {all_of(value.values())}}}"
     if callable(value):
         return f"<{getattr(value, '__qualname__', type(value).__name__)}>"
-    if hasattr(value, "detach"):
+    if hasattr(type(value), "detach"):
         return f"{tuple(value.shape)}{value.detach().tolist()}{value.requires_grad}"  # type: ignore[attr-defined]
     return repr(value) if type(value).__repr__ is not object.__repr__ else f"a {type(value).__name__}"
 
@@ -118,6 +119,9 @@ def _told(error: BaseException | None, depth: int) -> str:
         return "-"
     summary = traceback.extract_tb(error.__traceback__)
     places = [(e.name, e.lineno, e.end_lineno, e.colno, e.end_colno) for e in summary if e.filename == _lecture]
+    if places and isinstance(error, UnboundLocalError):
+        # In code that runs often, Python 3.11 joins two instructions, and then says where the one before stands.
+        places[-1] = (places[-1][0], 0, 0, 0, 0)
     members = [_told(member, depth - 1) for member in getattr(error, "exceptions", ())]
     chain = f"cause {_told(error.__cause__, depth - 1)}, context {_told(error.__context__, depth - 1)}"
     notes = getattr(error, "__notes__", "")

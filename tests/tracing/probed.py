@@ -212,12 +212,13 @@ def _outcome(module: types.ModuleType, load: Callable[[], object], path: str | P
     return Outcome(repr(result), printed.getvalue(), error)
 
 
-def described(error: BaseException | None, path: str) -> Any:
-    """Return an exception as plain data: with its places in `path`, its causes, notes and members."""
-    if error is None:
+def described(error: BaseException | None, path: str, depth: int = 12) -> Any:
+    """Return an exception as plain data: with its places in `path`, its causes, notes and members, down to a depth."""
+    if error is None or depth == 0:
         return None
     summary = traceback.extract_tb(error.__traceback__)
     places = [(e.name, e.lineno, e.end_lineno, e.colno, e.end_colno) for e in summary if e.filename == path]
-    members = [described(member, path) for member in getattr(error, "exceptions", ())]
-    chain = [described(error.__cause__, path), described(error.__context__, path), error.__suppress_context__]
+    members = [described(member, path, depth - 1) for member in getattr(error, "exceptions", ())]
+    before = [described(e, path, depth - 1) for e in (error.__cause__, error.__context__)]
+    chain = [*before, error.__suppress_context__]
     return type(error).__name__, str(error), places, chain, members, getattr(error, "__notes__", None)

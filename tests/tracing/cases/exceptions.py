@@ -263,6 +263,7 @@ def main():
         except BaseException as error:
             log.append(described(error))
     log.append(seen())
+    print(*log, sep="\n")  # nothing is returned
     raise Custom(99)
 
 
