@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 
-from trace_tools import decide, image, link, plot, table, text
+from trace_tools import ask, decide, image, link, plot, table, text
 from trace_tools.narrative import listening
-from trace_tools.schema import Narrative
+from trace_tools.schema import Answer, Narrative
 
 
 def chosen(value: object, **options: object) -> Narrative:
@@ -97,3 +99,35 @@ def test_a_wrong_argument_is_an_error_where_it_stands(
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
         word(*arguments, **options)
+
+
+def test_a_question_keeps_its_answer() -> None:
+    told = said(ask, "How many?", 12, unit="B", within=0, hint="Count.", slips={11: "One is missing."})
+    assert told.kind == "ask" and told.text == "How many?"
+    assert told.answer == Answer(12, "B", 0.0, hint="Count.", slips=[(11, "One is missing.")])
+    chosen = said(ask, "Which?", "b", choices=["a", "b"], slips={"a": "Not that."}).answer
+    assert chosen is not None and (chosen.within, chosen.choices) == (None, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("?", [1]), {}, "ask: answer is a list; expected a number or a text"),
+        (("?", True), {}, "ask: answer is a bool; expected a number or a text"),
+        (("?", float("nan")), {}, "ask: answer is nan; expected a finite number"),
+        (
+            (
+                "?",
+                1,
+            ),
+            {"within": -1},
+            "ask: within is -1; expected 0 or more, relative to the answer",
+        ),
+        (("?", "c"), {"choices": ["a", "b"]}, "ask: the answer is 'c'; expected one of the choices, 'a', 'b'"),
+        (("?", "a"), {"choices": ["a"], "slips": {"z": ""}}, "ask: a slip is 'z'; expected one of the choices, 'a'"),
+        (([1], 1), {}, "ask: question is a list; expected text"),
+    ],
+)
+def test_a_question_that_is_none_is_refused(arguments: Any, options: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        ask(*arguments, **options)

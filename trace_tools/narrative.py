@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,14 +22,14 @@ from pathlib import PurePath
 from typing import Any, ParamSpec, TypeVar
 
 from trace_tools.files import why_not_inside
-from trace_tools.schema import Choice, Narrative, Scalar, Series
+from trace_tools.schema import Answer, Choice, Narrative, Scalar, Series
 
 Listener = Callable[[Narrative], None]
 Pause = Callable[[], AbstractContextManager[None]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["decide", "image", "link", "note", "plot", "table", "text"]
+__all__ = ["ask", "decide", "image", "link", "note", "plot", "table", "text"]
 
 VOCABULARY = frozenset(__all__)
 NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it can't be without
@@ -38,12 +39,14 @@ NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it 
     "image": ("url",),
     "table": ("columns", "rows"),
     "plot": ("series",),
+    "ask": ("text", "answer"),
 }
-PROSE = frozenset({"text", "note"})  # kinds whose `text` is Markdown, with numbers that may vary
+PROSE = frozenset({"text", "note", "ask"})  # kinds whose `text` is Markdown, with numbers that may vary
 SCALES = ("linear", "log")
 STYLES = ("line", "points", "bars", "steps")
 WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's
 ANSWERS = ("above", "below", "undecided")
+NEAR = 0.01  # a number that is asked for is right within this of the answer, relative to it
 
 _listeners: list[tuple[Listener, Pause]] = []
 
@@ -122,6 +125,67 @@ def sentence(choice: Choice) -> str:
 def note(markdown: str) -> None:
     """Show Markdown to the presenter, not to the reader."""
     _tell(Narrative("note", text=str(markdown)))
+
+
+@aside
+def ask(
+    question: str,
+    answer: float | str,
+    *,
+    unit: str | None = None,
+    within: float = NEAR,
+    choices: Sequence[str] | None = None,
+    hint: str | None = None,
+    why: str | None = None,
+    slips: Mapping[Any, str] | None = None,
+) -> None:
+    """Ask the reader something that the lecture knows the answer to, having computed it.
+
+    A number is right within `within` of `answer`, relative to it (0: exactly); with `choices` the answer is one of
+    them; a text without choices is there to compare one's own with. `question`, `hint` and `why` are Markdown.
+    `slips` maps wrong answers that are often given to a sentence that says what went wrong.
+
+    Raises TypeError for an answer that is neither a number nor a text, ValueError for one that is not finite or none
+    of the choices, and for a `within` below 0.
+    """
+    value = _answer("answer", answer)
+    texts = None if choices is None else _texts("ask", "choices", choices)
+    if texts is not None:
+        value = str(value)
+        if value not in texts:
+            raise ValueError(
+                f"ask: the answer is {value!r}; expected one of the choices, {', '.join(map(repr, texts))}"
+            )
+    if not (isinstance(within, (int, float)) and within >= 0):
+        raise ValueError(f"ask: within is {within!r}; expected 0 or more, relative to the answer")
+    known = []
+    for wrong, sentence in (slips or {}).items():
+        slip = _answer("a slip", wrong)
+        if texts is not None and str(slip) not in texts:
+            raise ValueError(f"ask: a slip is {slip!r}; expected one of the choices, {', '.join(map(repr, texts))}")
+        known.append((slip if texts is None else str(slip), _text("ask", "a slip's sentence", sentence)))
+    found = Answer(
+        value,
+        unit=_text_or_none("ask", "unit", unit),
+        within=None if isinstance(value, str) else float(within),
+        choices=texts,
+        hint=_text_or_none("ask", "hint", hint),
+        why=_text_or_none("ask", "why", why),
+        slips=known or None,
+    )
+    _tell(Narrative("ask", text=_text("ask", "question", question), answer=found))
+
+
+def _answer(name: str, value: Any) -> int | float | str:
+    """Return a number, or a text. Raises TypeError, ValueError."""
+    plain = _scalar(value) if hasattr(value, "item") else value
+    if isinstance(plain, bool) or not isinstance(plain, (int, float, str)):
+        raise TypeError(f"ask: {name} is a {type(value).__name__}; expected a number or a text")
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ValueError(f"ask: {name} is {plain}; expected a finite number")
+    if isinstance(plain, int):
+        str(plain)  # raises ValueError for one of more digits than Python writes
+    return plain
 
 
 @aside

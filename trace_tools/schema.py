@@ -146,6 +146,7 @@ class Narrative:
     image       url, title (alternative text), width (pixels, or "50%" of the text's)
     table       title, columns, rows
     plot        title, x_label, y_label, x_scale, y_scale, series; svg when it was drawn by matplotlib
+    ask         text (the question, Markdown), answer
     """
 
     kind: str
@@ -163,10 +164,28 @@ class Narrative:
     y_scale: str | None = None
     series: list[Series] | None = None
     svg: str | None = None
+    answer: Answer | None = None  # to what `ask` asks
     choice: Choice | None = None  # of a text that `decide` chose
     varied: list[Varied] | None = None  # numbers that other runs said differently
     others: list[tuple[str, int]] | None = None  # another text in its place, and in how many timed runs
     left_out: int | None = None  # of a table rows, of a plot points (or characters of its svg), else characters
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer that the lecture computed to a question, and what a reader is told of another one.
+
+    A number is right within `within` of it, relative to it; of several runs that computed others, within that of any.
+    """
+
+    value: int | float | str
+    unit: str | None = None
+    within: float | None = None  # of a number
+    choices: list[str] | None = None  # of which the answer is one
+    hint: str | None = None  # Markdown, as are those below
+    why: str | None = None
+    slips: list[tuple[int | float | str, str]] | None = None  # a wrong answer that is known, and what went wrong
+    samples: list[Scalar] | None = None  # the answers of all timed runs, where they differ
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ def _no_tags(found: re.Match[str]) -> str:
 def test_the_index_lists_sections_machine_and_claims() -> None:
     document = make_document(lecture().trace())
     text = MarkdownWriter(document, place()).index()
-    assert "| 0 | [The first part](00-first.md) | 1 ✓ |" in text
+    assert "| 0 | [The first part](00-first.md) | 1 min | 1 ✓ |" in text
     assert "| ✓ | [" in text and "`x.sum() == 6` | 6 == 6 |" in text
     assert "<details><summary>What the module does before <code>main</code></summary>" in text
 

@@ -4,7 +4,7 @@ import pytest
 
 from trace_tools.rendering.document import Narration
 from trace_tools.rendering.narration import as_html, as_markdown
-from trace_tools.schema import Narrative, Series
+from trace_tools.schema import Answer, Narrative, Series
 
 SAID = [
     Narrative("text", text="Says *it*."),
@@ -12,6 +12,7 @@ SAID = [
     Narrative("link", title="Says it", url="https://example.org", authors="A. Author"),
     Narrative("image", title="Says it", url="there.png"),
     Narrative("table", title="Says it", columns=["a", "b"], rows=[[1, "<x>"], [None, 2.5]]),
+    Narrative("ask", text="Says it", answer=Answer(3, "B", 0.01)),
     Narrative("plot", title="Says it", series=[Series("loss", [1, 2], [3, 4])]),
 ]
 

@@ -142,6 +142,16 @@ def told(*texts: Any) -> Any:
     return narrative
 
 
+def test_an_answer_that_was_measured_is_the_median_of_all_runs() -> None:
+    def asked(value: object) -> dict[str, object]:
+        return {"kind": "ask", "text": "How long?", "answer": {"value": value, "within": 0.1}}
+
+    answer = told(*(asked(seconds) for seconds in (5.0, 1.0, 2.0, 4.0, 3.0, 9.0))).answer
+    assert answer is not None and (answer.value, sorted(answer.samples or ())) == (3.5, [1.0, 2.0, 3.0, 4.0, 5.0, 9.0])
+    answer = told(*[asked(5)] * 6).answer
+    assert answer is not None and (answer.value, answer.samples) == (5, None)
+
+
 def test_a_number_in_prose_has_its_samples_and_its_place() -> None:
     factors = ["9.70", "4.17", "3.49", "4.46", "4.22", "3.83"]
     narrative = told(*(f"Of 1,024 rows it falls by a factor of {f}." for f in factors))

@@ -8,6 +8,7 @@ inside it, a frame before its steps.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from trace_tools.file_format.structure import Mismatch, short
 from trace_tools.files import why_not_inside
 from trace_tools.narrative import NEEDS, SCALES, STYLES, WIDTH
 from trace_tools.schema import (
+    Answer,
     Element,
     Event,
     Frame,
@@ -197,6 +199,21 @@ def _check_narrative(narrative: Narrative) -> None:
         if len(row) != len(narrative.columns or []):
             raise Mismatch(f"found {len(row)} cells; expected {len(narrative.columns or [])}", f"[{number}]", ".rows")
     _each(narrative.series or [], ".series", _check_series)
+    if narrative.answer is not None:
+        with _inside(".answer"):
+            _check_answer(narrative.answer)
+
+
+def _check_answer(answer: Answer) -> None:
+    numbers = [answer.value, *(slip for slip, _ in answer.slips or ()), *(answer.samples or ())]
+    if any(isinstance(number, bool) or (isinstance(number, float) and not math.isfinite(number)) for number in numbers):
+        raise Mismatch("found a number that is none; expected finite numbers and texts")
+    if answer.choices is not None and answer.value not in answer.choices:
+        raise Mismatch(f"found {short(answer.value)}; expected one of the choices", ".value")
+    if isinstance(answer.value, str) != (answer.within is None):
+        raise Mismatch(f"found {answer.within}; expected how far from it a number is right", ".within")
+    if answer.within is not None and not 0 <= answer.within <= LARGEST_COUNT:
+        raise Mismatch(f"found {short(answer.within)}; expected 0 or more", ".within")
 
 
 def _check_series(series: Series) -> None:

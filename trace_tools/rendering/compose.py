@@ -27,6 +27,7 @@ from itertools import count
 from trace_tools.invariants import violations
 from trace_tools.layout import Segment
 from trace_tools.rendering import prose
+from trace_tools.rendering.definitions import Definitions
 from trace_tools.rendering.document import (
     Anchors,
     Block,
@@ -80,7 +81,9 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         calls.setdefault(frame.function, []).append(frame)
     # numbered by their place in `main`'s source, so that a run of only one section keeps its number
     order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed), *calls]))
-    opening, setup = _around(ran, {*order, MAIN})
+    definitions = Definitions(ran)
+    pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
+    opening, setup = _around(ran, {*order, MAIN, *(name for _, name in definitions.places)})
     return Document(
         title=trace.title,
         run=trace.run,
@@ -91,18 +94,20 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         ),
         opening=opening,
         setup=setup,
-        sections=tuple(_section(ran, n, name, calls[name]) for n, name in enumerate(order) if name in calls),
+        sections=tuple(pages),
         notices=tuple(_notices(ran)),
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
     )
 
 
-def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame]) -> Section:
+def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], definitions: Definitions) -> Section:
     """Return the page of a section: its first call in full, and any more of it below."""
     page = _Composer(ran)
     title, summary = _titled(ran.definitions[calls[0].frame], function)
+    slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
+    blocks = definitions.beside(blocks, slug, f"section {number}")
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
 
@@ -114,7 +119,7 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame]) -
     failure = ran.executions[caller.id].failure if caller is not None else None
     return Section(
         number=number,
-        slug=f"{number:02d}-{prose.slug(function)}",
+        slug=slug,
         function=function,
         title=title,
         summary=summary,
@@ -229,6 +234,8 @@ class _Composer:
                 continue
             row = self._row(frame, segment, prefix, indent, depth)
             parts = [call for e in row.executions for call in e.calls if call.speaks]
+            if "deeper" in row.marks:
+                parts = [replace(call, deeper=True) for call in parts]
             if parts:  # they stand in the text after the row
                 rest = (replace(e, calls=tuple(c for c in e.calls if not c.speaks)) for e in row.executions)
                 row = replace(row, executions=tuple(rest))

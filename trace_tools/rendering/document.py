@@ -12,6 +12,7 @@ all would be too many. Leaf facts (Value, Claim, Meters, Narrative) are the trac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -111,6 +112,7 @@ class CodeRow:
     ran: bool = True
     marks: frozenset[str] = frozenset()  # names of directives that only pages obey: classes of the row
     arguments: tuple[tuple[str, Value], ...] = ()  # on the `def` line of a call
+    definitions: tuple[Call, ...] = ()  # code that it names and no call on the page shows; "named": another page does
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ class Call:
     step: int | None  # that called it
     number: int  # the n-th call of this function in the section
     total: int
-    anchor: str  # of the first call of the function that is shown, when this one is only named
+    anchor: str  # of the first call of the function that is shown, when this one is only named; or its whole address
     title: str  # first line of its docstring, else its name
     header: CodeRow | None  # its `def` line
     blocks: tuple[Block, ...]
@@ -173,6 +175,7 @@ class Call:
     thread: str | None = None
     troubled: bool = False
     observed: bool = False  # something was inspected, claimed or printed in it
+    deeper: bool = False  # a part that is folded: the core path goes on without it
 
     @property
     def speaks(self) -> bool:
@@ -367,14 +370,40 @@ def visible(blocks: Sequence[Block]) -> Iterator[Block]:
                 yield from visible(calls_shown(row))
 
 
+WORDS_A_MINUTE = 200  # of prose that is read to be understood
+ROWS_A_MINUTE = 15  # of code with what was observed beside it
+
+
+def reading_minutes(blocks: Sequence[Block], *, deeper: bool = False) -> int:
+    """Return how long a page, or a part of one, takes to read: its core, or with `deeper` what is folded beside that.
+
+    Minutes of prose and of code that stands open, rounded up where there is any.
+    """
+    words = rows = 0
+
+    def read(blocks: Sequence[Block], below: bool) -> None:
+        nonlocal words, rows
+        for block in blocks:
+            if isinstance(block, Call) and block.shown == "part":
+                read(block.blocks, below or block.deeper)
+            elif below is deeper and isinstance(block, Narration) and block.narrative.kind in ("text", "ask"):
+                words += len((block.narrative.text or "").split())
+            elif below is deeper and isinstance(block, CodeListing):
+                rows += len(block.rows)
+
+    read(blocks, below=False)
+    return math.ceil(words / WORDS_A_MINUTE + rows / ROWS_A_MINUTE)
+
+
 def rows_shown(blocks: Sequence[Block]) -> Iterator[CodeRow]:
     """Yield every row of code that a page shows, in order."""
     return (row for block in visible(blocks) if isinstance(block, CodeListing) for row in block.rows)
 
 
 def calls_shown(row: CodeRow) -> tuple[Call, ...]:
-    """Return the calls that are shown under a row."""
-    return tuple(call for execution in salient(row.executions) for call in salient(execution.calls))
+    """Return the calls that are shown under a row, and after them the definitions."""
+    calls = (call for execution in salient(row.executions) for call in salient(execution.calls))
+    return (*calls, *(definition for definition in row.definitions if definition.shown != "named"))
 
 
 class Anchors:

@@ -36,7 +36,9 @@ from trace_tools.rendering.document import (
     Notice,
     Section,
     SourceText,
+    reading_minutes,
     shared_storages,
+    visible,
 )
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.rendering.narration import as_html
@@ -114,11 +116,12 @@ class HtmlWriter:
             link = "trace.yaml" if place.has_trace else None
             notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link))
         beside = place.columns(section)
-        names = [*(["player"] if block.kept else []), *(["machines"] if beside.columns else [])]
+        asked = any(isinstance(it, Narration) and it.narrative.kind == "ask" for it in visible(section.blocks))
+        parts = (("player", block.kept), ("machines", beside.columns), ("exercises", asked))
         return self._page(
             "section.html.j2",
             _HtmlPage(self._document, place, section, section.blocks, section.shared),
-            assets("page", "search", "figures", *names),
+            assets("page", "search", "figures", *(name for name, there in parts if there)),
             notices,
             section=section,
             steps=block,
@@ -214,6 +217,10 @@ class _HtmlPage:
         text = self._highlighted[line.source][line.number - 1]
         # in a string of several lines, leading blanks stand inside its tag
         return Markup(re.sub(rf"^(<[^>]*>)?[ \t]{{0,{line.indent}}}", r"\1", text))
+
+    def minutes(self, blocks: Sequence[Block]) -> int:
+        """Return how long a part takes to read, what is folded in it included."""
+        return reading_minutes(blocks) + reading_minutes(blocks, deeper=True)
 
     def said(self, said: Narration) -> Markup:
         return as_html(said, self.image)

@@ -17,7 +17,17 @@ from trace_tools.rendering import overview, prose
 from trace_tools.rendering.charts import svg
 from trace_tools.rendering.charts.of_pages import PageFigure, index_figures, section_figures
 from trace_tools.rendering.columns import Column, differing_lines
-from trace_tools.rendering.document import Block, Call, CodeListing, CodeRow, Document, Notice, Section, shared_storages
+from trace_tools.rendering.document import (
+    Block,
+    Call,
+    CodeListing,
+    CodeRow,
+    Document,
+    Notice,
+    Section,
+    reading_minutes,
+    shared_storages,
+)
 from trace_tools.rendering.html import Surroundings
 from trace_tools.rendering.markdown_text import (
     code_span,
@@ -80,7 +90,7 @@ class MarkdownWriter:
                 *self._notices(overview.document_notices(document)),
                 *(self._blocks(document.opening) if overview.speaks(document) else ()),
                 "## Sections",
-                table(["", "section", "claims", "time"], list(map(_entry, document.sections))),
+                table(["", "section", "reading", "claims", "time"], list(map(_entry, document.sections))),
                 *self._drawn("The run in figures", index_figures(document, self._place.roofs(None))),
                 "## The machine",
                 table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
@@ -124,7 +134,9 @@ class MarkdownWriter:
     def _call(self, call: Call) -> Iterator[str]:
         if call.shown == "part":
             yield f"{'#' * call.level} {inline_markdown(call.title)}"
-            yield from self._blocks(call.blocks)
+            inner = self._blocks(call.blocks)
+            minutes = reading_minutes(call.blocks) + reading_minutes(call.blocks, deeper=True)
+            yield from folded(f"Deeper, {minutes} min", inner) if call.deeper else inner
         elif call.shown != "named":
             which = f", call {call.number} of {call.total}" if call.total > 1 else ""
             title = f"`{formats.one_line(call.function, 60)}`{which}"
@@ -191,7 +203,8 @@ def _linked(section: Section) -> str:
 def _entry(section: Section) -> list[str]:
     failure = f" **✗ {escape(section.failure.type)}**" if section.failure is not None else ""
     link = f"[{inline_markdown(section.title)}]({section.slug}.md){failure}"
-    return [str(section.number), link, _claim_count(section.held, section.failed), overview.section_time(section)]
+    claims, time = _claim_count(section.held, section.failed), overview.section_time(section)
+    return [str(section.number), link, overview.reading(section), claims, time]
 
 
 def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from markupsafe import Markup, escape
 
 from trace_tools import formats
-from trace_tools.rendering import prose
+from trace_tools.rendering import exercises, prose
 from trace_tools.rendering.charts import plot
 from trace_tools.rendering.document import Narration
 from trace_tools.rendering.markdown_text import escape as escaped
@@ -53,6 +53,9 @@ def as_html(said: Narration, image: Images) -> Markup:
     match it.kind:
         case "text":
             return Markup('<div class="prose" id="{}">{}{}</div>\n').format(identity, _prose(said, image), sometimes)
+        case "ask":
+            question = Markup('<div class="prose">{}{}</div>').format(_prose(said, image), sometimes)
+            return exercises.as_html(said, question)
         case "note":
             note = (
                 '<details class="note" id="{}"><summary>Note for the presenter</summary><div class="prose">{}</div>{}'
@@ -106,6 +109,8 @@ def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]
     match it.kind:
         case "text":
             return to_markdown(it.text or "", image, it.varied or ())
+        case "ask":
+            return exercises.as_markdown(said, to_markdown(it.text or "", image, it.varied or ()))
         case "note":
             return joined(folded("Note for the presenter", [to_markdown(it.text or "", image, it.varied or ())]))
         case "link":

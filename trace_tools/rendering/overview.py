@@ -22,6 +22,7 @@ from trace_tools.rendering.document import (
     Section,
     WithClaims,
     first_trouble,
+    reading_minutes,
 )
 from trace_tools.schema import Machine, Peak, Process, Run
 from trace_tools.summaries import claim_summary
@@ -71,9 +72,17 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = formats.one_line(document.machine.cuda, 20)
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
+    if section is not None:
+        parts = [f"reading {reading(section)}", *parts]
     if section is not None and section.timing is not None:
         parts.append(section_time(section))
     return [*parts, claims_text(counted.held, counted.failed)]
+
+
+def reading(section: Section) -> str:
+    """Say how long a section takes to read, and its deeper parts."""
+    core, deeper = reading_minutes(section.blocks), reading_minutes(section.blocks, deeper=True)
+    return f"{core} min" + (f" + {deeper} deeper" if deeper else "")
 
 
 def section_time(section: Section) -> str:

@@ -40,7 +40,7 @@ class Remark:
     label: str = ""
     value: Value | None = None
     facts: Facts = ()
-    link: str | None = None  # anchor on the page
+    link: str | None = None  # address: "#anchor" on the page
     timing: Timing | None = None  # whose samples a figure can show
     counted: bool = False  # the FLOPs of what took the time are known
     index: int | None = None  # of a value: its place among those of the execution, or of the call's arguments
@@ -71,7 +71,7 @@ def remarks(row: CodeRow) -> list[Remark]:
         if row.omitted:
             text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in all"
         count = [Remark("count", "", text)]
-    return [*found, *time, *count, *_sometimes(shown), *_named(shown)]
+    return [*found, *time, *count, *_sometimes(shown), *_named(shown), *_elsewhere(row)]
 
 
 def _observed(execution: Execution) -> Iterator[Remark]:
@@ -112,7 +112,14 @@ def _named(shown: Sequence[Execution]) -> Iterator[Remark]:
         elif any(call.observed for call in of):
             text = f"calls {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]} of {of[0].total}"
         link = next(call.anchor for call in of if call.shown == "named")
-        yield Remark("call", formats.one_line(function, 40), text, link=link)
+        yield Remark("call", formats.one_line(function, 40), text, link=f"#{link}")
+
+
+def _elsewhere(row: CodeRow) -> Iterator[Remark]:
+    """Name the code that another page shows."""
+    for it in row.definitions:
+        if it.shown == "named":
+            yield Remark("call", formats.one_line(it.function, 40), it.title, link=it.anchor)
 
 
 def _sometimes(shown: Sequence[Execution]) -> list[Remark]:
@@ -270,6 +277,7 @@ def below(row: CodeRow) -> list[Remark]:
         label = f"execution {execution.step.execution}" if len(row.executions) > 1 else ""
         calls = (call for call in salient(execution.calls) if call.shown != "named")
         found += [*(Remark("call", call=call) for call in calls), *_happened(execution, label)]
+    found += [Remark("call", call=call) for call in row.definitions if call.shown != "named"]
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
     if hidden and any(it.kind == "call" for it in found):
         found.append(Remark("more", label=f"and {formats.plural(hidden, 'more call')}, in the trace"))

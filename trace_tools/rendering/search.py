@@ -25,8 +25,10 @@ from trace_tools.rendering.packing import deltas, packed, table
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
 DEFINITION = 160  # characters of one that nothing on the pages calls
 
-Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", "code", "claim", "failed"]
-ORDER: tuple[Kind, ...] = ("section", "heading", "failed", "text", "claim", "code", "table", "figure", "link", "note")
+Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", "exercise", "code", "claim", "failed"]
+ORDER: tuple[Kind, ...] = (
+    "section", "heading", "failed", "text", "exercise", "claim", "code", "table", "figure", "link", "note",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,14 @@ def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
         text = " · ".join(prose.plain_text(cell) for cell in cells if isinstance(cell, str))
     else:
         text = " ".join(filter(None, (it.text, it.authors, it.date)))
-    kinds: dict[str, Kind] = {"plot": "figure", "image": "figure", "link": "link", "table": "table", "note": "note"}
+    kinds: dict[str, Kind] = {
+        "plot": "figure",
+        "image": "figure",
+        "link": "link",
+        "table": "table",
+        "note": "note",
+        "ask": "exercise",
+    }
     told = _line(f"{prose.plain_text(it.title or '')} {text}")
     if told:
         yield SearchEntry(kinds.get(it.kind, "text"), page, anchor, told)

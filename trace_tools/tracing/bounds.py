@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trace_tools.file_format.structure import to_plain
-from trace_tools.schema import Narrative, Series
+from trace_tools.schema import Answer, Narrative, Series
 from trace_tools.summaries import NOT_KEPT
 from trace_tools.tracing.journal import Observation, Row, Unsettled
 
@@ -230,6 +230,10 @@ def shortened(told: Narrative, most: int = BOUNDS["narrative"].of_step // 2) -> 
     if told.svg is not None and len(told.svg) > most:
         changed["svg"] = None
         left_out += len(told.svg)
+    if told.answer is not None and (size := len(_encoded(to_plain(told.answer)))) > most:
+        value = told.answer.value[: most // 2] if isinstance(told.answer.value, str) else told.answer.value
+        changed["answer"] = bare = Answer(value, unit=(told.answer.unit or "")[:100] or None, within=told.answer.within)
+        left_out += size - len(_encoded(to_plain(bare)))
     if told.rows:
         size, kept = 0, 0
         for row in told.rows:

@@ -20,6 +20,7 @@ import math
 import os
 import re
 import signal
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ from trace_tools.garbage import collector_paused
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.narrative import ANSWERS, PROSE, decided
 from trace_tools.schema import (
+    Answer,
     Choice,
     Claim,
     Event,
@@ -616,6 +618,11 @@ class _Builder:
             said, read = answered(said), _read(at, lambda other: [*map(answered, other.narrative[index : index + 1])])
             timed = read(self.runs.timed)
         narrative = replace(from_plain(Narrative, {**said, "choice": None}, JOURNAL), choice=choice)
+        if narrative.answer is not None:
+            answer = _answer_of_all(
+                narrative.answer, [other["answer"]["value"] for other in timed if other.get("answer")]
+            )
+            narrative = replace(narrative, answer=answer)
         if narrative.kind not in {*PROSE, "table"}:
             return narrative
         if len({_key(other) for other in timed}) < 2:
@@ -641,6 +648,15 @@ def _choice_of_all(said: Sequence[Mapping[str, Any]]) -> Choice:
     """Return what the samples of all runs that came by decide."""
     choices = [one["choice"] for one in said]
     return decided(Choice(choices[0]["low"], choices[0]["high"], [sample for c in choices for sample in c["samples"]]))
+
+
+def _answer_of_all(answer: Answer, found: Sequence[int | float | str]) -> Answer:
+    """Return the answer that stands for those of all runs: the median of numbers, of texts the one most runs gave."""
+    if len(set(map(_key, found))) < 2:
+        return answer
+    numbers = [value for value in found if not isinstance(value, str)]
+    value = statistics.median(numbers) if len(numbers) == len(found) else Counter(found).most_common(1)[0][0]
+    return replace(answer, value=value, samples=list(found))
 
 
 def _answered(said: Mapping[str, Any], choice: Choice) -> dict[str, Any]:

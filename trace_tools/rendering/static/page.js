@@ -15,7 +15,7 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
   const follow = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
-    reveal(target);
+    reveal(target.parentElement.querySelector(":scope > details.deeper") ?? target);
     target.scrollIntoView({ block: target.classList.contains("row") ? "center" : "start" });
   };
 
@@ -73,7 +73,15 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
 
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
-  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed)").forEach((box) => { box.open = true; }));
+  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed, .deeper)").forEach((box) => { box.open = true; }));
+  // Deeper parts stay as the reader left them.
+  document.querySelectorAll("details.deeper").forEach((box) => {
+    const key = `deeper-${box.parentElement.firstElementChild.id}`;
+    try { if (localStorage.getItem(key)) box.open = true; } catch { return; }
+    box.addEventListener("toggle", () => {
+      try { if (box.open) localStorage.setItem(key, "open"); else localStorage.removeItem(key); } catch { /* none */ }
+    });
+  });
   addEventListener("hashchange", follow);
   follow();
 })();

@@ -3,9 +3,10 @@
 // `search.py` packed the places that can be found into columns, read when the reader first asks. The best come
 // first: titles, then the lines where a name gets its value, then claims and text, then other code.
 (() => {
-  const WEIGHTS = { section: 44, heading: 34, name: 30, failed: 14, text: 12, claim: 9, table: 8, figure: 8, link: 8, code: 7, note: 5 };
+  const WEIGHTS = { section: 44, heading: 34, name: 30, failed: 14, text: 12, claim: 9, table: 8, figure: 8, exercise: 8, link: 8, code: 7, note: 5 };
   const SAID = { section: "section", heading: "heading", name: "name", text: "text", claim: "claim ✓", failed: "claim ✗",
-    table: "table", figure: "figure", link: "reference", note: "note", code: "code" };
+    table: "table", figure: "figure", exercise: "exercise", link: "reference", note: "note",
+    code: "code" };
   const SHOWN = 60, BEFORE = 50, AROUND = 170;
   const CODE = ["code", "claim", "failed"];
   // A line that gives names a value: an assignment, a loop, a function or class, an import.
