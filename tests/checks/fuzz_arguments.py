@@ -63,12 +63,15 @@ KEYWORDS = {
     "table": ("title", "columns"),
     "plot": ("title", "x", "x_label", "y_label", "x_scale", "y_scale", "style"),
     "decide": ("above", "below", "undecided", "than"),
+    "ask": ("answer", "unit", "within", "choices", "hint", "why", "slips"),
 }
 RIGHT = {  # by word and argument: what mostly stands there
     "text": TEXTS, "note": TEXTS, "link": TEXTS, "image": ("'there.png'", "pathlib.Path('there.png')"),
     "table": ("[[1, 'a'], [2, None]]", "[]", "[[1.5, float('nan')]]", "[['<b>', '|']]"), "plot": ("{'a': [1, 2]}",
     "{'a': [1, 3], 'b': [2, 2]}",
     "{'a': ([1, 2], [3, 4])}", "Figure([1, 2])", "{}"), "decide": ("1.5", "[1.0, 2.0, 3.0]", "0.5"),
+    "ask": TEXTS, "answer": ("1.5", "3", "'a'"), "within": ("0", "0.5", "10**400"), "choices": ("['a', 'b']", "None"),
+    "slips": ("{1: 'x'}", "{'b': 'x'}", "None", "{'\\ud800': 'x'}"),
     "columns": ("['n', 'c']",),
     "authors": ("'A. Author'", "['A', 'B']"), "date": ("'2020'", "2020", "datetime.date(2020, 1, 2)"), "width": ("50",
     "'50%'"),
@@ -128,7 +131,7 @@ def drawn(seed: int) -> str:
     word = draw.choice(sorted(VOCABULARY))
     given = [argument(draw, RIGHT[word])]
     for name in KEYWORDS[word]:
-        if draw.random() < (0.9 if name in ("columns", "above", "below", "undecided") else 0.35):
+        if draw.random() < (0.9 if name in ("columns", "above", "below", "undecided", "answer") else 0.35):
             given.append(f"{name}={argument(draw, RIGHT.get(name, TEXTS))}")
     return f"{word}({', '.join(given)})"
 

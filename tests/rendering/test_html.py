@@ -11,8 +11,9 @@ from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_compose import LECTURE, failing, lecture
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.document import Notice
+from trace_tools.rendering.document import Call, Notice
 from trace_tools.rendering.html import HtmlWriter, MachineLink, Surroundings
+from trace_tools.rendering.markdown import MarkdownWriter
 from trace_tools.schema import Claim, Machine, Meters, Narrative, Run, Scalar, Series, Statistics, Tensor, Trace, Value
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -233,3 +234,23 @@ def test_pages_link_to_their_neighbours_and_to_other_machines() -> None:
 def test_a_matrix_is_the_matrix() -> None:
     page = Page(one_line("x = 1", values=[("x", matrix(2, 3))]))
     assert page.text("grid") == "0.1.2.3.4.5."
+
+
+def test_a_deeper_part_is_folded_on_both_pages_under_its_heading() -> None:
+    made = Recording(
+        "from trace_tools import text\n"
+        "def main():\n    f()\ndef f():\n    text('Core.')\n    more()  # @deeper\n"
+        'def more():\n    """More of it"""\n    text(\'Deeper.\')\n'
+    )
+    section = made.call(made.frame("main"), "f()", "f")
+    made.step(section, "text('Core", narrative=[Narrative("text", text="Core.")])
+    inner = made.call(section, "more()", "more")
+    made.step(inner, "text('Deep", narrative=[Narrative("text", text="Deeper.")])
+    document = make_document(made.trace())
+    [_, part] = document.sections[0].blocks
+    assert isinstance(part, Call) and part.shown == "part" and part.deeper
+    html = HtmlWriter(document, place()).section(document.sections[0])
+    text = MarkdownWriter(document, place()).section(document.sections[0])
+    for page, heading in ((html, ">More of it<"), (text, "# More of it")):
+        main = page.partition("<main")[2] or page
+        assert main.index(heading) < main.index("Deeper, 1 min</summary>") < main.index("Deeper.")
