@@ -9,6 +9,7 @@ from trace_tools.rendering.document import (
     Anchors,
     Block,
     Call,
+    CodeLine,
     CodeListing,
     CodeRow,
     Narration,
@@ -19,6 +20,7 @@ from trace_tools.rendering.document import (
     rows_shown,
     said_in_runs,
     salient,
+    stretches,
     visible,
 )
 from trace_tools.schema import Claim, Machine, Narrative, Run, Step, Value
@@ -117,3 +119,13 @@ def test_reading_takes_a_minute_for_200_words_or_15_rows_and_deeper_parts_are_co
     blocks = [said(150), part(said(50), rows), part(said(300), part(said(100)), deeper=True), said(999, "note")]
     assert (reading_minutes(blocks), reading_minutes(blocks, deeper=True)) == (2, 2)
     assert (reading_minutes([]), reading_minutes([said(1)])) == (0, 1)
+
+
+def test_three_rows_that_did_not_run_are_folded_with_the_comments_between_them() -> None:
+    def row(text: str, ran: bool) -> CodeRow:
+        return CodeRow((CodeLine(0, 1, text),), text, ran=ran)
+
+    rows = [row("x", True), row("a", False), row("# why", True), row("b", False), row("c", False), row("# y", True)]
+    found = [(unrun, [one.anchor for one in some]) for unrun, some in stretches(rows)]
+    assert found == [(False, ["x"]), (True, ["a", "# why", "b", "c"]), (False, ["# y"])]
+    assert stretches(rows[:4]) == [(False, rows[:4])]

@@ -406,6 +406,39 @@ def calls_shown(row: CodeRow) -> tuple[Call, ...]:
     return (*calls, *(definition for definition in row.definitions if definition.shown != "named"))
 
 
+UNRUN = 3  # rows, from which on they are folded
+
+
+def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
+    """Divide the rows of a listing: (whether none of these ran and they are folded, rows), in order.
+
+    Comments and blank lines between rows that did not run go with them.
+    """
+    found: list[tuple[bool, list[CodeRow]]] = []
+    last = -1  # row of the stretch that did not run
+    for at, row in enumerate(rows):
+        if at <= last:
+            continue
+        if not row.ran:
+            end = at
+            while end < len(rows) and (not rows[end].ran or _is_no_code(rows[end])):
+                end += 1
+            while rows[end - 1].ran:
+                end -= 1
+            if sum(not one.ran for one in rows[at:end]) >= UNRUN:
+                found.append((True, list(rows[at:end])))
+                last = end - 1
+                continue
+        if not found or found[-1][0]:
+            found.append((False, []))
+        found[-1][1].append(row)
+    return found
+
+
+def _is_no_code(row: CodeRow) -> bool:
+    return all(not line.text.strip() or line.text.lstrip().startswith("#") for line in row.lines)
+
+
 class Anchors:
     """Where on a page each step and each line of a source stands, read off its blocks."""
 

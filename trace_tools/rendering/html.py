@@ -38,6 +38,7 @@ from trace_tools.rendering.document import (
     SourceText,
     reading_minutes,
     shared_storages,
+    stretches,
     visible,
 )
 from trace_tools.rendering.highlight import highlighted
@@ -83,7 +84,7 @@ def _environment() -> Environment:
 
     found = environment(HERE / "templates")
     found.globals["overview"] = overview
-    found.filters |= {"prose": shown, "drawing": Markup, "remarks": remarks, "below": below}
+    found.filters |= {"prose": shown, "drawing": Markup, "remarks": remarks, "below": below, "stretches": stretches}
     found.tests |= {
         "listing": lambda block: isinstance(block, CodeListing),
         "call": lambda block: isinstance(block, Call),

@@ -52,14 +52,14 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
     button.ariaLabel = "Copy this code";
     button.addEventListener("click", async (event) => {
       event.stopPropagation();  // the line under it is not meant
-      const lines = [...listing.querySelectorAll(":scope > .row > .code > .l > code")].map((line) => line.textContent);
+      const lines = [...listing.querySelectorAll(":scope > .row > .code > .l > code, :scope > .unran > .row > .code > .l > code")].map((line) => line.textContent);
       await write(`${lines.join("\n")}\n`);
       button.focus();
       button.classList.add("done");
       heard.textContent = `Copied ${lines.length} ${lines.length === 1 ? "line" : "lines"}.`;
       setTimeout(() => { button.classList.remove("done"); heard.textContent = ""; }, 2000);
     });
-    listing.querySelector(":scope > .row > .code")?.append(button);
+    listing.querySelector(":scope > .row > .code, :scope > .unran > .row > .code")?.append(button);
   };
   requestAnimationFrame(() => setTimeout(() => {  // after the first paint
     document.body.append(heard);
@@ -73,7 +73,7 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
 
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
-  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed, .deeper)").forEach((box) => { box.open = true; }));
+  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed, .deeper, .unran)").forEach((box) => { box.open = true; }));
   // Deeper parts stay as the reader left them.
   document.querySelectorAll("details.deeper").forEach((box) => {
     const key = `deeper-${box.parentElement.firstElementChild.id}`;
