@@ -35,7 +35,7 @@ def trees() -> dict[str, ast.Module]:
 
 # What each part of the package may import besides itself: a part is a folder, or a module beside cli.py.
 GROUND = {
-    "accelerators", "call_tree", "directives", "errors", "file_format", "files", "formats", "garbage", "git",
+    "accelerators", "call_tree", "claim_kinds", "directives", "errors", "file_format", "files", "formats", "garbage", "git",
     "invariants", "layout", "narrative", "rates", "schema", "shapes", "statements", "summaries",
 }  # fmt: skip
 # How pages are drawn, which reports use as well.

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from trace_tools.claim_kinds import Kind
 from trace_tools.rates import Rate, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.rendering.time_tree import StatementTime
 from trace_tools.schema import Claim, Machine, Narrative, Run, Step, Value
@@ -207,6 +208,7 @@ class ClaimLine:
     line: int
     claim: Claim  # the first that failed, else the last
     judged: int
+    kind: Kind = "observed"
 
 
 class WithClaims:

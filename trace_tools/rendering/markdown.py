@@ -216,8 +216,8 @@ def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
         for line in listed.claims:
             source, sides, _ = overview.claim_texts(line)
             mark = "✓" if line.claim.held else "**✗**"
-            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides)])
-        yield table(["", "line", "claim", "was"], rows)
+            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), line.kind])
+        yield table(["", "line", "claim", "was", "is"], rows)
 
 
 def _claim_count(held: int, failed: int) -> str:

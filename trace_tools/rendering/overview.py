@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_tools import formats
+from trace_tools.claim_kinds import tally
 from trace_tools.rates import leading_peak, peak_of, ridge
 from trace_tools.rendering.document import (
     Block,
@@ -151,6 +152,8 @@ def claim_lists(document: Document) -> list[ClaimList]:
 def headline(document: Document) -> Iterator[tuple[str, str]]:
     """Yield in words how the claims stand, how long `main` took, and what was recorded."""
     yield "claims", claims_text(document.held, document.failed)
+    if kinds := tally(line.kind for listed in claim_lists(document) for line in listed.claims):
+        yield "what stands behind them", kinds
     for name, times in (("first run", _cold_runs(document.run)), ("second run", _warm_runs(document.run))):
         if times:
             yield name, f"{formats.spread(times)} for all of main()"
@@ -163,7 +166,9 @@ def key_figures(document: Document) -> Iterator[KeyFigure]:
     if document.failed:
         yield KeyFigure(f"{document.failed:,}", f"of {document.held + document.failed:,} claims failed", bad=True)
     elif document.held:
-        yield KeyFigure(f"{document.held:,}", "claims, all of them hold" if document.held > 1 else "claim, it holds")
+        kinds = tally(line.kind for listed in claim_lists(document) for line in listed.claims)
+        label = "claims, all of them hold" if document.held > 1 else "claim, it holds"
+        yield KeyFigure(f"{document.held:,}", label, kinds)
     cold, warm = _cold_runs(document.run), _warm_runs(document.run)
     if warm or cold:
         first = f"{formats.duration(statistics.median(cold))} the first time" if warm and cold else ""

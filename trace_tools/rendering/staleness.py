@@ -19,6 +19,7 @@ from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from trace_tools.claim_kinds import Kind, claim_kinds
 from trace_tools.directives import RECORDED, Directive
 from trace_tools.errors import LectureError
 from trace_tools.layout import CutSource, cut_source, narrative_calls
@@ -53,6 +54,11 @@ class Edition:
         """The number in the shown text of each statement of the trace; reworded prose is what it was."""
         prose = ((number, new.beside) for number, new in self.prose.items() if new.reworded)
         return {old: new for new, old in (*prose, *self.recorded.items()) if old is not None}
+
+    @cached_property
+    def claim_kinds(self) -> Mapping[int, Kind]:
+        """What stands behind each claim of the shown text."""
+        return claim_kinds(self.source.parsed)
 
     @cached_property
     def directives(self) -> Mapping[int, Sequence[Directive]]:
