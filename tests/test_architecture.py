@@ -35,8 +35,8 @@ def trees() -> dict[str, ast.Module]:
 
 # What each part of the package may import besides itself: a part is a folder, or a module beside cli.py.
 GROUND = {
-    "accelerators", "call_tree", "claim_kinds", "directives", "errors", "file_format", "files", "formats", "garbage", "git",
-    "invariants", "layout", "narrative", "rates", "schema", "shapes", "statements", "summaries",
+    "accelerators", "call_tree", "claim_kinds", "directives", "errors", "file_format", "files", "formats", "garbage",
+    "git", "invariants", "layout", "narrative", "rates", "schema", "shapes", "statements", "summaries",
 }  # fmt: skip
 # How pages are drawn, which reports use as well.
 DRAWING = {"rendering.charts", "rendering.highlight", "rendering.markdown_text", "rendering.page_base"}
