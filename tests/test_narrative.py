@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
+import numpy
 import pytest
 
 from trace_tools import ask, decide, image, link, plot, table, text
@@ -71,6 +72,8 @@ def test_what_is_reasonable_is_taken() -> None:
     assert (reference.authors, reference.date) == ("A, B", "2019-10-04")
     assert said(link, "https://example.org", authors="A", date=2019).date == "2019"
     assert said(image, PurePosixPath("a/b.png"), width="50%").width == "50%"
+    width = said(image, "a.png", width=numpy.int8(3)).width  # type: ignore[arg-type]
+    assert (type(width), width) == (int, 3)
     assert said(table, [[1]], ("n",)).columns == ["n"]
 
 

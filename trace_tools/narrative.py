@@ -220,9 +220,10 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
     why = why_not_inside(str(path))
     if why:
         raise ValueError(f"image: {why}")
-    if width is not None and not WIDTH.fullmatch(str(width)):
-        raise ValueError(f"image: width is {width!r}; expected pixels above 0, or a percentage such as '50%'")
-    _tell(Narrative("image", url=str(path), title=_text("image", "alt", alt), width=width))
+    wide = _scalar(width)  # NumPy's numbers are numbers, too
+    if wide is not None and (isinstance(wide, float) or not WIDTH.fullmatch(str(wide))):
+        raise ValueError(f"image: width is {wide!r}; expected pixels above 0, or a percentage such as '50%'")
+    _tell(Narrative("image", url=str(path), title=_text("image", "alt", alt), width=wide))
 
 
 @aside
