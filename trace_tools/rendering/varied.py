@@ -20,7 +20,7 @@ from trace_tools.schema import Scalar, Varied
 # Around the n-th number, while the text is parsed: letters to Markdown, and in nobody's prose.
 FIRST, CLOSE = 0xF0000, "\U000ffffd"
 MOST = 1_024  # numbers of one text
-PARSED = 400_000  # characters parsed anew, to find which of them can be marked
+PARSED = 100_000  # characters parsed anew, to find which of them can be marked
 _MARKS = re.compile("[\U000f0000-\U000ffffd]")
 _MARKED = re.compile("([\U000f0000-\U000f0fff])([^\U000f0000-\U000ffffd]*)\U000ffffd")
 
