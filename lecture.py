@@ -59,6 +59,7 @@ from trace_tools.metering.timeline import bytes_alive
 H100_SPARSE_BF16 = 1979e12  # FLOP/s, with 2:4 sparsity: half of every four weights are zero
 H100_FP32 = 67e12  # FLOP/s, without tensor cores
 H100_MEMORY = 80e9  # bytes
+PALM_MFU = 0.462  # of the 540B model's training, by its paper
 
 SECONDS_PER_DAY = 60 * 60 * 24
 
@@ -642,10 +643,11 @@ def time_to_train() -> None:
     total_flops = 6 * parameters * tokens  # @inspect total_flops [FLOP]
     assert total_flops == 6.3e24
     text(
-        "The speed is what the GPU's datasheet promises, its **peak**, times the part of the peak that training "
-        "reaches: the **model FLOPs utilization**, MFU. The datasheet says 1979 TFLOP/s for bf16, a number format of 2 "
-        "bytes. That assumes *2:4 sparsity*, two zeros among every four weights. Training has no such zeros, so its "
-        "peak is half of that. An MFU of 0.5 is good: Llama 3 405B reports 0.38 to 0.43, PaLM 0.46."
+        f"The speed is what the GPU's datasheet promises, its **peak**, times the part of the peak that training "
+        f"reaches: the **model FLOPs utilization**, MFU. The datasheet says {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s for "
+        f"bf16, a number format of 2 bytes. That assumes *2:4 sparsity*, two zeros among every four weights. Training "
+        f"has no such zeros, so its peak is half of that. An MFU of 0.5 is good: the paper on PaLM reports "
+        f"{PALM_MFU:.2f}, and what Llama 3 reached comes below."
     )
     promised = H100_SPARSE_BF16 / 2  # @inspect promised [FLOP/s]
     mfu = 0.5
@@ -677,8 +679,8 @@ def time_to_train() -> None:
         f"same model would cost {dollars * (mfu / 0.4 - 1) / 1e6:.1f} million more."
     )
     errors_of_the_training_time(total_flops, flops_per_day)
-    for name in ("h100", "palm", "llama 3"):
-        link(**REFERENCES[name])
+    link(**REFERENCES["h100"])
+    link(**REFERENCES["palm"])
 
 
 def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> None:
@@ -820,14 +822,17 @@ def napkin_against_reality() -> None:
     available_flops = reported_gpu_hours * 3600 * H100_SPARSE_BF16 / 2  # @inspect available_flops [FLOP]
     implied_mfu = total_flops / available_flops  # @inspect implied_mfu
     assert round(implied_mfu, 2) == 0.28
-    mfu_of_405b = (0.38, 0.43)  # as its paper reports, for training steps
-    assert implied_mfu < mfu_of_405b[0]
+    reported_speeds = (380e12, 430e12)  # FLOP/s per GPU in steps of the 405B model, least and most, by its paper
+    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in reported_speeds)  # @inspect lowest highest
+    assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
+    assert implied_mfu < lowest
     text(
-        f"An MFU of {implied_mfu:.2f}. That is less than the {mfu_of_405b[0]} to {mfu_of_405b[1]} of the 405B model's "
+        f"An MFU of {implied_mfu:.2f}. That is less than the {lowest:.2f} to {highest:.2f} of the 405B model's "
         f"steps, but GPU-hours also pay for restarts and evaluation. The napkin, with its MFU of 0.5, was too "
         f"optimistic by a factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
     )
     link(**REFERENCES["llama 3 card"])
+    link(**REFERENCES["llama 3"])
 
 
 def best_model_for_the_compute() -> None:
@@ -1810,6 +1815,7 @@ def transfer_rate() -> float | None:
             f"own memory. What is needed more than once belongs on the GPU. For comparison, a copy within this "
             f"machine's memory:"
         )
+        link(**REFERENCES["h100"])
         copy_rate()
         return None
     x = torch.randn(sizes().streamed_bytes // 16)  # a quarter of them, in fp32 @stepover
@@ -2567,7 +2573,7 @@ def a_matrix_for_each_head() -> None:
     per_head = count(lambda: einsum(split, w, "... heads width, heads width out -> ... heads out"))
     whole = count(lambda: x @ diagonal)
     assert whole.flops == heads * per_head.flops  # @inspect per_head.flops [FLOP], whole.flops [FLOP]
-    text(f"The products with the zeros are saved: a {heads}th of the FLOPs. A full matrix has no such zeros.")
+    text(f"That leaves out the products with zeros, and takes 1/{heads} of the FLOPs. A full matrix has no such zeros.")
 
 
 # ---------------------------------------------------------------------------------------------------------
