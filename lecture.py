@@ -1307,6 +1307,7 @@ def memory_accounting() -> None:
 
 def creating_tensors() -> None:
     """Creating tensors"""
+    text("A **tensor** is an array of numbers of one format, with any number of dimensions. Some ways to make one:")
     literal = torch.tensor([[1.0, 2, 3], [4, 5, 6]])  # @inspect literal
     zeros = torch.zeros(2, 4)  # @inspect zeros
     ones = torch.ones(2, 4)  # @inspect ones
@@ -1764,7 +1765,9 @@ def allocated_on_the_gpu() -> int | None:
     if device() != "cuda":
         text(
             "Not run: no CUDA device. On one, `torch.cuda.memory_allocated` before and after two 32×32 fp32 matrices "
-            f"differs by exactly {2 * torch.empty(32, 32).nbytes} bytes. (The allocator hands out multiples of 512.)"
+            f"differs by exactly {2 * torch.empty(32, 32).nbytes} bytes. (The allocator hands out multiples of 512.) "
+            "Beside such *allocated* bytes, the allocator keeps freed memory for later, which is *reserved*, and CUDA "
+            "takes some for itself. `nvidia-smi` shows the sum."
         )
         return None
     before = torch.cuda.memory_allocated()  # @inspect before [B]
@@ -1772,7 +1775,7 @@ def allocated_on_the_gpu() -> int | None:
     b = torch.ones(32, 32, device="cuda")
     after = torch.cuda.memory_allocated()  # @inspect after [B]
     assert after - before == 2 * (32 * 32 * 4) == 8192
-    text("It is exact because each matrix takes a multiple of 512 bytes, and so does what the allocator hands out.")
+    text("It is exact because each matrix takes a multiple of 512 bytes, the unit in which the allocator hands out.")
     assert a.nbytes % 512 == 0
     first = a @ b
     workspace_bytes = torch.cuda.memory_allocated() - after - first.nbytes  # @inspect workspace_bytes [B]
