@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import torch
-from einops import EinopsError, einsum, rearrange, reduce
+from einops import EinopsError, einsum, rearrange, reduce, repeat
 from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor, nn, optim
 from torch.autograd.graph import saved_tensors_hooks
@@ -982,7 +982,7 @@ def moves_of_the_first_step() -> None:
     moves = adam_update(gradients, torch.zeros(4), torch.zeros(4), 1) / 1e-3  # in learning rates @inspect moves
     weight = nn.Parameter(torch.zeros(4))
     weight.grad = gradients
-    optim.AdamW([weight], lr=1e-3, weight_decay=0).step()
+    optim.AdamW([weight], lr=1e-3).step()
     assert torch.allclose(moves, torch.tensor([1, -1, 0.5, 0]), rtol=1e-4)
     assert torch.allclose(moves, -weight.detach() / 1e-3, rtol=1e-4)
 
@@ -1217,21 +1217,28 @@ def where_the_six_bends() -> None:
         f"The formula counts all of $S^2$; a kernel (the program that a GPU runs for an operation) that skips what "
         f"the causal mask hides does half of that, 6 in place of 12."
     )
-    the_layer_is_attention()
+    what_the_layer_leaves_out()
 
 
-def the_layer_is_attention() -> None:
+def what_the_layer_leaves_out() -> None:
     """What the layer leaves out"""
     text(
         "The layer has no rotary embedding, which turns queries and keys by their positions: a few elementwise "
         "operations, none of which torch's counter counts. Without it the order of earlier tokens does not matter. "
-        "The rest is grouped-query attention as torch computes it:"
+        "The rest, put together from torch's own parts, on a small example:"
     )
-    query, key, value = torch.randn(8, 5, 16), torch.randn(2, 5, 16), torch.randn(2, 5, 16)  # (heads, sequence, width)
-    by_torch = nn.functional.scaled_dot_product_attention(
-        query[None], key.repeat_interleave(4, dim=0)[None], value.repeat_interleave(4, dim=0)[None], is_causal=True
-    )
-    assert torch.allclose(grouped_attention(query, key, value), by_torch[0], atol=1e-6)
+    length, width, hidden = 5, 512, 64  # four heads of 128, which share two keys and values
+    shapes = {"query": (width, width), "key": (width, 256), "value": (width, 256), "output": (width, width)}
+    shapes |= {"gate": (width, hidden), "up": (width, hidden), "down": (hidden, width)}
+    weights = {name: torch.randn(shape) / math.sqrt(shape[0]) for name, shape in shapes.items()}
+    x, norm = torch.randn(length, width), nn.RMSNorm(width, elementwise_affine=False)
+    query = rearrange(norm(x) @ weights["query"], "length (heads width) -> 1 heads length width", heads=4)
+    shared = "length (keys width) -> 1 (keys two) length width"  # each serves two heads
+    key, value = (repeat(norm(x) @ weights[name], shared, keys=2, two=2) for name in ("key", "value"))
+    mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    y = x + rearrange(mixed, "1 heads length width -> length (heads width)") @ weights["output"]
+    gated = nn.functional.silu(norm(y) @ weights["gate"]).mul(norm(y) @ weights["up"])
+    assert torch.allclose(transformer_layer(x, weights), y + gated @ weights["down"], atol=1e-4)
 
 
 def grouped_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -1312,14 +1319,15 @@ def creating_tensors() -> None:
     zeros = torch.zeros(2, 4)  # @inspect zeros
     ones = torch.ones(2, 4)  # @inspect ones
     normal = torch.randn(2, 4)  # @inspect normal
-    unset = torch.empty(2, 4)  # @inspect unset.shape
+    unset = torch.empty(100, 100)  # @inspect unset.shape
     text(
         "`empty` asks for memory and leaves in it what was there before. That is right when the values come next, and "
         "otherwise a bug that may not show. Here an initialiser fills it in place, with normal numbers of standard "
         "deviation 0.5; those beyond ±1 are drawn again:"
     )
     nn.init.trunc_normal_(unset, std=0.5, a=-1, b=1)
-    assert 0 < unset.abs().max() <= 1
+    assert unset.abs().max() <= 1
+    assert 0.42 < unset.std() < 0.46  # less than 0.5: the largest are missing
     assert literal.dtype == zeros.dtype == ones.dtype == normal.dtype == torch.float32
     assert torch.tensor([1, 2, 3]).dtype == torch.int64  # whole numbers make an integer tensor
     text("`device=` says in which memory a tensor lives. A tensor on the `meta` device has a shape and no memory:")
@@ -1662,7 +1670,9 @@ def block_scaling(fp4: FloatFormat) -> None:
     errors = [((y - x)[1:].norm() / x[1:].norm()).item() for y in (one_scale, scaled)]  # @inspect errors
     assert errors[1] < 0.1 < errors[0] == 1
     assert math.isclose(scaled[0, 0].item(), 1000, rel_tol=1e-6)  # the outlier has a block, and a scale, of its own
-    stored_bytes = bytes_of_packed(x / scales, grid) + block_scales.nbytes + tensor_scale.nbytes
+    packed = pack(codes_of(x / scales, grid))  # (64, 8), two values to a byte
+    assert torch.equal(values_of(unpack(packed), grid) * scales, scaled)  # @stepover
+    stored_bytes = packed.nbytes + block_scales.nbytes + tensor_scale.nbytes
     bits_per_value = 8 * stored_bytes / x.numel()  # @inspect bits_per_value
     assert bits_per_value == 4.5 + 32 / x.numel()
     text(
@@ -1686,18 +1696,25 @@ def codes_of(x: Tensor, grid: Tensor) -> Tensor:
     return (nearest + 8 * (x < 0)).to(torch.uint8)
 
 
+def values_of(codes: Tensor, grid: Tensor) -> Tensor:
+    """The numbers that codes stand for"""
+    magnitudes = grid[codes.int() % 8]
+    return torch.where(codes < 8, magnitudes, -magnitudes)
+
+
 def round_to_grid(x: Tensor, scale: Tensor, grid: Tensor) -> Tensor:
     """Each number as the nearest ± grid point times its scale"""
-    codes = codes_of(x / scale, grid).int()
-    return torch.where(codes < 8, grid[codes % 8], -grid[codes % 8]) * scale
+    return values_of(codes_of(x / scale, grid), grid) * scale
 
 
-def bytes_of_packed(x: Tensor, grid: Tensor) -> int:
-    """What the values take in memory, two to a byte; that they come out again is claimed"""
-    codes = codes_of(x, grid)
-    packed = codes[:, 0::2] | codes[:, 1::2] << 4  # (blocks, 8)
-    assert torch.equal(torch.stack((packed & 15, packed >> 4), dim=-1).flatten(1), codes)
-    return packed.nbytes
+def pack(codes: Tensor) -> Tensor:
+    """Codes of 4 bits, two to a byte"""
+    return codes[:, 0::2] | codes[:, 1::2] << 4
+
+
+def unpack(packed: Tensor) -> Tensor:
+    """The codes again"""
+    return torch.stack((packed & 15, packed >> 4), dim=-1).flatten(1)
 
 
 def speed_of_formats() -> None:
@@ -2103,6 +2120,7 @@ def what_copies() -> None:
     transposed = x.t()
     cloned, added = transposed.clone(), transposed + 1  # @inspect cloned.stride() added.stride()
     assert (cloned.stride(), cloned.is_contiguous()) == ((1, 3), False)
+    assert not shares_storage(cloned, transposed)  # @stepover
     assert added.stride() == (1, 3)
     ordered = transposed.clone(memory_format=torch.contiguous_format)
     assert ordered.is_contiguous()
