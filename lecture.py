@@ -491,7 +491,7 @@ def efficiency_is_money() -> None:
     ask(
         "The slower run is paid for, and then the speed is doubled. What else does the same bill buy?",
         "twice the tokens, in the same GPU-hours",
-        choices=["twice the tokens, in the same GPU-hours", "twice the time", "four times the tokens"],
+        choices=["twice the time", "twice the tokens, in the same GPU-hours", "four times the tokens"],
         why="The bill is for GPU-hours. At the same bill the hours are the same, and the work done in them doubles.",
         slips={"twice the time": "The time is what is paid for: the same bill is the same time."},
     )
@@ -566,7 +566,7 @@ def symbols_and_units() -> None:
     ask(
         "Which of these is a rate?",
         "FLOP/s",
-        choices=["FLOP/s", "PFLOP/s-days", "GPU-hours", "FLOPs of a training run"],
+        choices=["PFLOP/s-days", "GPU-hours", "FLOP/s", "FLOPs of a training run"],
         slips={
             "PFLOP/s-days": "A rate times a time: it counts work.",
             "GPU-hours": "GPUs times hours: it counts what is rented, whatever is done with it.",
@@ -600,11 +600,12 @@ def where_the_transformer_is_explained() -> None:
 
 def napkin_math() -> None:
     """Napkin math"""
-    days = 6 * 70e9 * 15e12 / (1024 * H100_SPARSE_BF16 / 2 * 0.5 * SECONDS_PER_DAY)  # @hide
+    needed_bytes = 70e9 * (4 + 4 + 4 + 4)  # @hide
     text(
         f"After this section you can answer two questions with a few multiplications: how long does a model take to "
-        f"train, and how large a model fits into memory? The key figure: 70 billion parameters and 15 trillion tokens "
-        f"take 1024 H100 GPUs {days:.0f} days. The rest of the lecture is where the factors come from."
+        f"train, and how large a model fits into memory? The key figure: training 70 billion parameters takes at "
+        f"least {needed_bytes / 1e12:.2f} TB of memory, as much as {needed_bytes / H100_MEMORY:.0f} large GPUs have. "
+        f"The rest of the lecture is where the factors come from."
     )
     note(
         "Fifteen minutes. Let the room guess the days before you show them; most guesses are off by a factor of ten. "
@@ -698,9 +699,9 @@ def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> Non
         "Someone else computes 142.5 days, with an MFU of 0.5 and the dense peak. What happened?",
         "the peak was rounded to 1000 TFLOP/s",
         choices=[
-            "the peak was rounded to 1000 TFLOP/s",
             "the sparse peak was used",
             "a year was counted as 360 days",
+            "the peak was rounded to 1000 TFLOP/s",
             "the backward pass was forgotten",
         ],
         why="And then the work of a day was rounded to three digits. Round once, at the end.",
@@ -776,9 +777,9 @@ def where_the_six_comes_from() -> None:
         "And backward? Choose what the 6 FLOPs per parameter and token are.",
         "2 forward, 2 for the gradient of the weights, 2 for the gradient of the inputs",
         choices=[
-            "2 forward, 2 for the gradient of the weights, 2 for the gradient of the inputs",
             "2 forward, 2 backward, 2 for the optimizer",
             "2 passes of 3: multiply, add, and store",
+            "2 forward, 2 for the gradient of the weights, 2 for the gradient of the inputs",
             "2 forward, 4 for dropout and layer norms",
         ],
         slips={
@@ -995,8 +996,8 @@ def copies_of_autocast() -> None:
         "pass, layer by layer, while the gradients appear. What is the largest sum? Sixteen layers with a small batch, "
         "followed operator by operator:"
     )
-    layers = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(16)))
-    x, losses = torch.randn(2, 512), []
+    layers = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(16)))
+    x, losses = torch.randn(2, 256), []
     optimizer = optim.AdamW(layers.parameters())
 
     def forward() -> None:
@@ -1282,11 +1283,11 @@ class FloatFormat(NamedTuple):
 
 def memory_accounting() -> None:
     """Memory accounting"""
-    matrix_gib = 4 * 12288 * 12288 * 4 / 2**30  # @hide
+    in_fp32, in_bf16 = (70e9 * torch.finfo(dtype).bits / 8 for dtype in (torch.float32, torch.bfloat16))  # @hide
     text(
         f"After this section you can say how many bytes a tensor takes, and what a smaller number format gives up. "
-        f"Everything that training keeps is a tensor. The key figure: one weight matrix of GPT-3 takes "
-        f"{matrix_gib:.2f} GiB in fp32, and half of that in bf16."
+        f"Everything that training keeps is a tensor. The key figure: 70 billion parameters take "
+        f"{in_fp32 / 1e9:.0f} GB in fp32, and {in_bf16 / 1e9:.0f} GB in bf16."
     )
     note(
         "Fifteen minutes. Range against precision is the point: the table of formats can be read at home. Ask for "
@@ -1997,8 +1998,8 @@ def writing_through_a_view() -> None:
         "Find the errors: only one of these statements about in-place operations such as `row.mul_(2)` is true.",
         "they change the elements, for every view of them",
         choices=[
-            "they change the elements, for every view of them",
             "they change only the metadata (size, stride, offset)",
+            "they change the elements, for every view of them",
             "they change a copy",
         ],
         slips={
@@ -2062,7 +2063,7 @@ def contiguity() -> None:
     ask(
         "Which of these fails for the transpose?",
         "`.view(6)`",
-        choices=["`.view(6)`", "`.reshape(6)`", "`.contiguous()`", "`.clone()`"],
+        choices=["`.reshape(6)`", "`.contiguous()`", "`.view(6)`", "`.clone()`"],
         hint="Which of them may not copy?",
         why="A view of one dimension has one stride, and the transpose's elements are not equally spaced.",
         slips={"`.reshape(6)`": "It copies where it can't make a view."},
@@ -2185,7 +2186,7 @@ def causal_mask() -> None:
     ask(
         "Which part of the scores is allowed?",
         "the lower triangle, `tril()`",
-        choices=["the lower triangle, `tril()`", "the upper triangle, `triu()`"],
+        choices=["the upper triangle, `triu()`", "the lower triangle, `tril()`"],
         hint="The first token sees only itself.",
         slips={
             "the upper triangle, `triu()`": "That shows the future and hides the past. (To name what is *hidden*, "
@@ -2253,8 +2254,8 @@ def einops_and_jaxtyping() -> None:
     layer_flops = 4 * 2 * 32 * 64**2 + 2 * 2 * 32**2 * 64  # @hide
     text(
         f"After this section you can write tensor code that says what each dimension is, and read its cost off the "
-        f"names. The key figure: a small attention layer takes {layer_flops:,} FLOPs of matrix products, whether it "
-        f"has 1 head, 4 or 16."
+        f"names. The key figure: the matrix products of a small attention layer take {layer_flops:,} FLOPs, and "
+        f"each of them can be read off a line of names."
     )
     note(
         "Ten minutes. The wrong transpose of the first part is the reason for all the rest: give people a minute to "
@@ -2294,8 +2295,8 @@ def dimensions_by_position() -> None:
         "`split @ split.transpose(-2, -1)` multiply?",
         "the heads of each token with each other",
         choices=[
-            "the heads of each token with each other",
             "the tokens of each head with each other",
+            "the heads of each token with each other",
             "nothing: it raises an error",
         ],
         hint="Which dimension is -2?",
@@ -2556,7 +2557,7 @@ def what_heads_cost() -> None:
     ask(
         "With 16 heads in place of 1, how do the FLOPs of its matrix products change?",
         "not at all",
-        choices=["not at all", "a sixteenth", "sixteen times", "a quarter"],
+        choices=["a sixteenth", "a quarter", "sixteen times", "not at all"],
         hint="A head is narrower by as much as there are more heads. And what of the four full matrices?",
         slips={
             "a sixteenth": "That would be so if each head had only its own block of the four matrices. They are full.",
