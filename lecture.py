@@ -1307,6 +1307,7 @@ def memory_accounting() -> None:
     overflow(formats)
     range_and_precision()
     where_tensors_live()
+    where_memory_hides()  # @deeper
     formats_against_torch(formats)  # @deeper
     encode_by_hand(formats["fp16"])  # @deeper
     block_scaling(formats["fp4 E2M1"])  # @deeper
@@ -1779,6 +1780,17 @@ def where_tensors_live() -> None:
     assert x.to("cpu") is x
     moved = x.to(device())  # @inspect moved.device
     assert moved.device.type == device()
+    over_pcie, within_memory = 128e9 / 2, 3.35e12  # bytes/s: PCIe 5 in one direction, and an H100's own memory
+    times = within_memory / over_pcie  # @inspect times
+    text(
+        f"The way between the memories is slow. For an H100 the datasheet promises {over_pcie / 1e9:.0f} GB/s from the "
+        f"CPU, and {times:.0f} times as much within its own memory. What is needed more than once belongs on the GPU."
+    )
+    link(**REFERENCES["h100"])
+
+
+def where_memory_hides() -> None:
+    """Where memory hides, and what moving takes"""
     allocated_bytes = allocated_on_the_gpu()  # @inspect allocated_bytes [B]
     assert allocated_bytes in (None, 8192)
     transfer_bytes_per_second = transfer_rate()  # @inspect transfer_bytes_per_second [B/s]
@@ -1816,7 +1828,7 @@ def allocated_on_the_gpu() -> int | None:
 
 
 def memory_of_the_process() -> None:
-    """Where memory hides"""
+    """The memory of a process"""
     free_bytes, total_bytes = torch.cuda.mem_get_info()  # @inspect total_bytes [B]
     allocated_bytes = torch.cuda.memory_allocated()  # @inspect allocated_bytes [B]
     reserved_bytes = torch.cuda.memory_reserved()  # @inspect reserved_bytes [B]
@@ -1836,14 +1848,7 @@ def memory_of_the_process() -> None:
 def transfer_rate() -> float | None:
     """What moving costs"""
     if device() != "cuda":
-        over_pcie, within_memory = 128e9 / 2, 3.35e12  # bytes/s: PCIe 5 in one direction, and an H100's memory
-        text(
-            f"A transfer to a GPU was not run: there is no CUDA device. An H100's datasheet promises "
-            f"{over_pcie / 1e9:.0f} GB/s from the CPU, and {within_memory / over_pcie:.0f} times as much within its "
-            f"own memory. What is needed more than once belongs on the GPU. For comparison, a copy within this "
-            f"machine's memory:"
-        )
-        link(**REFERENCES["h100"])
+        text("A transfer to a GPU: not run, no CUDA device. A copy within this machine's memory, for comparison:")
         copy_rate()
         return None
     x = torch.randn(sizes().streamed_bytes // 16)  # a quarter of them, in fp32 @stepover
