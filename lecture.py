@@ -1627,11 +1627,11 @@ def range_and_precision() -> None:
     ask(
         "Predict: a weight of 1 gets an update of 0.001. What is it afterwards in bf16?",
         updated.bfloat16().item(),
-        within=0,
+        within=1e-4,
         hint="In bf16 the next number after 1 is 1 + $2^{-7}$.",
         why="The update is less than half of the step to the next number: it is rounded away.",
         slips={
-            updated.half().item(): "That is fp16, which has three more bits of mantissa.",
+            updated.half().item(): "bf16 has no number so near. fp16 has, with three more bits of mantissa.",
             1 + 2**-7: "That is the next number after 1. 1.001 is nearer to 1.",
         },
     )
