@@ -33,14 +33,14 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import torch
-from einops import EinopsError, einsum, rearrange, reduce
+from einops import EinopsError, einsum, rearrange, reduce, repeat
 from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor, nn, optim
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from trace_tools import count, decide, device, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
+from trace_tools import ask, count, decide, device, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
 from trace_tools.accelerators import accelerator
 from trace_tools.drawings import (
     draw_batched_matmul,
@@ -59,6 +59,7 @@ from trace_tools.metering.timeline import bytes_alive
 H100_SPARSE_BF16 = 1979e12  # FLOP/s, with 2:4 sparsity: half of every four weights are zero
 H100_FP32 = 67e12  # FLOP/s, without tensor cores
 H100_MEMORY = 80e9  # bytes
+PALM_MFU = 0.462  # of the 540B model's training, by its paper
 
 SECONDS_PER_DAY = 60 * 60 * 24
 
@@ -176,11 +177,23 @@ REFERENCES = {
         "authors": "Micikevicius et al.",
         "date": "2022",
     },
+    "bfloat16": {
+        "url": "https://cloud.google.com/blog/products/ai-machine-learning/bfloat16-the-secret-to-high-performance-on-cloud-tpus",
+        "title": "BFloat16: The secret to high performance on Cloud TPUs",
+        "authors": "Wang and Kanwar",
+        "date": "2019",
+    },
     "nvfp4": {
         "url": "https://developer.nvidia.com/blog/introducing-nvfp4-for-efficient-and-accurate-low-precision-inference/",
         "title": "Introducing NVFP4 for Efficient and Accurate Low-Precision Inference",
         "authors": "NVIDIA",
         "date": "2025",
+    },
+    "mx formats": {
+        "url": "https://arxiv.org/abs/2310.10537",
+        "title": "Microscaling Data Formats for Deep Learning",
+        "authors": "Rouhani et al.",
+        "date": "2023",
     },
     "internals": {
         "url": "https://blog.ezyang.com/2019/05/pytorch-internals/",
@@ -446,25 +459,62 @@ def sizes() -> Sizes:
 def overview() -> None:
     """Overview"""
     text(
-        "Training a language model uses up two resources: **memory**, counted in bytes, and **compute**, counted "
-        "in floating-point operations. Hardware and budget say how much of each there is. What remains to be "
-        "decided is the question behind everything in this lecture:\n\n"
-        "> What is the best model that fixed resources can buy?\n\n"
-        "Efficiency is money. A training run that gets half of what its hardware promises, instead of a quarter, "
-        "costs half as much; or it trains twice as long for the same bill, and the model is better. So before a "
-        "run you work out what it will take, while it runs you count, and afterwards you compare."
+        f"After this page you can read all the others: you know the symbols, the units, and what stands beside a line "
+        f"of code. One figure to begin with: a GPU sold with {H100_MEMORY / 1e9:.0f} GB of memory has "
+        f"{H100_MEMORY / 2**30:.1f} of the gigabytes that most tools show."
     )
+    note(
+        "Ten minutes. Start with the bill, because it is why anyone counts. Then show how to read a page: step into a "
+        "function to see its lines, step over it to see only its result."
+    )
+    efficiency_is_money()
     what_there_is_to_learn()
     symbols_and_units()
     where_the_transformer_is_explained()
+    text(
+        "**In three lines.**\n\n"
+        "1. Training uses up memory (bytes) and compute (FLOPs, a count; FLOP/s is a rate).\n"
+        "2. Half the speed doubles the bill. So derive a number before a run, count it and measure it in the run.\n"
+        "3. GB and GiB differ, and so do a width $D$ and the tokens $D$ of $6ND$: ask which one is meant."
+    )
+
+
+def efficiency_is_money() -> None:
+    """Efficiency is money"""
+    text(
+        "Training a language model uses up two resources: **memory**, counted in bytes, and **compute**, counted in "
+        "floating-point operations (**FLOPs**). Hardware and budget say how much of each there is. The question behind "
+        "this lecture is:\n\n"
+        "> What is the best model that fixed resources can buy?\n\n"
+        "GPUs are rented by the hour, whatever they reach. Here is one training run at a quarter and at half of the "
+        "speed that its GPUs promise:"
+    )
+    tokens, flops_per_token = 1e9, 6e12  # of the run
+    promised = 1e15  # FLOP/s of one GPU
+    slow_hours = tokens * flops_per_token / (0.25 * promised) / 3600  # GPU-hours @inspect slow_hours
+    fast_hours = tokens * flops_per_token / (0.5 * promised) / 3600  # @inspect fast_hours
+    assert fast_hours == slow_hours / 2
+    ask(
+        "The slower run is paid for, and then the speed is doubled. What else does the same bill buy?",
+        "twice the tokens, in the same GPU-hours",
+        choices=["twice the time", "twice the tokens, in the same GPU-hours", "four times the tokens"],
+        why="The bill is for GPU-hours. At the same bill the hours are the same, and the work done in them doubles.",
+        slips={"twice the time": "The time is what is paid for: the same bill is the same time."},
+    )
+    affordable_tokens = slow_hours * 3600 * 0.5 * promised / flops_per_token  # in as many hours, at half the promise
+    assert affordable_tokens == 2 * tokens  # @inspect affordable_tokens
+    text(
+        "Twice the speed costs half as much. Or the same bill buys twice the training text, and the model is better. "
+        "So you work out what a run will take before it, count while it runs, and compare afterwards."
+    )
 
 
 def what_there_is_to_learn() -> None:
     """What there is to learn"""
     text(
-        "- **Mechanics**: what PyTorch does with every byte and every operation. It is simple, and it can be checked.\n"
-        "- **Mindset**: account for resources, always. *Derive* a number, *count* it, *measure* it, and explain what "
-        "is left over.\n"
+        "- **Mechanics**: what PyTorch does with every byte and every operation. It is simple, and can be checked.\n"
+        "- **Mindset**: account for resources, always. *Derive* a number, *count* it, *measure* it, and explain the "
+        "difference.\n"
         "- **Intuition**: which cost will dominate, before anything has run. It comes last, from the other two."
     )
     stages = [
@@ -475,11 +525,10 @@ def what_there_is_to_learn() -> None:
     ]  # @hide
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
-        "This is a program. What stands beside a line is what that line did on the machine named on this page. "
-        "An `assert` is a **claim**: it was executed, and both of its sides are shown. A sentence that depends "
-        "on the hardware was chosen by the hardware."
+        "This lecture is a program. Beside a line stands what that line did on the machine named on this page. "
+        "An `assert` is a **claim**: it was executed, and both of its sides are shown. Sentences that depend on the "
+        "hardware were chosen by what was measured on it."
     )
-    note("Step into a function to see its lines; step over it to see only its result.")
 
 
 def symbols_and_units() -> None:
@@ -492,35 +541,61 @@ def symbols_and_units() -> None:
     ]  # @hide
     table(symbols, ["symbol", "meaning", "symbol ", "meaning "])  # @hide
     text(
-        "One clash has to be lived with: the scaling-law literature writes $6ND$ with $D$ for the *tokens* of a "
-        "training run. Here $D$ is a width except in that formula, and the code says `tokens`."
+        "A **token** is a piece of text, often part of a word. One symbol has two meanings: the literature on scaling "
+        "writes $6ND$ with $D$ for the *tokens* of a training run. Here $D$ is a width except in that formula, and the "
+        "code says `tokens`."
     )
     gigabyte, gibibyte = 10**9, 2**30  # bytes @inspect gigabyte gibibyte
     memory_gib = H100_MEMORY / gibibyte  # @inspect memory_gib
     assert round(memory_gib, 1) == 74.5
     text(
-        f"K, M, G, T are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. They drift apart as they grow: "
-        f"{H100_MEMORY / gigabyte:.0f} GB is {memory_gib:.1f} GiB, and by T the gap is {2**40 / 10**12 - 1:.0%}. "
-        f"Datasheets print GB; allocators and monitors often mean GiB and print GB."
+        f"K, M, G, T are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. The difference grows: "
+        f"{H100_MEMORY / gigabyte:.0f} GB is {memory_gib:.1f} GiB, and a TiB is {2**40 / 10**12 - 1:.0%} more than a "
+        f"TB. Datasheets print GB; allocators and monitors often count in GiB and print GB."
+    )
+    ask(
+        "An H200 is sold with 141 GB. How many GiB does a monitor show?",
+        141e9 / gibibyte,
+        unit="GiB",
+        hint="Bytes first, then divide by $2^{30}$.",
+        slips={
+            141e9 / 2**20 / 1000: "That mixes both: MiB, divided by 1000.",
+            141 * 1.024**3: "The other way round: a GiB is larger than a GB, so there are fewer of them.",
+        },
+    )
+    text(
+        "**FLOPs** are a *count*: work. **FLOP/s** is a *rate*: speed. The spelling FLOPS is read both ways, so it "
+        "does not appear here. A multiplication is one FLOP, and so is an addition. A rate times a time is a count:"
     )
     petaflops_day = 1e15 * SECONDS_PER_DAY  # @inspect petaflops_day [FLOP]
     assert petaflops_day == 8.64e19
-    text(
-        "**FLOPs** are floating-point operations, a *count*: work. **FLOP/s** is a *rate*: speed. The spelling FLOPS "
-        "is read both ways, so it does not appear here. A multiplication is one FLOP, and so is an addition. "
-        "One PFLOP/s for a day is a count again."
+    ask(
+        "Which of these is a rate?",
+        "FLOP/s",
+        choices=["PFLOP/s-days", "GPU-hours", "FLOP/s", "FLOPs of a training run"],
+        slips={
+            "PFLOP/s-days": "A rate times a time: it counts work.",
+            "GPU-hours": "GPUs times hours: it counts what is rented, whatever is done with it.",
+        },
+    )
+    ask(
+        "GPT-3 took $3.14 \\times 10^{23}$ FLOPs. How many PFLOP/s-days is that?",
+        3.14e23 / petaflops_day,
+        unit="PFLOP/s-days",
+        hint="Divide by the count above.",
+        slips={3.14e23 / 1e15: "Those are seconds at one PFLOP/s, not days."},
     )
 
 
 def where_the_transformer_is_explained() -> None:
     """Where the Transformer is explained"""
     text(
-        "The models are Transformers. This lecture uses their shapes and does not derive them; these do, "
-        "for someone who wants the architecture first:"
+        "The models are Transformers. This lecture uses their shapes and does not derive them. For the architecture "
+        "itself:"
     )
     for name in ("attention", "illustrated", "annotated"):
         link(**REFERENCES[name])
-    text("And these are its neighbours: the same accounting, for the Transformer as a whole.")
+    text("The same accounting, for the Transformer as a whole:")
     for name in ("transformer math", "transformer memory", "transformer flops"):
         link(**REFERENCES[name])
 
@@ -531,44 +606,73 @@ def where_the_transformer_is_explained() -> None:
 
 def napkin_math() -> None:
     """Napkin math"""
+    needed_bytes = 70e9 * (4 + 4 + 4 + 4)  # @hide
     text(
-        "Two questions that sound as if they needed a cluster to answer, and need a napkin: how long a model takes "
-        "to train, and how large a model fits. Each answer is a few multiplications. The rest of the lecture is "
-        "where the factors come from."
+        f"After this section you can answer two questions with a few multiplications: how long does a model take to "
+        f"train, and how large a model fits into memory? The key figure: training 70 billion parameters takes at "
+        f"least {needed_bytes / 1e12:.2f} TB of memory, as much as {needed_bytes / H100_MEMORY:.0f} large GPUs have. "
+        f"The rest of the lecture is where the factors come from."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    note(
+        "Fifteen minutes. Let the room guess the days before you show them; most guesses are off by a factor of ten. "
+        "If time is short, leave out everything after Chinchilla."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     time_to_train()
-    napkin_against_reality()
     largest_model()
-    states_of_a_real_step()
-    optimizer_states()
-    zero_stages()
     where_the_six_comes_from()
-    mixture_of_experts()
-    where_the_six_bends()
+    napkin_against_reality()
     best_model_for_the_compute()
+    optimizer_flops()  # @deeper
+    states_of_a_real_step()  # @deeper
+    mixed_precision_by_hand()  # @deeper
+    copies_of_autocast()  # @deeper
+    optimizer_states()  # @deeper
+    zero_stages()  # @deeper
+    mixture_of_experts()  # @deeper
+    where_the_six_bends()  # @deeper
+    text(
+        "**In three lines.**\n\n"
+        "1. A run takes $C = 6ND$ FLOPs, 6 for each parameter and token: 2 forward, 4 backward.\n"
+        "2. Time = FLOPs / (GPUs × peak × MFU). The peak is the dense one, and an MFU of 0.5 is good.\n"
+        "3. AdamW in fp32 holds 16 bytes per parameter, before activations."
+    )
 
 
 def time_to_train() -> None:
     """How long does a 70B model take to train?"""
     text(
-        "A model of 70B parameters, 15T tokens, 1024 H100s. The work is 6 FLOPs for each parameter and each token; "
+        "The model has 70 billion **parameters**, the numbers that training adjusts. The text has 15 trillion tokens. "
+        "There are 1024 H100s, a GPU for data centres. Training takes 6 FLOPs for each parameter and each token; "
         "where the 6 comes from is worked out below."
     )
     parameters, tokens, gpus = 70e9, 15e12, 1024
     total_flops = 6 * parameters * tokens  # @inspect total_flops [FLOP]
     assert total_flops == 6.3e24
     text(
-        "The speed is what a GPU promises, times the part of the promise that a training run gets: the **model FLOPs "
-        "utilization**, MFU. Industry reports 0.3 to 0.6; 0.5 is good, not a cautious guess."
+        f"The speed is what the GPU's datasheet promises, its **peak**, times the part of the peak that training "
+        f"reaches: the **model FLOPs utilization**, MFU. The datasheet says {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s for "
+        f"bf16, a number format of 2 bytes. That assumes *2:4 sparsity*, two zeros among every four weights. Training "
+        f"has no such zeros, so its peak is half of that. An MFU of 0.5 is good: the paper on PaLM reports "
+        f"{PALM_MFU:.2f}, and what Llama 3 reached comes below."
     )
     promised = H100_SPARSE_BF16 / 2  # @inspect promised [FLOP/s]
     mfu = 0.5
     flops_per_day = promised * mfu * gpus * SECONDS_PER_DAY  # @inspect flops_per_day [FLOP]
-    assert f"{flops_per_day:.3e}" == "4.377e+22"
+    assert round(flops_per_day / 1e22, 3) == 4.377
+    ask(
+        "Predict before you go on: how many days does the training take?",
+        total_flops / flops_per_day,
+        unit="days",
+        within=0.05,
+        hint="The work of the run, divided by the work of a day.",
+        slips={
+            total_flops / flops_per_day / 2: "Half: that is the sparse peak, or an MFU of 1.",
+            total_flops / flops_per_day * gpus: "That is one GPU. There are 1024.",
+        },
+    )
     days = total_flops / flops_per_day  # @inspect days [d]
     assert round(days, 2) == 143.93
-    text(f"That is {days:.0f} days: a little under five months.")
     days_at = {m: round(days * mfu / m, 1) for m in (0.3, 0.4, 0.5, 0.6)}  # @inspect days_at
     assert days_at == {0.3: 239.9, 0.4: 179.9, 0.5: 143.9, 0.6: 119.9}
     plot({"days": list(days_at.values())}, x=list(days_at), x_label="MFU", y_label="days", style="bars")  # @hide
@@ -577,95 +681,218 @@ def time_to_train() -> None:
     dollars_an_hour = 2.0  # assumed; rents change by the month
     dollars = gpu_hours * dollars_an_hour  # @inspect dollars [USD]
     text(
-        f"In money: {gpu_hours / 1e6:.2f} million GPU-hours; at an assumed {dollars_an_hour:.0f} dollars an hour, "
-        f"{dollars / 1e6:.1f} million dollars. At an MFU of 0.4 the same model would cost "
-        f"{dollars * (mfu / 0.4 - 1) / 1e6:.1f} million more."
+        f"{days:.0f} days: a little under five months. In money: {gpu_hours / 1e6:.2f} million GPU-hours, which at an "
+        f"assumed {dollars_an_hour:.0f} dollars an hour is {dollars / 1e6:.1f} million dollars. At an MFU of 0.4 the "
+        f"same model would cost {dollars * (mfu / 0.4 - 1) / 1e6:.1f} million more."
     )
-    traps_of_the_training_time(total_flops)
+    errors_of_the_training_time(total_flops, flops_per_day)
+    link(**REFERENCES["h100"])
+    link(**REFERENCES["palm"])
 
 
-def traps_of_the_training_time(total_flops: float) -> None:
-    """Traps"""
-    text(
-        "- **Why half of 1979?** The datasheet's 1979 TFLOP/s in bf16 assumes *2:4 sparsity*, two zeros in every four "
-        "weights, which training does not have. (It is also the *dense* figure of FP8.) Dividing by two takes the "
-        "sparsity out; it does not make the figure realistic. It is a datasheet's promise either way; MFU is the "
-        "realism.\n"
-        "- **142.5 days**, seen in published notes, comes from a peak rounded to 1000 TFLOP/s, and a day's work "
-        "rounded after it:"
+def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> None:
+    """Find the error"""
+    ask(
+        "Someone writes that this cluster does $4.4 \\times 10^{19}$ FLOPs a day. How many years would the run take?",
+        total_flops / 4.4e19 / 365,
+        unit="years",
+        within=0.05,
+        why="The exponent is wrong by 3. Say a result in years or dollars, and see whether it is sane.",
+        slips={total_flops / 4.4e19: "Those are days."},
     )
-    rounded_day = float(f"{1000e12 * 0.5 * 1024 * SECONDS_PER_DAY:.2e}")  # @inspect rounded_day [FLOP]
+    assert round(flops_per_day / 4.4e19, -1) == 990  # times too few FLOPs a day
+    ask(
+        "Someone else computes 142.5 days, with an MFU of 0.5 and the dense peak. What happened?",
+        "the peak was rounded to 1000 TFLOP/s",
+        choices=[
+            "the sparse peak was used",
+            "a year was counted as 360 days",
+            "the peak was rounded to 1000 TFLOP/s",
+            "the backward pass was forgotten",
+        ],
+        why="And then the work of a day was rounded to three digits. Round once, at the end.",
+        slips={
+            "the sparse peak was used": "That would halve the days.",
+            "the backward pass was forgotten": "That would leave a third of the days.",
+        },
+    )
+    rounded_day = round(1000e12 * 0.5 * 1024 * SECONDS_PER_DAY, -20)  # @inspect rounded_day [FLOP]
     rounded_days = total_flops / rounded_day  # @inspect rounded_days [d]
     assert round(rounded_days, 1) == 142.5
-    text("- **$4.4 \\times 10^{19}$ FLOPs a day** is in print for this cluster. Read it back, in years:")
-    misprinted_years = total_flops / 4.4e19 / 365  # @inspect misprinted_years
-    assert round(misprinted_years) == 392
-    text("The exponent is a napkin's most important digit. Say the result in years or dollars, and see if it is sane.")
-    link(**REFERENCES["h100"])
+
+
+def largest_model() -> None:
+    """What is the largest model that 8 H100s can train with AdamW?"""
+    text(
+        "For each parameter, training holds the parameter itself, its **gradient**, which says how the loss changes "
+        "with it, and the states of the **optimizer**, the rule that turns gradients into changes of the parameters. "
+        "AdamW, the usual one, keeps two running averages for each parameter (section 10).\n\n"
+        "A number takes 4 bytes in the format fp32 and 2 in bf16, which has fewer digits (section 2). *Mixed "
+        "precision* computes in bf16. It may keep a *master copy* of the parameters in fp32, so that small changes "
+        "are not rounded away."
+    )
+    recipes = {  # bytes of: parameters, gradients, master copy, states
+        "all fp32": (4, 4, 0, 4 + 4),
+        "bf16, fp32 states": (2, 2, 0, 4 + 4),
+        "fp32, bf16 gradients": (4, 2, 0, 4 + 4),
+        "bf16, fp32 master and states": (2, 2, 4, 4 + 4),
+        "bf16, `torch.optim.AdamW`": (2, 2, 0, 2 + 2),
+    }
+    held = [sum(parts) for parts in recipes.values()]  # bytes per parameter @inspect held
+    assert held == [16, 12, 14, 16, 8]
+    ask(
+        "Predict: how many billions of parameters fit into 8 H100s of 80 GB at 16 bytes per parameter?",
+        8 * H100_MEMORY / held[0] / 1e9,
+        unit="billion parameters",
+        slips={
+            H100_MEMORY / held[0] / 1e9: "That is one GPU.",
+            8 * H100_MEMORY / 4 / 1e9: "Those are the parameters alone, without gradients and states.",
+        },
+    )
+    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes [B]
+    largest = [round(memory_bytes / total / 1e9, 1) for total in held]  # 10⁹ parameters @inspect largest
+    assert largest == [40.0, 53.3, 45.7, 40.0, 80.0]
+    rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
+    table(rows, ["recipe", "parameters", "gradients", "master", "states", "bytes", "largest, 10⁹"])  # @hide
+    text(
+        "Two rows surprise. With a master copy, mixed precision saves *no* memory here; it is used because it is "
+        "faster. And PyTorch's AdamW makes its averages in the format of the parameters, so that bf16 parameters get "
+        "bf16 averages: small, and not what papers call mixed precision.\n\n"
+        "The table assumes *sharding*: each number is on one of the 8 GPUs. With plain *data parallelism*, every GPU "
+        "works on other data with a full copy of everything, and one GPU's memory is the limit:"
+    )
+    assert H100_MEMORY / held[0] == 5e9
+    text("The other way round: what a 70B model needs at 16 bytes per parameter.")
+    needed_bytes = 70e9 * held[0]  # @inspect needed_bytes [B]
+    gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
+    assert (needed_bytes, gpus) == (1.12e12, 14)
+    text(
+        "That is before **activations**, what the forward pass leaves in memory for the backward pass. They depend on "
+        "the batch, and come in section 11."
+    )
+
+
+def where_the_six_comes_from() -> None:
+    """Where the 6 comes from"""
+    text(
+        "The *forward pass* computes the loss; the *backward pass* computes the gradients from it. Almost all of both "
+        "is matrix multiplication. Forward, each parameter meets each token in one multiplication and one addition: 2 "
+        "FLOPs."
+    )
+    ask(
+        "And backward? Choose what the 6 FLOPs per parameter and token are.",
+        "2 forward, 2 for the gradient of the weights, 2 for the gradient of the inputs",
+        choices=[
+            "2 forward, 2 backward, 2 for the optimizer",
+            "2 passes of 3: multiply, add, and store",
+            "2 forward, 2 for the gradient of the weights, 2 for the gradient of the inputs",
+            "2 forward, 4 for dropout and layer norms",
+        ],
+        slips={
+            "2 forward, 2 backward, 2 for the optimizer": "The optimizer works once per step, not once per token.",
+            "2 passes of 3: multiply, add, and store": "Storing is no FLOP, and the two passes are not alike.",
+            "2 forward, 4 for dropout and layer norms": "Those work on activations, and take few FLOPs.",
+        },
+    )
+    tokens, width, outputs = 512, 128, 256
+    x = torch.randn(tokens, width, requires_grad=True)
+    w = torch.randn(width, outputs, requires_grad=True)  # the parameters
+    y = x @ w  # (tokens, outputs)
+    upstream = torch.randn(tokens, outputs)  # the gradient of the loss with respect to y
+    parameters = w.numel()
+    forward = count(lambda: x @ w)  # @inspect forward.flops [FLOP]
+    assert forward.flops == 2 * parameters * tokens
+    text("`torch.autograd.grad` runs a backward pass. For the weights alone, and for the weights and the inputs:")
+    for_w_alone = count(lambda: torch.autograd.grad(y, w, upstream, retain_graph=True))
+    assert for_w_alone.flops == 2 * parameters * tokens  # @inspect for_w_alone.flops [FLOP]
+    backward = count(lambda: torch.autograd.grad(y, (x, w), upstream, retain_graph=True))
+    assert backward.flops == 4 * parameters * tokens  # @inspect backward.flops [FLOP]
+    x_gradient, w_gradient = torch.autograd.grad(y, (x, w), upstream)  # by two multiplications:
+    assert torch.allclose(x_gradient, upstream @ w.t(), atol=1e-3)
+    assert torch.allclose(w_gradient, x.t() @ upstream, atol=1e-3)
+    text(
+        "The gradient of the inputs is what the layer below needs for its own backward pass. So a run takes "
+        "$C \\approx 6ND$ FLOPs; with a throughput of $\\tau$ FLOP/s and a time $T$, $\\tau T = 6ND$."
+    )
+    link(**REFERENCES["kaplan"])
+    link(**REFERENCES["flops calculus"])
 
 
 def napkin_against_reality() -> None:
     """The napkin against a real run"""
     text(
-        "Llama 3 70B was trained on about 15T tokens of text on H100s, and its model card states the GPU-hours. "
-        "Turn the napkin around: which MFU do they imply?"
+        "Llama 3 70B was trained on about 15T tokens on H100s, and its model card states the GPU-hours. Which MFU do "
+        "they imply?"
     )
     reported_gpu_hours = 6.4e6
     total_flops = 6 * 70e9 * 15e12
     available_flops = reported_gpu_hours * 3600 * H100_SPARSE_BF16 / 2  # @inspect available_flops [FLOP]
     implied_mfu = total_flops / available_flops  # @inspect implied_mfu
     assert round(implied_mfu, 2) == 0.28
-    mfu_of_405b = (0.38, 0.43)  # as reported
-    assert implied_mfu < mfu_of_405b[0]
-    assert 1 < 0.5 / implied_mfu < 2
+    reported_speeds = (380e12, 430e12)  # FLOP/s per GPU in steps of the 405B model, least and most, by its paper
+    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in reported_speeds)  # @inspect lowest highest
+    assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
+    assert implied_mfu < lowest
     text(
-        f"An MFU of {implied_mfu:.2f}. The paper reports {mfu_of_405b[0]} to {mfu_of_405b[1]} for the steps of the "
-        f"405B model, and GPU-hours also pay for restarts, evaluation and whatever else is not a step. The napkin, "
-        f"with its MFU of 0.5, was right to a factor of two: that is what a napkin is for."
+        f"An MFU of {implied_mfu:.2f}. That is less than the {lowest:.2f} to {highest:.2f} of the 405B model's "
+        f"steps, but GPU-hours also pay for restarts and evaluation. The napkin, with its MFU of 0.5, was too "
+        f"optimistic by a factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
     )
     link(**REFERENCES["llama 3 card"])
     link(**REFERENCES["llama 3"])
 
 
-def largest_model() -> None:
-    """What is the largest model that 8 H100s can train with AdamW?"""
+def best_model_for_the_compute() -> None:
+    """The best model for the compute"""
     text(
-        "Per parameter, training holds the parameter itself, its gradient, and the optimizer's states: two running "
-        "averages for AdamW. In mixed precision there may also be a *master copy* of the parameters in fp32. "
-        "Each number takes 4 bytes in fp32 and 2 in bf16."
+        "Compute can buy parameters or tokens. The Chinchilla paper trained many models to find the best mix; its rule "
+        "of thumb is about 20 tokens per parameter. Then $C = 6N \\cdot 20N = 120N^2$, and $N = \\sqrt{C/120}$. What "
+        "do 8 H100s make in two weeks?"
     )
-    recipes = {  # bytes of: parameters, gradients, master or working copy, states
-        "all fp32": (4, 4, 0, 4 + 4),
-        "bf16, fp32 states": (2, 2, 0, 4 + 4),
-        "fp32, bf16 gradients": (4, 2, 0, 4 + 4),
-        "bf16, fp32 master and states": (2, 2, 4, 4 + 4),
-        "bf16, `torch.optim.AdamW`": (2, 2, 0, 2 + 2),
-        "fp32, `torch.autocast`": (4, 4, 2, 4 + 4),
-    }
-    held = [sum(parts) for parts in recipes.values()]  # bytes per parameter @inspect held
-    assert held == [16, 12, 14, 16, 8, 18]
-    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes [B]
-    largest = [round(memory_bytes / total / 1e9, 1) for total in held]  # 10⁹ parameters @inspect largest
-    assert largest == [40.0, 53.3, 45.7, 40.0, 80.0, 35.6]
-    rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
-    table(rows, ["recipe", "parameters", "gradients", "copy", "states", "bytes", "largest, 10⁹"])  # @hide
+    compute = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2 * 0.5  # @inspect compute [FLOP]
+    parameters = math.sqrt(compute / 120)  # @inspect parameters
+    tokens = 20 * parameters  # @inspect tokens
+    assert math.isclose(6 * parameters * tokens, compute)
+    assert round(parameters / 1e9, 1) == 6.3
+    assert round(tokens / 1e9) == 126
     text(
-        "Read the fourth row twice. Mixed precision with a master copy saves *no* memory here; it is faster, and it "
-        "halves the activations, which come in section 11. And the whole table assumes that everything is sharded "
-        "over the 8 GPUs. Plain data parallelism keeps a full copy on each, so that one GPU's memory is the limit:"
+        f"{parameters / 1e9:.1f} billion parameters, {tokens / 1e9:.0f} billion tokens. The rule finds the lowest loss "
+        f"for a training budget. A model that many people will use is made smaller and trained for longer, because "
+        f"every use costs in proportion to its parameters: Llama 3 70B saw {15e12 / 70e9:.0f} tokens per parameter."
     )
-    assert H100_MEMORY / 16 == 5e9
-    text("From the other end: what a 70B model with AdamW needs, before a single activation.")
-    needed_bytes = 70e9 * 16  # @inspect needed_bytes [B]
-    gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
-    assert (needed_bytes, gpus) == (1.12e12, 14)
+    ask(
+        "Derive: with 100 times the compute, how many times as many parameters does the rule ask for?",
+        math.sqrt(100 * compute / 120) / parameters,
+        hint="$N$ grows with the square root of $C$.",
+        why="Ten times the parameters, and ten times the tokens.",
+        slips={100: "Then there would be compute for the same number of tokens only: $C$ grows with $N$ *and* $D$."},
+    )
+    link(**REFERENCES["chinchilla"])
+
+
+def optimizer_flops() -> None:
+    """The optimizer's share"""
+    parameters = 2**15
+    weight = nn.Parameter(torch.randn(parameters))
+    weight.grad = torch.randn(parameters)
+    optimizer = optim.AdamW([weight], foreach=False)  # one operation after another
+    step = count(optimizer.step)
+    flops_per_parameter = step.flops / parameters  # @inspect flops_per_parameter step.uncounted
+    tokens_per_step = 16e6  # of Llama 3 405B
+    share = flops_per_parameter / (6 * tokens_per_step)  # @inspect share
+    assert 0 < share < 1e-6
+    text(
+        f"AdamW takes {flops_per_parameter:.0f} FLOPs per parameter and step. The 6 is per parameter and *token*, and "
+        f"a step of Llama 3 405B has {tokens_per_step / 1e6:.0f} million tokens. The optimizer's share of the FLOPs is "
+        f"one part in {1 / share / 1e6:.1f} million."
+    )
 
 
 def states_of_a_real_step() -> None:
     """The same bytes, in real tensors"""
     text(
-        "The table is arithmetic on paper. Now a layer is really trained for a step by each recipe, and what is "
-        "still alive afterwards is added up. First PyTorch's own optimizer:"
+        "The table of bytes is arithmetic. Now a layer takes a step with PyTorch's own AdamW, in fp32 and in bf16, and "
+        "what is in memory afterwards is added up:"
     )
     x = torch.randn(4, 256)
     held = {}  # bytes
@@ -681,88 +908,133 @@ def states_of_a_real_step() -> None:
     assert held[torch.float32] == 16 * n + 4
     assert held[torch.bfloat16] == 8 * n + 4
     text(
-        "The 4 bytes over are a `step` counter, one per tensor. And this is the first trap: AdamW on bf16 "
-        "parameters keeps **bf16 states**. It takes half the memory of fp32 because each number is kept with half the "
-        "bits, and a third of the digits. What papers call mixed precision keeps the states in fp32."
+        "The 4 bytes more are a `step` counter, one per tensor. On bf16 parameters AdamW keeps bf16 averages: half the "
+        "memory, and fewer digits in everything. What papers call mixed precision keeps the averages in fp32."
     )
-    steps_by_hand(x)
-    adam_by_hand_is_adam(x)
-    copies_of_autocast()
     link(**REFERENCES["adamw"])
 
 
-def steps_by_hand(x: Tensor) -> None:
-    """Mixed precision, by hand"""
-    text("`torch.optim` does not mix precisions by itself. Written out, one step by each of the first four recipes:")
+def mixed_precision_by_hand() -> None:
+    """The other recipes, by hand"""
+    text("`torch.optim` does not mix formats by itself. Written out, three steps of Adam by each of the recipes:")
     fp32, bf16 = torch.float32, torch.bfloat16
-    recipes = [(fp32, fp32, False), (bf16, bf16, False), (fp32, bf16, False), (bf16, bf16, True)]
+    batches = torch.randn(3, 4, 256)  # (steps, rows, width)
     held = []  # bytes per parameter
-    for dtype, gradient_dtype, master in recipes:
+    for dtype, gradient_dtype, master in [(fp32, fp32, False), (bf16, bf16, False), (fp32, bf16, False)]:
         weight = torch.randn(256, 128).to(dtype).requires_grad_()
-        others = adam_step(x, weight, gradient_dtype, master=master)
-        total_bytes = sum(tensor.nbytes for tensor in (weight, *others))
-        held.append(total_bytes / weight.numel())  # @inspect held
+        others = train_by_hand(weight, batches, gradient_dtype, master=master)
+        held.append((weight.nbytes + sum(t.nbytes for t in others)) / weight.numel())  # @inspect held
+    weight = torch.randn(256, 128).to(bf16).requires_grad_()
+    others = train_by_hand(weight, batches, bf16, master=True)
+    held.append((weight.nbytes + sum(t.nbytes for t in others)) / weight.numel())  # @inspect held
     assert held == [16, 12, 14, 16]
+    assert torch.equal(weight, others[-1].bfloat16())  # the weight is its master copy, rounded
+    adam_by_hand_is_adam()
+    moves_of_the_first_step()
 
 
-def adam_step(x: Tensor, weight: Tensor, gradient_dtype: torch.dtype, *, master: bool) -> list[Tensor]:
-    """Adam's first step with fp32 states, by hand; returns all that stays beside the weight"""
-    (x.to(weight.dtype) @ weight).square().mean().backward()
-    assert weight.grad is not None
-    gradient, weight.grad = weight.grad.to(gradient_dtype), None
-    first = torch.zeros(weight.shape)  # fp32: averages of the gradient
-    second = torch.zeros(weight.shape)  # and of its square
-    first.lerp_(gradient.float(), 0.1)
-    second.lerp_(gradient.float().square(), 0.001)
-    deviation = (second / 0.001).sqrt() + 1e-8
-    update = 1e-3 * (first / 0.1) / deviation
-    with torch.no_grad():
-        if not master:
-            weight -= update.to(weight.dtype)
-            return [gradient, first, second]
-        master_weight = weight.float() - update
-        weight.copy_(master_weight)
-        return [gradient, first, second, master_weight]
+def adam_update(gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
+    """What a step of Adam subtracts from a weight; `first` and `second` are its averages, changed in place"""
+    first.lerp_(gradient.float(), 1 - 0.9)  # of the gradient
+    second.lerp_(gradient.float().square(), 1 - 0.999)  # of its square
+    mean = first / (1 - 0.9**step)  # averages that began at zero are too small at first
+    deviation = (second / (1 - 0.999**step)).sqrt() + 1e-8
+    return 1e-3 * mean / deviation
 
 
-def adam_by_hand_is_adam(x: Tensor) -> None:
+def train_by_hand(weight: Tensor, batches: Tensor, gradient_dtype: torch.dtype, *, master: bool) -> list[Tensor]:
+    """A step of Adam for each batch, with fp32 averages; returns all that stays in memory beside the weight"""
+    first, second = torch.zeros(weight.shape), torch.zeros(weight.shape)
+    master_weight = weight.detach().float().clone()
+    for step, x in enumerate(batches, start=1):
+        (x.to(weight.dtype) @ weight).square().mean().backward()
+        assert weight.grad is not None
+        gradient, weight.grad = weight.grad.to(gradient_dtype), None
+        update = adam_update(gradient, first, second, step)
+        with torch.no_grad():
+            if master:
+                master_weight -= update
+                weight.copy_(master_weight)
+            else:
+                weight -= update.to(weight.dtype)
+    return [gradient, first, second, master_weight] if master else [gradient, first, second]
+
+
+def adam_by_hand_is_adam() -> None:
     """It is Adam"""
-    text("That the step by hand is the optimizer's, from the same start and up to rounding:")
-    start = torch.randn(256, 128)
+    text("That this is the optimizer's rule, five steps from the same start with five batches:")
+    batches, start = torch.randn(5, 4, 256), torch.randn(256, 128)
     weight = start.clone().requires_grad_()
-    (x @ weight).square().mean().backward()
-    optim.AdamW([weight], lr=1e-3, weight_decay=0).step()
+    optimizer = optim.AdamW([weight], lr=1e-3, weight_decay=0)
+    for x in batches:
+        optimizer.zero_grad()
+        (x @ weight).square().mean().backward()
+        optimizer.step()
     for master in (False, True):
         by_hand = start.clone().requires_grad_()
-        adam_step(x, by_hand, torch.float32, master=master)  # @stepover
+        train_by_hand(by_hand, batches, torch.float32, master=master)  # @stepover
         difference = (weight - by_hand).abs().max().item()  # @inspect difference
         assert difference < 1e-6
-    text("And Adam's first step moves each weight by the learning rate, whatever its gradient:")
-    moved = (weight - start).abs().max().item()  # @inspect moved
-    assert round(moved, 5) == 1e-3
+    assert (weight - start).abs().max() > 2e-3  # and it went somewhere
+
+
+def moves_of_the_first_step() -> None:
+    """How far the first step goes"""
+    text(
+        "In the first step both averages are the gradient's own, so that almost every weight moves by the learning "
+        "rate, whether its gradient is large or small. The exceptions are gradients that are not large beside the "
+        "$\\epsilon = 10^{-8}$ in the denominator:"
+    )
+    gradients = torch.tensor([10.0, -1e-3, 1e-8, 0.0])
+    moves = adam_update(gradients, torch.zeros(4), torch.zeros(4), 1) / 1e-3  # in learning rates @inspect moves
+    weight = nn.Parameter(torch.zeros(4))
+    weight.grad = gradients
+    optim.AdamW([weight], lr=1e-3).step()
+    assert torch.allclose(moves, torch.tensor([1, -1, 0.5, 0]), rtol=1e-4)
+    assert torch.allclose(moves, -weight.detach() / 1e-3, rtol=1e-4)
 
 
 def copies_of_autocast() -> None:
     """What autocast adds"""
     text(
-        "`torch.autocast` leaves parameters and gradients in fp32 and casts what the matrix multiplications "
-        "read. The bf16 copies of the weights live from the forward pass to the backward pass. Autograd can be "
-        "asked what it saved:"
+        "`torch.autocast` (section 15) keeps parameters and gradients in fp32 and converts what the matrix "
+        "multiplications read. The bf16 copies of the weights are made in the forward pass and freed in the backward "
+        "pass, layer by layer, while the gradients appear. What is the largest sum? Sixteen layers with a small batch, "
+        "followed operator by operator:"
     )
-    weight = torch.randn(256, 128, requires_grad=True)
-    x = torch.randn(4, 256, requires_grad=True)
-    saved: list[Tensor] = []
-    hooks = saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t)
-    with hooks, torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = (x @ weight).square().mean()
-    copies = [t for t in saved if t.numel() == weight.numel()]
-    copy_bytes = sum(t.nbytes for t in copies) / weight.numel()  # per parameter @inspect copy_bytes
-    assert copy_bytes == 2
-    loss.backward()
-    assert weight.dtype == weight.grad.dtype == torch.float32
+    layers = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(16)))
+    x, losses = torch.randn(2, 256), []
+    optimizer = optim.AdamW(layers.parameters())
+
+    def forward() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            losses.append(layers(x).float().square().mean())
+
+    def backward() -> None:
+        losses.pop().backward()
+
+    peaks = []  # bytes per parameter
+    for gradients_from_before in (False, True):
+        forward()
+        backward()
+        optimizer.step()
+        if not gradients_from_before:
+            optimizer.zero_grad()
+        weights = list(layers.parameters())
+        states = [s for w in weights for s in optimizer.state[w].values()]
+        gradients = [w.grad for w in weights if w.grad is not None]
+        readings = bytes_alive([*weights, *states, *gradients], forward, backward)  # @stepover
+        peaks.append(max(map(max, readings)) / sum(w.numel() for w in weights))  # @inspect peaks
+    assert all(w.dtype == w.grad.dtype == torch.float32 for w in weights)
+    assert 16.1 < peaks[0] < 16.2
+    assert 18 < peaks[1] < 18.2
+    largest = [round(8 * H100_MEMORY / peak / 1e9, 1) for peak in peaks]  # 10⁹ parameters @inspect largest
     text(
-        "So autocast with AdamW takes about 18 bytes per parameter at its peak, *more* than plain fp32. It buys "
-        "speed and smaller activations, not smaller parameters."
+        f"{peaks[0]:.2f} bytes per parameter in the usual loop, which drops the gradients before the forward pass: one "
+        f"layer's copy more than fp32. It is {peaks[1]:.2f} where old gradients are still there, as when gradients of "
+        f"several batches are added up: then all copies stand beside all gradients. On 8 H100s that is "
+        f"{largest[0]} and {largest[1]} billion parameters. Autocast buys speed and smaller activations, not smaller "
+        f"parameters."
     )
 
 
@@ -791,9 +1063,15 @@ def optimizer_states() -> None:
     assert state_bytes["Adafactor"] == 4 * (rows + columns)
     table(list(per_parameter.items()), ["optimizer", "bytes of fp32 state per parameter"])  # @hide
     text(
-        f"Adafactor does not drop the second moment: it keeps one number per row and one per column of it, "
+        f"Adafactor does not drop the second average: it keeps one number per row and one per column of it, "
         f"{per_parameter['Adafactor']:.2f} bytes per parameter here, and less the larger the matrix. "
-        f"Lion, which PyTorch does not ship, keeps one momentum: 4 bytes."
+        f"Lion, which PyTorch does not have, keeps one average: 4 bytes."
+    )
+    ask(
+        "Momentum, everything in fp32: how many billions of parameters fit into 8 H100s?",
+        8 * H100_MEMORY / (4 + 4 + per_parameter["momentum"]) / 1e9,
+        unit="billion parameters",
+        slips={8 * H100_MEMORY / 16 / 1e9: "That is AdamW, with two averages. Momentum keeps one."},
     )
     link(**REFERENCES["adafactor"])
     link(**REFERENCES["lion"])
@@ -803,7 +1081,8 @@ def zero_stages() -> None:
     """Sharding: the three stages of ZeRO"""
     text(
         "Plain data parallelism stores everything on every GPU. ZeRO shards it over $n$ GPUs in three stages: the "
-        "optimizer's states with the master copy (12 of the 16 bytes), then the gradients (2), then the parameters (2)."
+        "optimizer's states with the master copy (12 of the 16 bytes), then the gradients (2), then the parameters "
+        "(2). PyTorch's name for the third is FSDP, *fully sharded data parallel*."
     )
     n = 8  # GPUs
     bytes_per_gpu = {
@@ -814,90 +1093,107 @@ def zero_stages() -> None:
     }  # @inspect bytes_per_gpu
     largest = {stage: round(H100_MEMORY / held / 1e9, 1) for stage, held in bytes_per_gpu.items()}
     assert list(largest.values()) == [5.0, 14.5, 21.3, 40.0]  # 10⁹ parameters
-    all_reduce, all_gather = 2, 1  # numbers a GPU sends per parameter and step, for many GPUs
-    traffic = [all_reduce, all_reduce, all_reduce, all_reduce + all_gather]
+    traffic = traffic_of_the_stages(n)
     rows = [(s, bytes_per_gpu[s], largest[s], t) for s, t in zip(largest, traffic, strict=True)]  # @hide
     table(rows, ["sharded", "bytes per parameter and GPU", "largest, 10⁹", "numbers sent per parameter"])  # @hide
-    text(
-        "The first two stages cost no extra traffic. An *all-reduce*, after which every GPU has the sum of all "
-        "gradients, is a *reduce-scatter*, after which each has its part of the sum, and an *all-gather*, which hands "
-        "the parts to everyone; these stages only place work between the two. The third gathers the parameters once "
-        "more, for the backward pass: half as much traffic again."
-    )
     link(**REFERENCES["zero"])
 
 
-def where_the_six_comes_from() -> None:
-    """Where the 6 comes from"""
+def traffic_of_the_stages(n: int) -> list[float]:
+    """What the stages send, by running them"""
     text(
-        "In a matrix multiplication, each parameter meets each token once, in one multiplication and one addition: "
-        "**2** FLOPs forward. Backward there are two such multiplications: one for the gradient of the weights, "
-        "one for the gradient of the inputs, which the layer below waits for. **4** FLOPs."
+        "The GPUs stand in a ring, and each sends to its right neighbour. In a *reduce-scatter* each ends up with its "
+        "part of the sum of all gradients; in an *all-gather* the parts travel on until everyone has all of them. Here "
+        f"are {n} GPUs as {n} tensors of {n} parts, and what one of them sends:"
     )
-    tokens, width, outputs = 512, 128, 256
-    x = torch.randn(tokens, width, requires_grad=True)
-    w = torch.randn(width, outputs, requires_grad=True)
-    y = x @ w  # (tokens, outputs)
-    upstream = torch.randn(tokens, outputs)  # the gradient of the loss with respect to y
-    parameters = w.numel()
-    forward = count(lambda: x @ w)  # @inspect forward.flops [FLOP]
-    assert forward.flops == 2 * parameters * tokens
-    text("And backward, for both gradients and for that of the weights alone:")
-    backward = count(lambda: torch.autograd.grad(y, (x, w), upstream, retain_graph=True))
-    assert backward.flops == 4 * parameters * tokens  # @inspect backward.flops [FLOP]
-    for_w_alone = count(lambda: torch.autograd.grad(y, w, upstream, retain_graph=True))
-    assert for_w_alone.flops == 2 * parameters * tokens  # @inspect for_w_alone.flops [FLOP]
+    gradients = torch.randint(-9, 10, (n, n, 10)).float()  # (GPU, part, numbers): whole numbers, exact sums
+    weights, parameters = torch.randint(-9, 10, (n, 10)).float(), n * 10
+    summed = gradients.clone()
+    scattered = reduce_scatter(summed)  # numbers sent by each GPU @inspect scattered @stepover
+    own = torch.arange(n)
+    updated = torch.zeros(n, n, 10)
+    updated[own, own] = weights - summed[own, own]  # each GPU updates its own part
+    gathered = all_gather(updated)  # @inspect gathered @stepover
+    assert torch.equal(updated, (weights - gradients.sum(dim=0)).expand(n, n, 10))  # as on a single GPU
+    assert scattered == gathered == (n - 1) / n * parameters
+    sent = {"stages 1 and 2": scattered + gathered, "stage 3": gathered + gathered + scattered}
+    per_parameter = {stage: numbers / parameters for stage, numbers in sent.items()}  # @inspect per_parameter
+    assert list(per_parameter.values()) == [2 * (n - 1) / n, 3 * (n - 1) / n]
     text(
-        "So a run takes $C \\approx 6ND$ FLOPs, and with a throughput of $\\tau$ FLOP/s and a time $T$, "
-        '$\\tau T = 6ND$. The 6 is *not* "the optimizer, dropout and layer norms", nor two passes times three, as '
-        "some notes have it. The optimizer works once per parameter and step, not once per token:"
+        "Plain data parallelism needs the sum of the gradients on every GPU, an *all-reduce*: a reduce-scatter and an "
+        "all-gather. Stages 1 and 2 gather updated parameters in place of gradients: the same traffic. Stage 3 "
+        "keeps no parameters, and gathers them twice, for the forward and for the backward pass: half as much again."
     )
-    optimizer_flops(parameters)
-    link(**REFERENCES["kaplan"])
-    link(**REFERENCES["flops calculus"])
+    both, three = per_parameter.values()
+    return [both, both, both, three]
 
 
-def optimizer_flops(parameters: int) -> None:
-    """The optimizer's share"""
-    weight = nn.Parameter(torch.randn(parameters))
-    weight.grad = torch.randn(parameters)
-    optimizer = optim.AdamW([weight], foreach=False)  # one operation after another
-    step = count(optimizer.step)
-    flops_per_parameter = step.flops / parameters  # @inspect flops_per_parameter step.uncounted
-    assert 5 < flops_per_parameter < 30
-    tokens_per_step = 4e6  # a usual batch of a large run
-    share = flops_per_parameter / (6 * tokens_per_step)  # @inspect share
-    assert share < 1e-5
-    text(
-        f"AdamW takes {flops_per_parameter:.0f} FLOPs per parameter and step. The 6 is per parameter and *token*, and "
-        f"a step of a large run has {tokens_per_step / 1e6:.0f} million of them. The optimizer's share is one part "
-        f"in {1 / share / 1e6:.1f} million."
-    )
+def reduce_scatter(held: Tensor) -> int:
+    """Around the ring, in place: GPU i ends up with the sum of part i; returns the numbers that each GPU sent"""
+    n, sent = len(held), 0
+    for turn in range(n - 1):
+        for gpu in range(n):
+            part = (gpu - turn - 1) % n
+            held[(gpu + 1) % n, part] += held[gpu, part]
+            sent += held[gpu, part].numel()
+    return sent // n
+
+
+def all_gather(held: Tensor) -> int:
+    """Around the ring, in place: part i goes from GPU i to all others; returns the numbers that each GPU sent"""
+    n, sent = len(held), 0
+    for turn in range(n - 1):
+        for gpu in range(n):
+            part = (gpu - turn) % n
+            held[(gpu + 1) % n, part] = held[gpu, part]
+            sent += held[gpu, part].numel()
+    return sent // n
 
 
 def mixture_of_experts() -> None:
     """With experts, N counts the active parameters"""
-    text("In a mixture of experts, a token visits a few of the experts. Memory holds all of them; compute meets a few.")
-    tokens, width, chosen = 16, 32, (1, 6)
+    text(
+        "In a *mixture of experts* a layer has several weight matrices, and a small *router* chooses a few of them for "
+        "each token. Memory holds all experts; a token is multiplied by its own."
+    )
+    tokens, width, experts, active = 64, 32, 8, 2
     x = torch.randn(tokens, width)
-    experts = [torch.randn(width, width) for _ in range(8)]
-    visit = count(lambda: sum(x @ experts[e] for e in chosen))  # @inspect visit.flops_by_operator
-    parameters = sum(expert.numel() for expert in experts)
-    active = sum(experts[e].numel() for e in chosen)
-    assert parameters == 4 * active
-    assert visit.flops == 2 * active * tokens + len(chosen) * tokens * width  # the last term adds the outputs up
+    weights = torch.randn(experts, width, width) / math.sqrt(width)
+    router = torch.randn(width, experts)
+    scores = (x @ router).softmax(dim=-1)  # (tokens, experts)
+    gates, chosen = scores.topk(active, dim=-1)  # (tokens, active) each
+    visited = count(lambda: visit_experts(x, weights, gates, chosen))
+    multiplied = sum(n for name, n in visited.flops_by_operator.items() if "mm" in name)  # @inspect multiplied [FLOP]
+    assert multiplied == 2 * tokens * active * weights[0].numel()
+    text("It is the sum over *all* experts, with the gates of those not chosen set to zero:")
+    every = torch.einsum("td,edk->tek", x, weights)  # (tokens, experts, width)
+    all_gates = torch.where(scores >= gates[:, -1:], scores, 0)
+    assert torch.allclose(
+        visit_experts(x, weights, gates, chosen), (all_gates[..., None] * every).sum(dim=1), atol=1e-5
+    )
+    assert len(chosen.unique()) == experts  # different tokens, different experts
+    assert torch.allclose(scores.sum(dim=-1), torch.ones(tokens))
     text("So $N$ in $6ND$ is the *active* parameters, and $N$ in bytes per parameter is all of them.")
+
+
+def visit_experts(x: Tensor, weights: Tensor, gates: Tensor, chosen: Tensor) -> Tensor:
+    """Multiply each token by the experts chosen for it, and add the results up, weighted by their gates"""
+    y = torch.zeros_like(x)
+    for expert, weight in enumerate(weights):
+        token, slot = (chosen == expert).nonzero(as_tuple=True)
+        y[token] += gates[token, slot, None] * (x[token] @ weight)
+    return y
 
 
 def where_the_six_bends() -> None:
     """Where the 6 bends"""
     text(
         "$6N$ per token leaves out the two multiplications that have no parameters: attention's, of queries with keys "
-        "and of the weights that come of it with values. They grow with the sequence. And it counts one table of "
+        "and of the resulting weights with values. They grow with the sequence. And it counts one table of "
         "parameters that is never multiplied: the input embedding, which is looked up. With $N'$ for the rest,\n\n"
         "$$ C \\text{ per token} = 6N' + 12 \\cdot L \\cdot D \\cdot S. $$\n\n"
         "To check it, a model of the shape of Llama 3 70B, on the `meta` device: tensors with a shape and no memory, "
-        "whose operations cost nothing and can be counted all the same."
+        "whose operations compute nothing and can be counted all the same."
     )
     width, layers, hidden, vocabulary = 8192, 80, 28672, 128256
     shapes = {"query": (width, width), "key": (width, 1024), "value": (width, 1024), "output": (width, width)}
@@ -924,22 +1220,50 @@ def where_the_six_bends() -> None:
     plot(series, x_label="tokens in a sequence", y_label="FLOPs per token / 6N", x_scale="log", style="points")  # @hide
     text(
         f"At 2048 tokens the 6 is {ratios[2048] - 1:.0%} short; at 131072 attention is {attention_share:.0%} of the "
-        f"work. "
-        f"The {layers} layers are alike, so one was counted, with torch's own counter, and multiplied; the formula "
-        f"holds to the last FLOP for the {multiplied / 1e9:.1f} billion parameters that multiply. "
-        f"It counts all of $S^2$; a kernel that skips what the causal mask hides does half, 6 in place of 12."
+        f"work. The {layers} layers are alike, so one was counted, with torch's own counter, and multiplied. "
+        f"The formula counts all of $S^2$; a kernel (the program that a GPU runs for an operation) that skips what "
+        f"the causal mask hides does half of that, 6 in place of 12."
     )
+    what_the_layer_leaves_out()
+
+
+def what_the_layer_leaves_out() -> None:
+    """What the layer leaves out"""
+    text(
+        "The layer has no rotary embedding, which turns queries and keys by their positions: a few elementwise "
+        "operations, none of which torch's counter counts. Without it the order of earlier tokens does not matter. "
+        "The rest, put together from torch's own parts, on a small example:"
+    )
+    length, width, hidden = 5, 512, 64  # four heads of 128, which share two keys and values
+    shapes = {"query": (width, width), "key": (width, 256), "value": (width, 256), "output": (width, width)}
+    shapes |= {"gate": (width, hidden), "up": (width, hidden), "down": (hidden, width)}
+    weights = {name: torch.randn(shape) / math.sqrt(shape[0]) for name, shape in shapes.items()}
+    x, norm = torch.randn(length, width), nn.RMSNorm(width, elementwise_affine=False)
+    query = rearrange(norm(x) @ weights["query"], "length (heads width) -> 1 heads length width", heads=4)
+    shared = "length (keys width) -> 1 (keys two) length width"  # each serves two heads
+    key, value = (repeat(norm(x) @ weights[name], shared, keys=2, two=2) for name in ("key", "value"))
+    mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    y = x + rearrange(mixed, "1 heads length width -> length (heads width)") @ weights["output"]
+    gated = nn.functional.silu(norm(y) @ weights["gate"]).mul(norm(y) @ weights["up"])
+    assert torch.allclose(transformer_layer(x, weights), y + gated @ weights["down"], atol=1e-4)
+
+
+def grouped_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Causal attention whose heads share keys and values in groups; all (heads, sequence, head width)"""
+    heads, length, width = query.shape
+    key, value = (t.repeat_interleave(heads // len(t), dim=0) for t in (key, value))
+    scores = query @ key.transpose(1, 2) / math.sqrt(width)  # (heads, sequence, sequence)
+    hidden = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(diagonal=1)
+    return scores.masked_fill(hidden, -math.inf).softmax(dim=-1) @ value
 
 
 def transformer_layer(x: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    """One layer of a Llama: attention with 64 heads that share 8 keys and values, then a gated feed-forward"""
+    """A layer as Llama's, without rotary embedding: attention with heads of 128, then a gated feed-forward"""
     length, width = x.shape
     h = nn.functional.rms_norm(x, (width,))
-    query = (h @ weights["query"]).view(length, 64, 128).transpose(0, 1)  # (heads, sequence, head width)
-    key = (h @ weights["key"]).view(length, 8, 128).transpose(0, 1).repeat_interleave(8, dim=0)
-    value = (h @ weights["value"]).view(length, 8, 128).transpose(0, 1).repeat_interleave(8, dim=0)
-    scores = (query @ key.transpose(1, 2)).softmax(dim=-1)  # (heads, sequence, sequence)
-    x = x + (scores @ value).transpose(0, 1).reshape(length, width) @ weights["output"]
+    query, key, value = ((h @ weights[n]).view(length, -1, 128).transpose(0, 1) for n in ("query", "key", "value"))
+    mixed = grouped_attention(query, key, value)  # (heads, sequence, head width)
+    x = x + mixed.transpose(0, 1).reshape(length, width) @ weights["output"]
     h = nn.functional.rms_norm(x, (width,))
     return x + (nn.functional.silu(h @ weights["gate"]) * (h @ weights["up"])) @ weights["down"]
 
@@ -949,26 +1273,6 @@ def training_flops(forward: Callable[..., Tensor], *inputs: Any) -> int:
     with FlopCounterMode(display=False) as counter:
         forward(*inputs).sum().backward()
     return counter.get_total_flops()
-
-
-def best_model_for_the_compute() -> None:
-    """The best model for the compute, on the same napkin"""
-    text(
-        "Compute can buy parameters or tokens. The Chinchilla rule of thumb is about 20 tokens per parameter, so "
-        "$C = 6N \\cdot 20N = 120N^2$ and $N = \\sqrt{C/120}$. What do 8 H100s make in two weeks?"
-    )
-    compute = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2 * 0.5  # @inspect compute [FLOP]
-    parameters = math.sqrt(compute / 120)  # @inspect parameters
-    tokens = 20 * parameters  # @inspect tokens
-    assert math.isclose(6 * parameters * tokens, compute)
-    assert round(parameters / 1e9, 1) == 6.3
-    assert round(tokens / 1e9) == 126
-    text(
-        f"{parameters / 1e9:.1f} billion parameters, {tokens / 1e9:.0f} billion tokens. The rule minimises the loss "
-        f"for a training budget. A model that many people will use is trained smaller and longer, since every use "
-        f"costs in proportion to its parameters: Llama 3 70B saw {15e12 / 70e9:.0f} tokens per parameter."
-    )
-    link(**REFERENCES["chinchilla"])
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -985,46 +1289,62 @@ class FloatFormat(NamedTuple):
 
 def memory_accounting() -> None:
     """Memory accounting"""
+    in_fp32, in_bf16 = (70e9 * torch.finfo(dtype).bits / 8 for dtype in (torch.float32, torch.bfloat16))  # @hide
     text(
-        "Everything that training keeps is a **tensor**: parameters, gradients, optimizer states, activations, "
-        "tokens. Whoever can say what one tensor takes can say what training takes."
+        f"After this section you can say how many bytes a tensor takes, and what a smaller number format gives up. "
+        f"Everything that training keeps is a tensor. The key figure: 70 billion parameters take "
+        f"{in_fp32 / 1e9:.0f} GB in fp32, and {in_bf16 / 1e9:.0f} GB in bf16."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    note(
+        "Fifteen minutes. Range against precision is the point: the table of formats can be read at home. Ask for "
+        "1.001 in bf16 before you show it."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     creating_tensors()
     bytes_of_a_tensor()
     formats = floating_point_formats()
     layouts_of(formats)
-    formats_against_torch(formats)
-    encode_by_hand(formats["fp16"])
     overflow(formats)
     range_and_precision()
-    block_scaling(formats["fp4 E2M1"])
-    speed_of_formats()
     where_tensors_live()
+    where_memory_hides()  # @deeper
+    formats_against_torch(formats)  # @deeper
+    encode_by_hand(formats["fp16"])  # @deeper
+    block_scaling(formats["fp4 E2M1"])  # @deeper
+    speed_of_formats()  # @deeper
+    text(
+        "**In three lines.**\n\n"
+        "1. Bytes = elements × bytes per element: 4 in fp32, 2 in bf16 and fp16, 1 in fp8.\n"
+        "2. Exponent bits buy range, which gradients need; mantissa bits buy precision, which weights need.\n"
+        "3. A tensor lives in one memory; moving it to a GPU is a copy over a link slower than the GPU's own memory."
+    )
 
 
 def creating_tensors() -> None:
     """Creating tensors"""
+    text("A **tensor** is an array of numbers of one format, with any number of dimensions. Some ways to make one:")
     literal = torch.tensor([[1.0, 2, 3], [4, 5, 6]])  # @inspect literal
     zeros = torch.zeros(2, 4)  # @inspect zeros
     ones = torch.ones(2, 4)  # @inspect ones
     normal = torch.randn(2, 4)  # @inspect normal
-    unset = torch.empty(2, 4)  # @inspect unset.shape
+    unset = torch.empty(100, 100)  # @inspect unset.shape
     text(
-        "`empty` asks for memory and leaves in it what was there before: right when the values come next, from a "
-        "file or an initialiser, and otherwise a bug that may not show. An initialiser that fills it in place, here "
-        "with normal numbers of deviation 0.5 of which those beyond ±1 are drawn again:"
+        "`empty` asks for memory and leaves in it what was there before. That is right when the values come next, and "
+        "otherwise a bug that may not show. Here an initialiser fills it in place, with normal numbers of standard "
+        "deviation 0.5; those beyond ±1 are drawn again:"
     )
     nn.init.trunc_normal_(unset, std=0.5, a=-1, b=1)
-    assert 0 < unset.abs().max() <= 1
+    assert unset.abs().max() <= 1
+    assert 0.42 < unset.std() < 0.46  # less than 0.5: the largest are missing
     assert literal.dtype == zeros.dtype == ones.dtype == normal.dtype == torch.float32
     assert torch.tensor([1, 2, 3]).dtype == torch.int64  # whole numbers make an integer tensor
-    text("`device=` says where a tensor lives. `meta` is nowhere: the shape is real, the memory is not.")
+    text("`device=` says in which memory a tensor lives. A tensor on the `meta` device has a shape and no memory:")
     nowhere = torch.zeros(1_000_000, 1_000_000, device="meta")  # @inspect nowhere.shape nowhere.device
     assert nowhere.nbytes == 4 * 10**12
     text(
-        "The number of dimensions is a tensor's **rank**. A Transformer's activations have rank 3, a vector of width "
-        "$D$ for each token of each sequence; inside attention the width is split over the heads, and the rank is 4."
+        "The number of dimensions is a tensor's **rank**. In a Transformer, what flows from layer to layer has rank "
+        "3: a vector of width $D$ for each token of each sequence. In *attention*, where tokens look at each other "
+        "(section 3), the width is split over several *heads*, and the rank is 4."
     )
     batch, sequence, heads, head_width = 2, 8, 4, 16
     activations = torch.zeros(batch, sequence, heads * head_width)  # (B, S, D) @inspect activations.shape
@@ -1038,23 +1358,28 @@ def bytes_of_a_tensor() -> None:
     x = torch.zeros(4, 8)  # @inspect x.dtype x.numel() x.element_size()
     assert x.numel() * x.element_size() == 4 * 8 * 4
     assert x.nbytes == x.untyped_storage().nbytes()  # what it says is what was allocated
-    text(
-        "That is all there is to it, at every size. GPT-3's feed-forward layers hold matrices of $4D \\times D$ "
-        "with $D = 12288$. Asked of a `meta` tensor, it takes no memory to know:"
-    )
+    text("The same at every size. GPT-3's feed-forward layers hold matrices of $4D \\times D$ with $D = 12288$.")
     matrix = torch.empty(4 * 12288, 12288, device="meta")  # (49152, 12288)
+    ask(
+        "How many GiB does such a matrix take in fp32?",
+        matrix.nbytes / 2**30,
+        unit="GiB",
+        hint="49152 × 12288 × 4 bytes; then divide by $2^{30}$.",
+        why="2304 MiB. Divided by 1024 that is GiB; divided by 1000 it is no unit at all.",
+        slips={
+            matrix.nbytes / 1e9: "Those are GB, powers of 1000.",
+            matrix.nbytes / 2**20 / 1000: "That is MiB divided by 1000: neither GiB nor GB, and often seen in print.",
+            matrix.numel() / 2**30: "Those are elements. Each takes 4 bytes.",
+        },
+    )
     matrix_bytes = matrix.nbytes  # @inspect matrix_bytes [B]
     assert matrix_bytes == 2304 * 2**20
     assert matrix_bytes / 2**30 == 2.25
     assert round(matrix_bytes / 1e9, 2) == 2.42
-    text(
-        "So it is 2.25 GiB or 2.42 GB. The *2.3 GB* that notes print for this matrix is neither: it is 2304 MiB "
-        "divided by a thousand."
-    )
     dtypes = (torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn)
     gib = {str(dtype): matrix.to(dtype).nbytes / 2**30 for dtype in dtypes}  # @inspect gib
     assert list(gib.values()) == [4.5, 2.25, 1.125, 0.5625]
-    text("The same matrix in 8, 4, 2 and 1 bytes per element. What is given up for the smaller ones comes next.")
+    text("That is with 8, 4, 2 and 1 bytes per element. What the smaller ones give up comes next.")
     link(**REFERENCES["gpt-3"])
 
 
@@ -1066,8 +1391,8 @@ def floating_point_formats() -> dict[str, FloatFormat]:
         "$$ \\text{value} = \\begin{cases} (1 + f/2^m) \\cdot 2^{e - b} & e > 0 \\text{, normal} \\\\ "
         "(0 + f/2^m) \\cdot 2^{1 - b} & e = 0 \\text{, subnormal.} \\end{cases} $$\n\n"
         "The exponent buys **range**, the mantissa buys **precision**. A format is those two numbers and one decision: "
-        "how many of the topmost patterns stand for infinity and NaN. IEEE formats reserve the whole topmost exponent, "
-        "$2^m$ patterns; E4M3 reserves a single one, for NaN, and has no infinity; E2M1 reserves none."
+        "how many of the topmost bit patterns stand for infinity and NaN (*not a number*). IEEE formats reserve the "
+        "whole topmost exponent, $2^m$ patterns; E4M3 reserves one, for NaN; E2M1 none."
     )
     formats = {  # exponent bits, mantissa bits, patterns reserved
         "fp64": FloatFormat(11, 52, 2**52),
@@ -1116,8 +1441,8 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
     """The layouts, and what follows from them"""
     text(
         "Read as whole numbers, the bit patterns of positive values count upwards with the values. So a format's "
-        "limits are four of its patterns: the last that is finite, the first with an exponent field of 1, the first of "
-        "all after zero, and for eps the one that follows 1."
+        "limits are found at four patterns: the last finite one, the first with an exponent field of 1, the first "
+        "after zero, and the one after 1, whose distance from 1 is called eps."
     )
     fp16 = limits(formats["fp16"])  # @inspect fp16
     assert fp16["largest"] == (2 - 2**-10) * 2**15 == 65504
@@ -1129,9 +1454,10 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
     bits = {name: bits_of(0.01, form) for name, form in formats.items()}  # @stepover @hide
     plot(draw_bits(bits), title="0.01 in every format")  # @hide
     text(
-        "bf16 is the first half of fp32: the same range, and two to three decimal digits. tf32 is fp32's range with "
-        "fp16's precision; it exists only inside a tensor core, so a tf32 tensor takes 4 bytes and a `torch.dtype` for "
-        "it does not exist. In E2M1, 0.01 is 0: that format does not work without a scale, and gets one below."
+        "bf16 is the first half of fp32: the same range, and two to three decimal digits. tf32 has fp32's range and "
+        "fp16's precision. It exists only inside *tensor cores*, the part of a GPU that multiplies small matrices: a "
+        "tensor takes 4 bytes all the same, and there is no `torch.dtype` for it. In E2M1, 0.01 is 0: that format "
+        "needs a scale."
     )
     tf32, fp32 = limits(formats["tf32"]), limits(formats["fp32"])  # @inspect tf32 @stepover
     assert (tf32["smallest normal"], tf32["eps"]) == (fp32["smallest normal"], fp16["eps"])
@@ -1178,7 +1504,7 @@ def formats_against_torch(formats: dict[str, FloatFormat]) -> None:
         assert ours["smallest subnormal"] == pattern_one.double().item()
         stored = torch.tensor(0.01, dtype=torch.float64).to(dtype).view(integer)
         assert encode(0.01, formats[name]) == stored.item()  # @stepover
-    text("And for the fp8 formats there are few enough patterns to compare all of the finite ones:")
+    text("The fp8 formats have few patterns, so all finite ones are compared:")
     for name in ("fp8 E4M3", "fp8 E5M2"):
         finite = 128 - formats[name].reserved_codes
         theirs = torch.arange(finite, dtype=torch.uint8).view(dtypes[name]).tolist()
@@ -1200,8 +1526,8 @@ def finfo_of_fp4() -> None:
     except (NotImplementedError, TypeError, RuntimeError) as error:
         answer = f"it raises {type(error).__name__}"  # @inspect answer
     text(
-        f"torch {torch.__version__} has a dtype for fp4, two values to a byte, to be stored and multiplied and no "
-        f"more: asked for its largest number, {answer}."
+        f"torch {torch.__version__} has a dtype for fp4, two values to a byte, which can be stored and multiplied. "
+        f"Asked for its largest number, {answer}."
     )
 
 
@@ -1228,83 +1554,116 @@ def encode_by_hand(fp16: FloatFormat) -> None:
     assert hex(stored.view(torch.int16).item()) == hex(code) == "0x211f"
     assert encode(0.01, fp16) == code  # @stepover
     assert stored.item() == (1 + 287 / 1024) * 2**-7 == 0.01000213623046875
-    traps_of_encoding(fp16)
-
-
-def traps_of_encoding(fp16: FloatFormat) -> None:
-    """Traps"""
-    text(
-        "Worked examples of this in circulation go wrong in four places:\n\n"
-        '- "$1.010 \\cdot 2^{-6}$" (in binary, so 1.25) is another number;\n'
-        "- six exponent bits would leave nine for the mantissa, and 17 bits in all with ten;\n"
-        "- the exponent of a subnormal is $1 - 15$, not $0 - 15$: subnormals continue the spacing of the smallest "
-        "normals down to zero, and with $0 - 15$ they would leave a gap below $2^{-14}$;\n"
-        "- the smallest *positive* number has sign bit 0. With sign bit 1 it is negative."
+    ask(
+        "Derive, without doubling again: what is the exponent field of 0.02 in fp16, as a whole number?",
+        encode(0.02, fp16) >> fp16.mantissa_bits,
+        within=0,
+        hint="0.02 is twice 0.01.",
+        why="The mantissa stays, the exponent grows by one.",
+        slips={exponent_field: "That is 0.01's.", exponent + 1: "That is the exponent. The field adds the bias, 15."},
     )
-    assert decode(9 << 10 | 0b0100000000, fp16) == 1.25 * 2**-6 == 0.01953125  # @stepover
+    errors_of_encoding(fp16)
+
+
+def errors_of_encoding(fp16: FloatFormat) -> None:
+    """Find the error"""
+    wrong = {
+        "0.01 is $1.010 \\cdot 2^{-6}$ in binary": "That is 1.25/64, another number.",
+        "fp16 has six exponent bits and ten of mantissa": "With the sign that would be 17 bits.",
+        "a subnormal has the exponent $0 - 15$": "It is $1 - 15$: with $-15$ there would be a gap below $2^{-14}$.",
+        "the smallest positive fp16 has sign bit 1": "With sign bit 1 it is negative.",
+    }
+    right = "subnormals continue the spacing of the smallest normals down to zero"
+    ask(
+        "Five statements from worked examples of fp16. Four are wrong. Which one is right?",
+        right,
+        choices=[*wrong, right],
+        slips=wrong,
+    )
+    assert decode(9 << 10 | 0b0100000000, fp16) == 1.25 * 2**-6 != 0.01  # @stepover
     assert 1 + fp16.exponent_bits + fp16.mantissa_bits == torch.finfo(torch.float16).bits
     largest_subnormal, smallest_normal = decode(1023, fp16), decode(1024, fp16)  # @stepover
-    assert smallest_normal - largest_subnormal == 2**-24 == 2 ** (1 - 15) / 1024
+    assert smallest_normal - largest_subnormal == decode(1, fp16) == 2**-24  # the same spacing @stepover
     negative = torch.tensor([-0x8000 + 1], dtype=torch.int16).view(torch.float16)  # 1 000…001 @inspect negative
     assert negative.item() == -(2**-24)
 
 
 def overflow(formats: dict[str, FloatFormat]) -> None:
     """Too large"""
-    text(
-        "The largest fp16 is 65504; the next step would be to 65536. From halfway between them on, numbers round to "
-        "infinity."
+    small = ["fp16", "bf16", "fp8 E4M3", "fp8 E5M2"]  # @hide
+    [able] = [name for name in small if limits(formats[name])["largest"] >= 100_000]  # @hide @stepover
+    ask(
+        "Which of these formats can hold 100,000?",
+        able,
+        choices=small,
+        hint="Look at *largest* in the table.",
+        slips={
+            "fp16": "Its largest number is 65504.",
+            "fp8 E5M2": "It has fp16's exponent, and its largest number is 57344.",
+        },
     )
+    text("The largest fp16 is 65504; the next step would be to 65536. From halfway on, numbers become infinity:")
     below, halfway = torch.tensor([65519.0, 65520.0]).half().tolist()  # @inspect below halfway
     assert (below, halfway) == (65504, math.inf)
-    assert torch.tensor(65520.0).bfloat16().item() == 65536  # bf16 rounds it, and has room
-    e5m2 = torch.tensor(1e6).to(torch.float8_e5m2).item()  # @inspect e5m2
-    assert e5m2 == math.inf
+    assert torch.tensor(65520.0).bfloat16().item() == 65536  # bf16 rounds it
+    assert torch.tensor(1e6).to(torch.float8_e5m2).item() == math.inf
+    all_of_e4m3 = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
+    assert not all_of_e4m3.isinf().any() and all_of_e4m3.isnan().sum() == 2
     e4m3 = torch.tensor(1e6).to(torch.float8_e4m3fn).item()  # @inspect e4m3
-    assert str(e4m3) in ("448.0", "nan")
-    largest = limits(formats["fp8 E4M3"])["largest"]  # @stepover
-    if e4m3 == largest:
-        text(f"E4M3 has no infinity to go to: torch {torch.__version__} **saturates**, a million becomes {e4m3:.0f}.")
+    if math.isnan(e4m3):
+        text(f"E4M3 has no infinity: in torch {torch.__version__} a million becomes NaN; later versions saturate.")
     else:
-        text(f"E4M3 has no infinity to go to: in torch {torch.__version__} a million becomes NaN; later it saturates.")
+        text(f"E4M3 has no infinity: torch {torch.__version__} **saturates**, a million becomes {e4m3:.0f}.")
 
 
 def range_and_precision() -> None:
     """Range matters to gradients, precision to updates"""
-    text("Gradients are small numbers of very different sizes. This one fp16 can't tell from zero, and bf16 can:")
+    text("Gradients are small numbers of very different sizes. This one *underflows* to zero in fp16, not in bf16:")
     small = torch.tensor(1e-8)
     assert small.half().item() == 0
     assert abs(small.bfloat16().item() / 1e-8 - 1) < 2**-8
-    text("A weight update is a small change to a large number. This one bf16 can't see, and fp16 can:")
+    text("An update of a weight is a small change to a larger number.")
     updated = torch.tensor(1.001)
+    ask(
+        "Predict: a weight of 1 gets an update of 0.001. What is it afterwards in bf16?",
+        updated.bfloat16().item(),
+        within=1e-4,
+        hint="In bf16 the next number after 1 is 1 + $2^{-7}$.",
+        why="The update is less than half of the step to the next number: it is rounded away.",
+        slips={
+            updated.half().item(): "bf16 has no number so near. fp16 has, with three more bits of mantissa.",
+            1 + 2**-7: "That is the next number after 1. 1.001 is nearer to 1.",
+        },
+    )
     assert updated.bfloat16().item() == 1
+    assert torch.tensor(1 - 0.003).bfloat16().item() == 1 - 2**-8  # below 1 the steps are half as wide
+    assert torch.tensor(1 + 0.003).bfloat16().item() == 1
     assert updated.half().item() == 1 + 2**-10
     assert torch.finfo(torch.bfloat16).eps == 2**-7
     text(
-        "So bf16 is for what is multiplied, and weights that take small steps are kept in fp32. Going back costs "
-        "nothing: a bf16 number followed by sixteen zero bits *is* the same number in fp32. For all of the patterns:"
+        "So bf16 is for what is multiplied, and weights that take small steps are kept in fp32. The way back is "
+        "exact: a bf16 number followed by sixteen zero bits is the same number in fp32, for all patterns:"
     )
     patterns = torch.arange(-(2**15), 2**15, dtype=torch.int16)
     as_fp32 = patterns.view(torch.bfloat16).float().view(torch.int32)
     assert torch.equal(as_fp32, patterns.int() << 16)
-    assert len(patterns.unique()) == 2**16
-    text("A last trap: not every instability is underflow. Here is one in fp64, where nothing is too small to see:")
+    text("Not every instability comes from few bits. Here is one in fp64, in 50 steps of gradient descent on $w^2/2$:")
     w = torch.tensor(1.0, dtype=torch.float64)
     for _ in range(50):
-        w = w - 2.1 * w  # gradient descent on w²/2 with a learning rate of 2.1
+        w = w - 2.1 * w  # the gradient is w, the learning rate 2.1
     assert math.isclose(w.item(), 1.1**50, rel_tol=1e-12)
-    text(f"It should have gone to 0 and is at {w.item():.0f}. More bits don't help: the learning rate is too large.")
+    text(f"It should go to 0 and is at {w.item():.0f}. The learning rate is too large, and more bits don't help.")
     link(**REFERENCES["mixed precision"])
 
 
 def block_scaling(fp4: FloatFormat) -> None:
     """Four bits and a scale: NVFP4"""
-    text("E2M1 has eight magnitudes. Everything else about a tensor must be carried by a scale.")
+    text("E2M1 has eight magnitudes, so a tensor of such numbers needs a scale:")
     grid = torch.tensor([decode(code, fp4) for code in range(8)])  # @inspect grid @stepover
     assert grid.tolist() == [0, 0.5, 1, 1.5, 2, 3, 4, 6]
     x = torch.randn(64, 16)  # 64 blocks of 16
     x[0, 0] = 1000.0  # one outlier
-    text("One scale for the whole tensor must reach the outlier. Then the other blocks are lost, every number of them:")
+    text("One scale for the whole tensor must reach the outlier. Then every number of the other blocks becomes 0:")
     one_scale = round_to_grid(x, x.abs().max() / 6, grid)
     survivors = one_scale[1:].count_nonzero().item()  # @inspect survivors
     assert (one_scale[0, 0].item(), survivors) == (1000, 0)
@@ -1314,34 +1673,65 @@ def block_scaling(fp4: FloatFormat) -> None:
     )
     tensor_scale = x.abs().max() / (6 * 448)  # fp32
     block_scales = (x.abs().amax(dim=1, keepdim=True) / 6 / tensor_scale).to(torch.float8_e4m3fn)  # (64, 1)
-    scaled = round_to_grid(x, block_scales.float() * tensor_scale, grid)
+    scales = block_scales.float() * tensor_scale
+    scaled = round_to_grid(x, scales, grid)
     errors = [((y - x)[1:].norm() / x[1:].norm()).item() for y in (one_scale, scaled)]  # @inspect errors
     assert errors[1] < 0.1 < errors[0] == 1
     assert math.isclose(scaled[0, 0].item(), 1000, rel_tol=1e-6)  # the outlier has a block, and a scale, of its own
-    total_bits = 4 * x.numel() + 8 * block_scales.nbytes + 32
-    bits_per_value = total_bits / x.numel()  # @inspect bits_per_value
+    packed = pack(codes_of(x / scales, grid))  # (64, 8), two values to a byte
+    assert torch.equal(values_of(unpack(packed), grid) * scales, scaled)  # @stepover
+    stored_bytes = packed.nbytes + block_scales.nbytes + tensor_scale.nbytes
+    bits_per_value = 8 * stored_bytes / x.numel()  # @inspect bits_per_value
     assert bits_per_value == 4.5 + 32 / x.numel()
     text(
         f"The relative error falls from {errors[0]:.0%} to {errors[1]:.0%}, for half a bit a value: 4 bits, 8 bits "
-        f"shared by 16, and 32 bits shared by all. Here that is done in fp32 arithmetic; Blackwell's tensor "
-        f"cores do it in hardware, and only the values and scales are ever stored."
+        f"shared by 16, and 32 bits shared by all. Here it is computed in fp32; the tensor cores of NVIDIA's Blackwell "
+        f"GPUs do it in hardware."
+    )
+    ask(
+        "The MX formats, an open standard, have one scale of 8 bits for each block of 32, and no scale for the tensor. "
+        "How many bits a value does MXFP4 take?",
+        (32 * 4 + 8) / 32,
+        unit="bits",
+        slips={bits_per_value: "That is NVFP4.", (16 * 4 + 8) / 16: "That is a block of 16."},
     )
     link(**REFERENCES["nvfp4"])
+    link(**REFERENCES["mx formats"])
+
+
+def codes_of(x: Tensor, grid: Tensor) -> Tensor:
+    """The 4 bits of each number: its sign, and the place of the nearest magnitude in the grid"""
+    nearest = (x.abs()[..., None] - grid).abs().argmin(dim=-1)
+    return (nearest + 8 * (x < 0)).to(torch.uint8)
+
+
+def values_of(codes: Tensor, grid: Tensor) -> Tensor:
+    """The numbers that codes stand for"""
+    magnitudes = grid[codes.int() % 8]
+    return torch.where(codes < 8, magnitudes, -magnitudes)
 
 
 def round_to_grid(x: Tensor, scale: Tensor, grid: Tensor) -> Tensor:
     """Each number as the nearest ± grid point times its scale"""
-    magnitudes = (x / scale).abs()
-    nearest = (magnitudes[..., None] - grid).abs().argmin(dim=-1)
-    return grid[nearest] * x.sign() * scale
+    return values_of(codes_of(x / scale, grid), grid) * scale
+
+
+def pack(codes: Tensor) -> Tensor:
+    """Codes of 4 bits, two to a byte"""
+    return codes[:, 0::2] | codes[:, 1::2] << 4
+
+
+def unpack(packed: Tensor) -> Tensor:
+    """The codes again"""
+    return torch.stack((packed & 15, packed >> 4), dim=-1).flatten(1)
 
 
 def speed_of_formats() -> None:
     """Fewer bits, more speed"""
     text(
-        "Memory is one reason for small formats. The other is speed: the area of a multiplier grows roughly with the "
-        "square of the mantissa's bits, and tensor cores are built for the small ones. What an H100 promises, and what "
-        "this machine does:"
+        "Memory is one reason for small formats. The other is speed: the size of a hardware multiplier grows with the "
+        "square of the mantissa's bits, so that more small ones fit on a chip. What an H100 promises, and the best "
+        "that was measured or is promised for this machine:"
     )
     h100_ratio = H100_SPARSE_BF16 / 2 / H100_FP32  # @inspect h100_ratio
     assert round(h100_ratio) == 15
@@ -1354,23 +1744,29 @@ def speed_of_formats() -> None:
     ratio = bf16_peak / fp32_peak  # @inspect ratio
     rows.append(("this machine", fp32_peak / 1e12, bf16_peak / 1e12, ratio))
     table(rows, ["machine", "fp32, TFLOP/s", "bf16, TFLOP/s", "ratio"])
-    if ratio > 1.1:
-        text(f"On this machine bf16 is {ratio:.1f} times as fast as fp32.")
-    elif ratio >= 0.9:
-        text("On this machine bf16 is no faster than fp32, and no slower: it saves memory only.")
-    else:
-        text(f"On this machine bf16 is **slower**: {ratio:.2f} of fp32's speed. {why_bf16_is_slow()}")
+    decide(
+        ratio,
+        than=(0.9, 1.1),
+        above=f"On this machine bf16 is {ratio:.1f} times as fast as fp32.",
+        below=f"On this machine bf16 is **slower**: {ratio:.2f} of fp32's speed. {bf16_instructions()}",
+        undecided="On this machine bf16 is no faster than fp32, and no slower, as far as the runs agree: here it saves "
+        "memory only.",
+    )
+    link(**REFERENCES["bfloat16"])
 
 
-def why_bf16_is_slow() -> str:
-    """Why a CPU may multiply bf16 slowly: what it says about its own instructions"""
+def bf16_instructions() -> str:
+    """What a CPU says about its instructions for bf16"""
     information = Path("/proc/cpuinfo")
     if device() != "cpu" or not information.exists():
-        return "Why is not known here."
+        return "The cause was not looked for."
     flags = set(information.read_text().split()) & {"amx_bf16", "avx512_bf16", "bf16"}
     if flags:
-        return f"It has instructions for bf16 ({', '.join(sorted(flags))}); this build of torch gains nothing by them."
-    return "It has no instructions for bf16, so each number is widened to fp32, multiplied, and rounded again."
+        return f"And yet this CPU lists instructions for bf16 ({', '.join(sorted(flags))}). The cause was not measured."
+    return (
+        "This CPU lists no instructions for bf16. Without them each number is widened to fp32, multiplied, and rounded "
+        "again; that this is the whole cause was not measured."
+    )
 
 
 def where_tensors_live() -> None:
@@ -1378,12 +1774,23 @@ def where_tensors_live() -> None:
     x = torch.zeros(32, 32)
     assert x.device.type == "cpu"
     text(
-        "A tensor is made in the CPU's memory unless told otherwise. `to` moves it: that is, it *copies* it, unless it "
-        "is there already, in which case it returns the very same tensor."
+        "A tensor is made in the CPU's memory, unless told otherwise. `to` moves it: it returns a *copy* in the other "
+        "memory, or the very same tensor if it is there already."
     )
     assert x.to("cpu") is x
     moved = x.to(device())  # @inspect moved.device
     assert moved.device.type == device()
+    over_pcie, within_memory = 128e9 / 2, 3.35e12  # bytes/s: PCIe 5 in one direction, and an H100's own memory
+    times = within_memory / over_pcie  # @inspect times
+    text(
+        f"The way between the memories is slow. For an H100 the datasheet promises {over_pcie / 1e9:.0f} GB/s from the "
+        f"CPU, and {times:.0f} times as much within its own memory. What is needed more than once belongs on the GPU."
+    )
+    link(**REFERENCES["h100"])
+
+
+def where_memory_hides() -> None:
+    """Where memory hides, and what moving takes"""
     allocated_bytes = allocated_on_the_gpu()  # @inspect allocated_bytes [B]
     assert allocated_bytes in (None, 8192)
     transfer_bytes_per_second = transfer_rate()  # @inspect transfer_bytes_per_second [B/s]
@@ -1394,8 +1801,10 @@ def allocated_on_the_gpu() -> int | None:
     """What the GPU's allocator says"""
     if device() != "cuda":
         text(
-            "Not run: no CUDA device. On one, `torch.cuda.memory_allocated` before and after two 32×32 matrices shows "
-            "their bytes exactly, and the allocator's reserve and the CUDA context beside them."
+            "Not run: no CUDA device. On one, `torch.cuda.memory_allocated` before and after two 32×32 fp32 matrices "
+            f"differs by exactly {2 * torch.empty(32, 32).nbytes} bytes. (The allocator hands out multiples of 512.) "
+            "Beside such *allocated* bytes, the allocator keeps freed memory for later, which is *reserved*, and CUDA "
+            "takes some for itself. `nvidia-smi` shows the sum."
         )
         return None
     before = torch.cuda.memory_allocated()  # @inspect before [B]
@@ -1403,22 +1812,23 @@ def allocated_on_the_gpu() -> int | None:
     b = torch.ones(32, 32, device="cuda")
     after = torch.cuda.memory_allocated()  # @inspect after [B]
     assert after - before == 2 * (32 * 32 * 4) == 8192
-    text("It is exact because each matrix takes a multiple of the 512 bytes in which the allocator hands out memory.")
+    text("It is exact because each matrix takes a multiple of 512 bytes, the unit in which the allocator hands out.")
     assert a.nbytes % 512 == 0
     first = a @ b
     workspace_bytes = torch.cuda.memory_allocated() - after - first.nbytes  # @inspect workspace_bytes [B]
     second = a @ b
     assert torch.cuda.memory_allocated() - after - workspace_bytes == first.nbytes + second.nbytes
     text(
-        f"The first matmul of a process also allocates cuBLAS's workspace, {workspace_bytes} bytes just now (0 if an "
-        f"earlier one had left it); the second takes its result's bytes and no more. Warm up before measuring."
+        f"The first matmul of a process also allocates a workspace for cuBLAS, NVIDIA's library of matrix products: "
+        f"{workspace_bytes} bytes just now (0 if an earlier one had left it). The second takes its result's bytes and "
+        f"no more. So run once before measuring."
     )
     memory_of_the_process()
     return after - before
 
 
 def memory_of_the_process() -> None:
-    """Where memory hides"""
+    """The memory of a process"""
     free_bytes, total_bytes = torch.cuda.mem_get_info()  # @inspect total_bytes [B]
     allocated_bytes = torch.cuda.memory_allocated()  # @inspect allocated_bytes [B]
     reserved_bytes = torch.cuda.memory_reserved()  # @inspect reserved_bytes [B]
@@ -1428,7 +1838,7 @@ def memory_of_the_process() -> None:
         [
             ("allocated", allocated_bytes / 2**20, "live tensors"),
             ("reserved", reserved_bytes / 2**20, "what the caching allocator holds, in use or not"),
-            ("context and others", hidden_bytes / 2**20, "CUDA's context, loaded kernels, other processes"),
+            ("context and others", hidden_bytes / 2**20, "CUDA's own data, loaded programs, other processes"),
         ],
         ["memory", "MiB", "what it is"],
     )
@@ -1438,28 +1848,30 @@ def memory_of_the_process() -> None:
 def transfer_rate() -> float | None:
     """What moving costs"""
     if device() != "cuda":
-        text("The transfer to a GPU: not run, no CUDA device. A copy within this machine's own memory, for comparison:")
+        text("A transfer to a GPU: not run, no CUDA device. A copy within this machine's memory, for comparison:")
         copy_rate()
         return None
     x = torch.randn(sizes().streamed_bytes // 16)  # a quarter of them, in fp32 @stepover
     transfer = measure(lambda: x.to("cuda"))  # @inspect transfer.seconds [s]
     bytes_per_second = x.nbytes / transfer.seconds  # @inspect bytes_per_second [B/s]
     within = copy_rate()
-    assert bytes_per_second < within
-    text(
-        f"To the GPU: {bytes_per_second / 1e9:.1f} GB/s. Within the GPU's memory: {within / 1e9:.0f} GB/s, "
-        f"{within / bytes_per_second:.0f} times as much. What is needed more than once belongs on the GPU."
+    rates = f"To the GPU: {bytes_per_second / 1e9:.1f} GB/s. Within the GPU's memory: {within / 1e9:.0f} GB/s."
+    decide(
+        within / bytes_per_second,
+        than=(0.8, 1.25),
+        above=f"{rates} What is needed more than once belongs on the GPU.",
+        below=f"{rates} Here the way to the GPU is the faster of the two.",
+        undecided=f"{rates} Which is faster, the runs do not say.",
     )
     return bytes_per_second
 
 
 def copy_rate() -> float:
     """A copy within memory"""
-    text("Every byte is read once and written once.")
     source = torch.rand(sizes().streamed_bytes // 8, device=device())  # half of them, in fp32 @stepover
     target = torch.empty_like(source)
     copy = measure(lambda: target.copy_(source))  # @inspect copy.seconds [s], copy.spread
-    moved_bytes = 2 * source.nbytes  # @inspect moved_bytes [B]
+    moved_bytes = 2 * source.nbytes  # each is read once and written once @inspect moved_bytes [B]
     assert count(lambda: target.copy_(source)).bytes_moved == moved_bytes
     bytes_per_second = moved_bytes / copy.seconds  # @inspect bytes_per_second [B/s]
     peak = peak_bandwidth()  # @inspect peak [B/s]
@@ -1467,8 +1879,8 @@ def copy_rate() -> float:
         text(f"{bytes_per_second / 1e9:.1f} GB/s; no peak is known for this machine.")
     else:
         share = bytes_per_second / peak  # @inspect share
-        roof = "roof, itself measured with a copy" if device() == "cpu" else "datasheet"
-        text(f"{bytes_per_second / 1e9:.1f} GB/s, {share:.0%} of the {peak / 1e9:.0f} GB/s of this machine's {roof}.")
+        source_of_peak = "best copy that was measured here" if device() == "cpu" else "datasheet"
+        text(f"{bytes_per_second / 1e9:.1f} GB/s: {share:.0%} of the {peak / 1e9:.0f} GB/s of the {source_of_peak}.")
     return bytes_per_second
 
 
@@ -1493,47 +1905,70 @@ def draw_both_memories(transfer_bytes_per_second: float | None) -> None:
 
 def tensors_from_the_inside() -> None:
     """Tensors from the inside"""
+    copied_gib = 2 * 49152 * 12288 * 4 / 2**30  # @hide
     text(
-        "A tensor is a window onto a one-dimensional block of memory, its **storage**. The window is a data type and a "
-        "few whole numbers: a size and a **stride** for each dimension, and an offset. Many operations make a new "
-        "window and leave the memory alone. To know which is to know what is free."
+        f"After this section you can say which operations copy memory, and which only look at it differently. The key "
+        f"figure: transposing GPT-3's matrix of section 2 moves no byte; copying it in the new order moves "
+        f"{copied_gib:.1f} GiB."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    note(
+        "Ten minutes. Draw the storage as a line of cells and let the room compute one address. The table of what "
+        "copies is worth a question for each row."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     storage_and_strides()
     views()
     writing_through_a_view()
-    expanding()
     contiguity()
     what_copies()
     what_views_and_copies_cost()
-    elementwise_operations()
     causal_mask()
     matrix_multiplication()
+    expanding()  # @deeper
+    elementwise_operations()  # @deeper
     link(**REFERENCES["internals"])
+    text(
+        "**In three lines.**\n\n"
+        "1. A tensor is a storage, an offset, and a size and a stride per dimension.\n"
+        "2. Slices, `view`, `transpose` and `expand` make views of the same storage: no bytes move, and writing to one "
+        "is seen in all.\n"
+        "3. Arithmetic, indexing with tensors, `clone` and `contiguous` copy; `reshape` copies where it must."
+    )
 
 
 def storage_and_strides() -> None:
     """Storage and strides"""
+    text(
+        "A tensor is a view of a one-dimensional block of memory, its **storage**. What makes the view is a data type, "
+        "an *offset* into the storage, and for each dimension a size and a **stride**: how many elements to go along "
+        "the storage for one step in that dimension."
+    )
     x = torch.arange(16.0).view(4, 4)  # @inspect x, x.stride(), x.storage_offset()
     assert x.stride() == (4, 1)
     text(
-        "A step down is 4 cells along the storage, a step to the right is 1: *row-major* order. An element's address "
+        "A step down is 4 elements along the storage, a step to the right is 1: *row-major* order. An element's place "
         "is the offset plus each index times its stride."
     )
     row, column = 1, 2
+    ask(
+        "At which place of the storage, counted from 0, is `x[1, 2]`?",
+        x.storage_offset() + row * x.stride(0) + column * x.stride(1),
+        within=0,
+        slips={row * x.stride(1) + column * x.stride(0): "The strides are swapped: the first is the row's."},
+    )
     address = x.storage_offset() + row * x.stride(0) + column * x.stride(1)  # @inspect address
     assert address == 6
     assert x.untyped_storage().nbytes() == 16 * 4
     cells = torch.tensor([], dtype=x.dtype).set_(x.untyped_storage())  # the storage itself, as a line @inspect cells
     assert cells[address] == x[row, column]
     plot(draw_storage(x, (row, column)), title="x[1, 2], and the jumps that lead to it")  # @hide
-    text("A block inside it is a window with the same strides and another offset:")
+    text("A block inside it is a view with the same strides and another offset:")
     block = x[1:3, 1:]  # @inspect block, block.stride(), block.storage_offset()
     assert (block.shape, block.stride(), block.storage_offset()) == ((2, 3), (4, 1), 5)
 
 
 def shares_storage(x: Tensor, y: Tensor) -> bool:
-    """Whether two tensors are windows onto the same memory"""
+    """Whether two tensors are views of the same storage"""
     return x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
 
 
@@ -1549,14 +1984,20 @@ def views() -> None:
     assert (x.stride(), transposed.stride()) == ((3, 1), (1, 3))
     assert (column.stride(), column.storage_offset()) == ((3,), 1)
     assert (left.shape, right.storage_offset()) == ((2, 1), 1)
-    text("Not one of these is a copy. They are windows onto the six cells of `x`:")
+    ask(
+        "Write a line that is true if the tensors `a` and `b` share their storage.",
+        "a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()",
+        hint="`untyped_storage()` is the storage, `data_ptr()` is an address.",
+        why="`a.data_ptr()` alone is not enough: it is where the view begins, and views begin at different places.",
+    )
+    text("There is no copy among these. They are views of the six elements of `x`:")
     windows = {"x[0]": row, "x[:, 1]": column, "x.view(3, 2)": reshaped, "x.t()": transposed, "right": right}
     shared = {name: shares_storage(x, window) for name, window in windows.items()}  # @inspect shared @stepover
     assert set(shared.values()) == {True} == {shares_storage(right, row)}  # and so with each other @stepover
     assert {window.untyped_storage().nbytes() for window in windows.values()} == {x.nbytes}
-    plot(draw_views({"x": x} | windows), title="Which cells each window covers")  # @hide
-    plot(draw_storage(transposed, (1, 1)), title="x.t()[1, 1]: the same cells, the strides swapped")  # @hide
-    text("`view(3, 2)` and `t()` have the same shape and the same cells, and hold different matrices:")
+    plot(draw_views({"x": x} | windows), title="Which elements each view covers")  # @hide
+    plot(draw_storage(transposed, (1, 1)), title="x.t()[1, 1]: the same storage, the strides swapped")  # @hide
+    text("`view(3, 2)` and `t()` have the same shape and the same storage, and are different matrices:")
     assert reshaped.shape == transposed.shape
     assert reshaped.flatten().tolist() == [0, 1, 2, 3, 4, 5]
     assert transposed.flatten().tolist() == [0, 3, 1, 4, 2, 5]
@@ -1568,20 +2009,32 @@ def writing_through_a_view() -> None:
     transposed = x.t()
     transposed[2, 1] = 100.0  # @inspect transposed x
     assert x[1, 2] == 100
-    text("Written through one window, seen through the other. An in-place operation, `mul_` say, is such a write:")
+    ask(
+        "Find the errors: only one of these statements about in-place operations such as `row.mul_(2)` is true.",
+        "they change the elements, for every view of them",
+        choices=[
+            "they change only the metadata (size, stride, offset)",
+            "they change the elements, for every view of them",
+            "they change a copy",
+        ],
+        slips={
+            "they change only the metadata (size, stride, offset)": "That is what views do. In place, it is the "
+            "other way round: the elements change and the metadata stays.",
+        },
+    )
     row = x[1]
     row.mul_(2)  # @inspect x
     assert x[1, 2] == 200
     text(
-        "Notes sometimes say that in-place operations change only metadata. It is the other way round: `mul_`, `add_`, "
-        "`relu_`, `copy_` change the *cells*, for everyone who looks at them, and leave the window as it was. The few "
-        "that change a window in place are named after a view: `t_`, `squeeze_`, `unsqueeze_`, `transpose_`."
+        "What is written through one view is seen through the others. `mul_`, `add_`, `relu_`, `copy_` change "
+        "elements. A few operations do change metadata in place, and are named after views: `t_`, `squeeze_`, "
+        "`unsqueeze_`, `transpose_`."
     )
     metadata, cells = (x.shape, x.stride()), x.flatten().tolist()
     x.t_()  # @inspect x, x.stride()
     assert (x.shape, x.stride()) == ((3, 2), (1, 3)) != metadata
     assert x.t().flatten().tolist() == cells
-    text("An ordinary assignment is no such write: it makes a new tensor and moves the name to it.")
+    text("An ordinary assignment writes nothing: it makes a new tensor and gives it the name.")
     y = x
     y = y + 1  # a new tensor, a new storage
     assert not shares_storage(x, y)
@@ -1589,7 +2042,7 @@ def writing_through_a_view() -> None:
 
 def expanding() -> None:
     """A stride of zero"""
-    text("`expand` repeats a dimension without repeating a cell: a step along it goes nowhere.")
+    text("`expand` repeats a dimension without repeating elements: with a stride of 0, each step stays in place.")
     bias = torch.tensor([[1.0], [2], [3]])  # (3, 1)
     expanded = bias.expand(3, 4)  # @inspect expanded, expanded.stride()
     assert expanded.stride() == (1, 0)
@@ -1597,14 +2050,14 @@ def expanding() -> None:
     real_bytes = expanded.untyped_storage().nbytes()  # @inspect real_bytes [B]
     assert (claimed_bytes, real_bytes) == (48, 12)
     text(
-        "Broadcasting is this, done for you: adding a (3, 1) to a (3, 4) never builds the larger one. "
-        "(`repeat` does build it.) Elements × element size is therefore not what a view costs. Here it claims too "
-        "much; for a slice it claims too little, because the slice keeps the whole storage alive:"
+        "Broadcasting does the same: adding a (3, 1) to a (3, 4) never builds the larger one. (`repeat` does build "
+        "it.) So elements × element size is not what a view takes. Here it says too much; for a slice it says too "
+        "little, because a slice keeps the whole storage alive:"
     )
     row = torch.zeros(1000, 4)[0]
     row_bytes, kept_bytes = row.nbytes, row.untyped_storage().nbytes()  # @inspect row_bytes [B], kept_bytes [B]
     assert (row_bytes, kept_bytes) == (16, 16000)
-    text("And four elements that are one cell can't be written at once. torch refuses:")
+    text("Four elements at one place of the storage can't be written at once. torch refuses:")
     refusal = ""
     try:
         expanded.add_(1)
@@ -1619,8 +2072,16 @@ def contiguity() -> None:
     x = torch.arange(6.0).view(2, 3)
     transposed = x.t()  # (3, 2) @inspect transposed, transposed.stride(), transposed.is_contiguous()
     text(
-        "A tensor is **contiguous** when reading it row by row walks through its storage cell by cell. `x` is; its "
-        "transpose isn't, and then no stride can make one dimension of its two:"
+        "A tensor is **contiguous** if reading it row by row goes through its storage one element after the other. `x` "
+        "is, its transpose isn't."
+    )
+    ask(
+        "Which of these fails for the transpose?",
+        "`.view(6)`",
+        choices=["`.reshape(6)`", "`.contiguous()`", "`.view(6)`", "`.clone()`"],
+        hint="Which of them may not copy?",
+        why="A view of one dimension has one stride, and the transpose's elements are not equally spaced.",
+        slips={"`.reshape(6)`": "It copies where it can't make a view."},
     )
     assert (x.is_contiguous(), transposed.is_contiguous()) == (True, False)
     refusal = ""
@@ -1629,11 +2090,11 @@ def contiguity() -> None:
     except RuntimeError as error:
         refusal = str(error)  # @inspect refusal
     assert "Use .reshape(...) instead" in refusal
-    text("`contiguous()` makes a copy with the cells in reading order, unless there is nothing to do:")
+    text("`contiguous()` makes a copy with the elements in reading order, unless they are in that order already:")
     copied = transposed.contiguous()  # @inspect copied, copied.stride()
     assert (copied.stride(), shares_storage(copied, transposed)) == ((2, 1), False)
     assert x.contiguous() is x
-    text("`reshape` is `view` where that is possible, and `contiguous().view` where it is not: a copy you did not see.")
+    text("`reshape` is `view` where that is possible, and `contiguous().view` where it is not: a copy easily missed.")
     assert shares_storage(x, x.reshape(3, 2))
     assert not shares_storage(transposed, transposed.reshape(6))
     assert transposed.reshape(6).tolist() == [0, 3, 1, 4, 2, 5]
@@ -1642,6 +2103,15 @@ def contiguity() -> None:
 def what_copies() -> None:
     """What copies"""
     x = torch.arange(6.0).view(2, 3)
+    some = {"`x[0:1]`": x[0:1], "`x[torch.tensor([0])]`": x[torch.tensor([0])], "`x.float()`": x.float()}  # @hide
+    [copying] = [name for name, result in some.items() if not shares_storage(x, result)]  # @hide @stepover
+    ask(
+        "`x` is an fp32 tensor. Which of these expressions copies?",
+        copying,
+        choices=list(some),
+        why="The places that an index tensor names need not be equally spaced, so no stride could describe them.",
+        slips={"`x.float()`": "It would, in another format. Here it returns `x` itself."},
+    )
     results = {
         "x[0:1] (a slice)": x[0:1],
         "x.t()": x.t(),
@@ -1659,13 +2129,14 @@ def what_copies() -> None:
     assert [name for name, which in whose.items() if which == "itself"] == ["x.float() (already fp32)"]
     table(list(whose.items()), ["expression", "memory"])  # @hide
     text(
-        "Slices give views; indexing with a tensor or a mask copies, even where a slice would say the same; arithmetic "
-        "writes its result somewhere new. And a copy need not be contiguous: `clone` and arithmetic keep the order of "
-        "the strides."
+        "Slices give views; indexing with a tensor or a mask copies, even where a slice would select the same; "
+        "arithmetic makes a new tensor. A copy need not be contiguous: `clone` and arithmetic keep the order of the "
+        "strides."
     )
     transposed = x.t()
     cloned, added = transposed.clone(), transposed + 1  # @inspect cloned.stride() added.stride()
     assert (cloned.stride(), cloned.is_contiguous()) == ((1, 3), False)
+    assert not shares_storage(cloned, transposed)  # @stepover
     assert added.stride() == (1, 3)
     ordered = transposed.clone(memory_format=torch.contiguous_format)
     assert ordered.is_contiguous()
@@ -1676,17 +2147,22 @@ def what_views_and_copies_cost() -> None:
     rows = math.isqrt(sizes().streamed_bytes // 16)  # a quarter of them, in fp32 @stepover
     x = torch.rand(rows, rows, device=device())  # @inspect x.shape
     view, copy = count(lambda: x.t()), count(lambda: x.t().contiguous())  # @inspect view.bytes_moved copy.bytes_moved
-    assert view.bytes_moved == 0
+    assert shares_storage(x, x.t()) and view.bytes_moved == 0  # @stepover
     assert copy.bytes_moved == 2 * x.nbytes  # read once, written once
-    assert (view.flops, copy.flops) == (0, 0)
     view_time, copy_time = measure(lambda: x.t()), measure(lambda: x.t().contiguous())
     seconds = {"view": view_time.seconds, "copy": copy_time.seconds}  # @inspect seconds [s]
     assert seconds["view"] < seconds["copy"]
-    text(
-        f"The transpose of {x.nbytes / 2**20:.0f} MiB takes {seconds['view'] * 1e6:.1f} µs as a view, and "
-        f"{seconds['copy'] * 1e3:.2f} ms once it is made contiguous: "
-        f"{copy.bytes_moved / seconds['copy'] / 1e9:.1f} GB/s, and not one FLOP. A view's time is bookkeeping: "
-        f"it moves no bytes, however large the tensor."
+    measured = (
+        f"The transpose of {x.nbytes / 2**20:.0f} MiB took {seconds['view'] * 1e6:.1f} µs as a view, and "
+        f"{seconds['copy'] * 1e3:.2f} ms once it was made contiguous, at "
+        f"{copy.bytes_moved / seconds['copy'] / 1e9:.1f} GB/s."
+    )
+    decide(
+        seconds["copy"] / seconds["view"],
+        than=10,
+        above=f"{measured} A view moves no bytes, however large the tensor.",
+        below=f"{measured} Here the tensor is so small that the copy hardly shows.",
+        undecided=f"{measured} How large the difference is, the runs do not agree.",
     )
 
 
@@ -1698,38 +2174,50 @@ def elementwise_operations() -> None:
     assert torch.allclose(x.rsqrt(), torch.tensor([1, 1 / 2, 1 / 3]))
     assert (x + x).tolist() == (x * 2).tolist() == [2, 8, 18]
     assert (x / 2).tolist() == [0.5, 2, 4.5]
-    text(
-        "`rsqrt` is one over the square root: what a normalisation layer multiplies by. One published example prints "
-        "$\\sqrt{x^2}$ wrongly; it is $|x|$, in every element:"
+    text("`rsqrt` is one over the square root: what a normalisation layer multiplies by.")
+    ask(
+        "What is `x.pow(2).sqrt()` for `x = -9`?",
+        torch.tensor(-9.0).pow(2).sqrt().item(),
+        within=0,
+        why="$\\sqrt{x^2} = |x|$.",
+        slips={-9: "A root is never negative.", 81: "That is the square."},
     )
     signed = torch.tensor([-1.0, 4, -9])
     assert signed.pow(2).sqrt().tolist() == signed.abs().tolist() == [1, 4, 9]
-    text("Each reads its operands once and writes its result once, and does little in between:")
+    text("Each reads its operands once and writes its result once:")
     y, z = torch.randn(1000), torch.randn(1000)
-    addition = count(lambda: y + z)  # @inspect addition.flops [FLOP], addition.bytes_moved [B]
-    scaling = count(lambda: y * 2)  # @inspect scaling.flops [FLOP], scaling.bytes_moved [B]
-    assert addition.flops == scaling.flops == 1000
+    addition = count(lambda: y + z)  # @inspect addition.bytes_moved [B]
+    scaling = count(lambda: y * 2)  # @inspect scaling.bytes_moved [B]
     assert (addition.bytes_moved, scaling.bytes_moved) == (3 * y.nbytes, 2 * y.nbytes)
 
 
 def causal_mask() -> None:
     """Triangles, and the causal mask"""
+    text(
+        "*Attention* is where tokens look at each other: each token has a *query* that is compared with the *keys* of "
+        "all tokens. The scores are laid out (query, key): row $i$ is what token $i$ looks at. A language model may "
+        "look at itself and at what came before."
+    )
+    ask(
+        "Which part of the scores is allowed?",
+        "the lower triangle, `tril()`",
+        choices=["the upper triangle, `triu()`", "the lower triangle, `tril()`"],
+        hint="The first token sees only itself.",
+        slips={
+            "the upper triangle, `triu()`": "That shows the future and hides the past. (To name what is *hidden*, "
+            "`triu(diagonal=1)` is right.)"
+        },
+    )
     ones = torch.ones(4, 4)
     upper = ones.triu()  # @inspect upper
     lower = ones.tril()  # @inspect lower
     assert upper.equal(lower.t())
-    text(
-        "Attention scores are laid out (query, key): row $i$ is what token $i$ looks at. A language model may look at "
-        "itself and at what came before, keys $0 \\ldots i$: the **lower** triangle. Notes that allow what `triu` "
-        "keeps have either transposed the scores or shown the future and hidden the past. (To name what is *hidden*, "
-        "`triu(diagonal=1)` is right.)"
-    )
     scores = torch.randn(4, 4)  # (query, key)
     allowed = lower.bool()
     weights = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)  # @inspect weights
     assert weights[0].tolist() == [1, 0, 0, 0]  # the first token sees only itself
     assert (weights > 0).sum(dim=-1).tolist() == [1, 2, 3, 4]
-    text("The test of a mask is that changing the future does not change the past. To the bit:")
+    text("The test of a mask: changing the future does not change the past, to the bit:")
     values = torch.randn(4, 8)  # (key, width)
     changed = values.clone()
     changed[3] = 1000.0  # another last token
@@ -1743,7 +2231,6 @@ def causal_mask() -> None:
 
 def matrix_multiplication() -> None:
     """Matrix multiplication"""
-    text("The operation that everything else in a model serves.")
     x = torch.ones(16, 32)
     w = torch.ones(32, 2)
     y = x @ w  # (16, 2) @inspect y.shape
@@ -1764,8 +2251,8 @@ def matrix_multiplication() -> None:
     product = count(lambda: x @ w)  # @inspect product.flops [FLOP]
     assert product.flops == 2 * batch * sequence * width * outputs
     text(
-        "One matrix serves all tokens, so batch and sequence fold into one dimension: to the hardware this is one "
-        "large multiplication, $2BSDK$ FLOPs. Where both sides have leading dimensions, as in attention, they pair up:"
+        "One matrix serves all tokens, so batch and sequence can be one dimension: one large multiplication of "
+        "$2BSDK$ FLOPs. Where both sides have leading dimensions, as in attention, they are paired:"
     )
     heads = 5
     query, key = torch.randn(2, batch, heads, sequence, width)  # (B, H, S, D/H) each
@@ -1779,30 +2266,56 @@ def matrix_multiplication() -> None:
 
 def einops_and_jaxtyping() -> None:
     """einops and jaxtyping"""
+    layer_flops = 4 * 2 * 32 * 64**2 + 2 * 2 * 32**2 * 64  # @hide
     text(
-        "Accounting starts with knowing which dimension is which. PyTorch knows dimensions by position; people know "
-        "them by name. Two libraries let the code say the name: **jaxtyping** where a tensor arrives, **einops** where "
-        "it is rearranged."
+        f"After this section you can write tensor code that says what each dimension is, and read its cost off the "
+        f"names. The key figure: the matrix products of a small attention layer take {layer_flops:,} FLOPs, and "
+        f"each of them can be read off a line of names."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    note(
+        "Ten minutes. The wrong transpose of the first part is the reason for all the rest: give people a minute to "
+        "find the mistake before the shapes are printed."
+    )
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     dimensions_by_position()
     shapes_as_documentation()
-    shapes_enforced()
     einsum_by_name()
-    reduce_by_name()
     rearrange_by_name()
-    a_matrix_for_each_head()
+    what_heads_cost()
+    shapes_enforced()  # @deeper
+    reduce_by_name()  # @deeper
+    a_matrix_for_each_head()  # @deeper
+    link(**REFERENCES["einops"])
+    text(
+        "**In three lines.**\n\n"
+        "1. A dimension by position (`-2`) can silently become another one; a dimension by name can't.\n"
+        "2. einops names what is multiplied, summed and rearranged; a product takes 2 FLOPs for each combination of "
+        "its names.\n"
+        "3. jaxtyping writes shapes down, and with a checker enforces them. Heads buy no FLOPs: the projections are "
+        "full matrices."
+    )
 
 
 def dimensions_by_position() -> None:
     """Which one was -2?"""
-    text("A line that is in every attention layer: each query of a sequence against each key of it.")
+    text(
+        "PyTorch knows dimensions by position, people know them by name. Here is a line of every attention layer: each "
+        "token of a sequence against each other."
+    )
     x = torch.randn(2, 4, 8)  # (batch, sequence, hidden)
     scores = x @ x.transpose(-2, -1)  # (batch, sequence, sequence) @inspect scores.shape
     assert scores.shape == (2, 4, 4)
-    text(
-        "One day the hidden dimension is split over heads. The line still runs, on other dimensions: -2 is now the "
-        "heads, and each token's heads are multiplied with each other."
+    ask(
+        "Now the hidden dimension is split over heads: `split` is (batch, sequence, heads, width). What does "
+        "`split @ split.transpose(-2, -1)` multiply?",
+        "the heads of each token with each other",
+        choices=[
+            "the tokens of each head with each other",
+            "the heads of each token with each other",
+            "nothing: it raises an error",
+        ],
+        hint="Which dimension is -2?",
+        slips={"the tokens of each head with each other": "That is what was meant. But -2 is now the heads."},
     )
     split = x.view(2, 4, 4, 2)  # (batch, sequence, heads, width)
     wrong = split @ split.transpose(-2, -1)  # @inspect wrong.shape
@@ -1812,9 +2325,8 @@ def dimensions_by_position() -> None:
     one_head = split[:, :, 3]  # (batch, sequence, width), of the last one
     assert torch.allclose(right[:, 3], one_head @ one_head.transpose(1, 2), atol=1e-6)
     text(
-        "There are as many heads as tokens here, so even the shape is right. Nothing has failed, no test of shapes "
-        "would, and the model will train, badly. A number that counts from the end is a promise about all "
-        "dimensions after it, and nobody checks it."
+        "There are as many heads as tokens here, so even the shape is right. No error is raised, and a test of shapes "
+        "would pass. A dimension that is counted from the end is right only as long as nobody adds one after it."
     )
 
 
@@ -1823,30 +2335,50 @@ def shapes_as_documentation() -> None:
     text("In jaxtyping's notation a type says what a number is and what each dimension is called:")
     x: Float[Tensor, "batch sequence hidden"] = torch.randn(2, 3, 8)  # @inspect x.shape
     text(
-        "That is a comment which a tool can read. By itself it checks nothing: Python does not even evaluate the "
-        "annotation of a local variable. This one is a lie, and nobody minds:"
+        "By itself that checks nothing: Python does not even evaluate the annotation of a local variable. This one is "
+        "wrong, and runs:"
     )
-    lie: Float[Tensor, "batch sequence heads width"] = torch.ones(7)  # @inspect lie.shape
-    assert lie.dim() == 1
-    text("`isinstance` does check, with no other tool: the number of dimensions, the kind of number, sizes, `...`.")
-    patterns = ["batch sequence hidden", "batch hidden", "... hidden", "... 8", "... 9"]
+    wrong: Float[Tensor, "batch sequence heads width"] = torch.ones(7)  # @inspect wrong.shape
+    assert wrong.dim() == 1
+    text("`isinstance` does check: the number of dimensions, the kind of number, and sizes; `...` is any dimensions.")
+    patterns = ["batch sequence hidden", "batch hidden", "... hidden", "... 8"]
+    ask(
+        "`x` has the shape (2, 3, 8). Which pattern does it *not* fit?",
+        next(pattern for pattern in patterns if not isinstance(x, Float[Tensor, pattern])),
+        choices=patterns,
+        why="That has two dimensions, and `x` has three.",
+    )
     fits = {pattern: isinstance(x, Float[Tensor, pattern]) for pattern in patterns}  # @inspect fits @stepover
-    assert list(fits.values()) == [True, False, True, True, False]
+    assert list(fits.values()) == [True, False, True, True]
+    assert not isinstance(x, Float[Tensor, "... 9"])
     assert not isinstance(x.int(), Float[Tensor, "..."])
     text("A name stands for one size. Used twice in an annotation, it demands that the sizes agree:")
     assert isinstance(torch.ones(3, 3), Float[Tensor, "n n"])
     assert not isinstance(torch.ones(3, 4), Float[Tensor, "n n"])
-    text("From one `isinstance` to the next it is forgotten, unless a context remembers it:")
-    shorter = torch.ones(1, 8)
-    assert isinstance(x[0], Float[Tensor, "sequence hidden"]) and isinstance(shorter, Float[Tensor, "sequence hidden"])
-    with jaxtyped("context"):
-        assert isinstance(x[0], Float[Tensor, "sequence hidden"])
-        assert not isinstance(shorter, Float[Tensor, "sequence hidden"])
 
 
 def shapes_enforced() -> None:
     """Shapes enforced"""
-    text("The annotations of a function's arguments are kept, so that others can read them:")
+    text("What a name stands for is forgotten from one `isinstance` to the next, unless a context keeps it:")
+    longer, shorter = torch.ones(3, 8), torch.ones(1, 8)
+    assert isinstance(longer, Float[Tensor, "sequence hidden"]) and isinstance(
+        shorter, Float[Tensor, "sequence hidden"]
+    )
+    with jaxtyped("context"):
+        assert isinstance(longer, Float[Tensor, "sequence hidden"])
+        assert not isinstance(shorter, Float[Tensor, "sequence hidden"])
+    the_arguments_of_a_function()
+    without_a_checker(longer)
+    text(
+        'Older code writes `TensorType["batch", "sequence"]`. That is *torchtyping*, by the same author, who has put '
+        "jaxtyping in its place. In spite of its name, jaxtyping does not need JAX."
+    )
+    link(**REFERENCES["jaxtyping"])
+
+
+def the_arguments_of_a_function() -> None:
+    """The arguments of a function"""
+    text("The annotations of a function's arguments are kept, so that other code can read them:")
 
     def scores(
         query: Float[Tensor, "batch query width"], key: Float[Tensor, "batch key width"]
@@ -1854,14 +2386,14 @@ def shapes_enforced() -> None:
         return query @ key.transpose(-2, -1)
 
     text(
-        "So a **type checker** can be put in front of it: *beartype* or *typeguard* in earnest; here one of a few "
-        "lines, so that the lecture needs neither. jaxtyping's decorator adds what they don't know, that within a call "
-        "`batch` is one number, and has them look at the result as well."
+        "A **type checker** reads them at each call: usually *beartype* or *typeguard*, here one of a few lines, so "
+        "that the lecture needs neither. jaxtyping's decorator adds that within a call `batch` is one number, and has "
+        "the result checked as well."
     )
     checked_scores = jaxtyped(scores, typechecker=check_each_argument)
     query, key = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
     assert checked_scores(query, key).shape == (2, 3, 5)  # @stepover
-    text("Now one query for two batches of keys. Broadcasting makes sense of it, and of many a mistake:")
+    text("Now a batch of one query and a batch of two keys. Broadcasting accepts it, and hides the mistake:")
     one_query = torch.randn(1, 3, 4)
     assert scores(one_query, key).shape == (2, 3, 5)  # @stepover
     refusal = ""
@@ -1870,7 +2402,7 @@ def shapes_enforced() -> None:
     except TypeCheckError as error:
         refusal = str(error)
     assert "batch=1" in refusal.splitlines()
-    text("And the mistake of the beginning, heads where the sequence should be, has one dimension too many:")
+    text("The mistake of this section's beginning, heads where the sequence should be, has one dimension too many:")
     caught, split = False, torch.randn(2, 4, 4, 2)  # (batch, sequence, heads, width)
     assert scores(split, split).shape == (2, 4, 4, 4)  # @stepover
     try:
@@ -1878,12 +2410,6 @@ def shapes_enforced() -> None:
     except TypeCheckError:
         caught = True
     assert caught
-    without_a_checker(query[0])
-    text(
-        'Older notes write `TensorType["batch", "sequence"]`. That is *torchtyping*, by the same author, who has put '
-        "jaxtyping in its place. In spite of its name, jaxtyping does not need JAX."
-    )
-    link(**REFERENCES["jaxtyping"])
 
 
 def check_each_argument(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -1914,8 +2440,8 @@ def without_a_checker(matrix: Tensor) -> None:
     assert not is_square(matrix)  # @stepover
     assert is_square(torch.ones(3, 3))  # @stepover
     text(
-        "Both annotations demand three dimensions, and a matrix walked through. All that the decorator did was to make "
-        "the two `isinstance`s share their names: `rows` in the first is `rows` in the second."
+        "Both annotations ask for three dimensions, and a matrix passed. All that the decorator did was to make the "
+        "two `isinstance`s share their names: `rows` in the first is `rows` in the second."
     )
 
 
@@ -1937,10 +2463,21 @@ def einsum_by_name() -> None:
     with_heads = einsum(x[:, None], y[:, None], "... query hidden, ... key hidden -> ... query key")
     assert with_heads.shape == (2, 1, 3, 5)
     text(
-        "A name means what its place in the shape means, and nobody checks that `query` stands where the queries are. "
-        "So where dimensions may move, name all of them. Then `batch query heads width, batch key heads width -> batch "
-        "heads query key` takes the split of the beginning as it is, and leaves nothing to transpose.\n\n"
-        "The pattern also states the cost: 2 FLOPs for each combination of all its names."
+        "That `query` stands where the queries are is not checked. So where dimensions may move, name all of them: "
+        "`batch query heads width, batch key heads width -> batch heads query key` takes the split of above as it is, "
+        "and nothing is transposed.\n\n"
+        "The pattern also states the cost: 2 FLOPs, a multiplication and an addition, for each combination of all its "
+        "names."
+    )
+    ask(
+        "Batch 2, 3 queries, 5 keys, hidden 8: how many FLOPs does the product of each query with each key take?",
+        2 * (2 * 3 * 5 * 8),
+        unit="FLOPs",
+        within=0,
+        slips={
+            2 * 3 * 5 * 8: "Multiplications and additions: twice that.",
+            2 * (2 * 3 * 5): "The hidden dimension is summed over, and costs as well.",
+        },
     )
     product = count(lambda: einsum(x, y, "... query hidden, ... key hidden -> ... query key"))
     assert product.flops == 2 * (2 * 3 * 5 * 8)  # batch, query, key, hidden @inspect product.flops [FLOP]
@@ -1954,14 +2491,17 @@ def reduce_by_name() -> None:
     assert torch.equal(reduce(x, "... hidden -> ...", "sum"), x.sum(dim=-1))
     assert torch.equal(reduce(x, "... hidden -> ...", "mean"), x.mean(dim=-1))
     assert torch.equal(reduce(x, "... hidden -> ...", "max"), x.amax(dim=-1))
-    text(
-        '`x.mean(dim=-1)` stands beside `reduce(x, "... hidden -> ...", "sum")` in a published course, as the old way '
-        "and the new way of one thing. Had the pair been executed, and claimed equal, it would have been found out:"
-    )
     old, new = x.mean(dim=-1), reduce(x, "... hidden -> ...", "sum")  # @inspect old new
+    ask(
+        'Find the error: `x.mean(dim=-1)` and `reduce(x, "... hidden -> ...", "sum")` have been printed as the old and '
+        "the new way to write one thing. By which factor do they differ, with a hidden dimension of 8?",
+        (new[old != 0] / old[old != 0]).mean().item(),
+        hint="What does a mean do that a sum doesn't?",
+        why="A claim that the two are equal would have found it.",
+    )
     assert not torch.equal(new, old)
     assert torch.equal(new, 8 * old)
-    text("Several dimensions go at once, and part of a dimension too, here the mean over windows of two tokens:")
+    text("Several dimensions can be reduced at once, and parts of one, here the mean over windows of two tokens:")
     assert torch.equal(reduce(x, "batch sequence hidden -> batch", "max"), x.amax(dim=(1, 2)))
     windows = reduce(x[:, :2], "batch (window two) hidden -> batch window hidden", "mean", two=2)
     assert torch.equal(windows[:, 0], (x[:, 0] + x[:, 1]) / 2)
@@ -1972,62 +2512,105 @@ def rearrange_by_name() -> None:
     x = torch.randn(2, 3, 8)  # (batch, sequence, hidden)
     permuted = rearrange(x, "batch sequence hidden -> batch hidden sequence")  # @inspect permuted.shape
     assert torch.equal(permuted, x.permute(0, 2, 1))
-    text("A hidden dimension of 8 is really 2 heads of width 4, side by side. Parentheses take it apart:")
+    text("A hidden dimension of 8 can be 2 heads of width 4, side by side. Parentheses split it:")
     split = rearrange(x, "... (heads width) -> ... heads width", heads=2)  # @inspect split.shape
     assert torch.equal(split, x.view(2, 3, 2, 4))
+    ask(
+        "Write the line that merges the heads of `split` again.",
+        'rearrange(split, "... heads width -> ... (heads width)")',
+        hint="The same pattern, from right to left.",
+    )
     merged = rearrange(split, "... heads width -> ... (heads width)")
     assert torch.equal(merged, x)
-    text(
-        "The order inside the parentheses matters. The other one has the same shape and deals out every second number:"
-    )
+    text("The order inside the parentheses matters. The other one has the same shape and takes every second number:")
     other = rearrange(x, "... (width heads) -> ... heads width", heads=2)
     assert other.shape == split.shape
     assert torch.equal(other[..., 0, :], x[..., 0::2]) and torch.equal(split[..., 0, :], x[..., :4])
-    text("A division that does not come out is an error, which names the pattern, the shape and the trouble:")
+    text("A division with a remainder is an error, and the message says which:")
     refusal = ""
     try:
         rearrange(x, "... (heads width) -> ... heads width", heads=3)
     except EinopsError as error:
         refusal = str(error).strip()  # @inspect refusal
     assert "can't divide axis of length 8 in chunks of 3" in refusal
-    text(
-        "Names move no bytes: what could be a view is a view, and only what has to be copied is copied. (Python takes "
-        "a moment to look up the pattern in each call, the same for large tensors as for small.)"
-    )
+    text("Names move no bytes: einops makes a view where it can, and copies only where it must.")
     assert shares_storage(x, split) and shares_storage(x, permuted)  # @stepover
     flattened = rearrange(x, "batch sequence hidden -> batch (hidden sequence)")
     assert not shares_storage(x, flattened)  # @stepover
     assert count(lambda: rearrange(x, "... (heads width) -> ... heads width", heads=2)).bytes_moved == 0
 
 
+def attention(x: Tensor, weights: Tensor, heads: int) -> Tensor:
+    """Attention without a mask; `x` is (batch, sequence, hidden), the four weights are (hidden, hidden)"""
+    query, key, value = (rearrange(x @ w, "... (heads width) -> ... heads width", heads=heads) for w in weights[:3])
+    scores = einsum(query, key, "batch query heads width, batch key heads width -> batch heads query key")
+    shares = (scores / math.sqrt(query.shape[-1])).softmax(dim=-1)
+    mixed = einsum(shares, value, "batch heads query key, batch key heads width -> batch query heads width")
+    return rearrange(mixed, "... heads width -> ... (heads width)") @ weights[3]
+
+
+def matmul_flops_of_attention(x: Tensor, weights: Tensor, heads: int) -> int:
+    """The FLOPs of the layer's matrix products, without those of the softmax"""
+    counted = count(lambda: attention(x, weights, heads))  # @stepover
+    return sum(flops for operator, flops in counted.flops_by_operator.items() if "mm" in operator)
+
+
+def what_heads_cost() -> None:
+    """What heads cost"""
+    text(
+        "An attention layer, all by name. It multiplies its input by three full matrices, for queries, keys and values "
+        "(what a token passes on to those that look at it), and its result by a fourth. Only the scores, and the sums "
+        "of values that they weight, are computed head by head."
+    )
+    batch, sequence, hidden = 1, 32, 64
+    x, weights = torch.randn(batch, sequence, hidden), torch.randn(4, hidden, hidden) / math.sqrt(hidden)
+    out = attention(x, weights, heads=4)  # @inspect out.shape
+    query, key, value = (x @ w for w in weights[:3])  # now by position
+    query, key, value = (t.view(batch, sequence, 4, 16).transpose(1, 2) for t in (query, key, value))
+    by_position = nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2)
+    assert torch.allclose(out, by_position.reshape(batch, sequence, hidden) @ weights[3], atol=1e-5)
+    ask(
+        "With 16 heads in place of 1, how do the FLOPs of its matrix products change?",
+        "not at all",
+        choices=["a sixteenth", "a quarter", "sixteen times", "not at all"],
+        hint="A head is narrower by as much as there are more heads. And what of the four full matrices?",
+        slips={
+            "a sixteenth": "That would be so if each head had only its own block of the four matrices. They are full.",
+            "sixteen times": "There are sixteen times as many scores, each a sixteenth as wide.",
+        },
+    )
+    flops = [matmul_flops_of_attention(x, weights, heads) for heads in (1, 4, 16)]  # @inspect flops
+    assert flops == [1_310_720, 1_310_720, 1_310_720]
+    assert flops[0] == 4 * 2 * batch * sequence * hidden**2 + 2 * 2 * batch * sequence**2 * hidden
+    text(
+        "Four projections of $2BSD^2$ and two products of $2BS^2D$, with any number of heads. More heads do not make "
+        "attention cheaper; they let a token look at several places for the same FLOPs."
+    )
+
+
 def a_matrix_for_each_head() -> None:
-    """Split, multiply, merge"""
-    text("The life of every attention layer: split the heads, apply to each its own matrix, put them together again.")
+    """A matrix for each head"""
+    text(
+        "What attention does *not* do: give each head a matrix that sees only this head's part of the input. It is a "
+        "good exercise in splitting, multiplying and merging all the same, and used where layers have groups."
+    )
     heads, width, outputs = 4, 8, 8
     x = torch.randint(-9, 10, (2, 3, heads * width)).float()  # (batch, sequence, hidden)
     w = torch.randint(-9, 10, (heads, width, outputs)).float()
     split = rearrange(x, "... (heads width) -> ... heads width", heads=heads)
     mixed = einsum(split, w, "... heads width, heads width out -> ... heads out")  # @inspect mixed.shape
     merged = rearrange(mixed, "... heads out -> ... (heads out)")  # @inspect merged.shape
-    text("The old way takes a `view`, two `transpose`s, a `reshape`, and a comment that says where one is:")
+    text("By position it takes a `view`, two `transpose`s, a `reshape`, and a comment that says which is which:")
     rows = x.view(2, 3, heads, width).transpose(1, 2)  # (batch, heads, sequence, width)
     by_position = (rows @ w).transpose(1, 2).reshape(2, 3, heads * outputs)
     assert torch.equal(merged, by_position)
-    text("It is one multiplication by a matrix with the heads' matrices along its diagonal, and zeros elsewhere:")
+    text("It is one multiplication by a matrix with the heads' matrices along its diagonal and zeros elsewhere:")
     diagonal = torch.block_diag(*w)  # (hidden, hidden) @inspect diagonal.shape
     assert torch.equal(merged, x @ diagonal)
-    text("The accounting shows what splitting buys. The zeros are not multiplied:")
     per_head = count(lambda: einsum(split, w, "... heads width, heads width out -> ... heads out"))
     whole = count(lambda: x @ diagonal)
-    claimed = 2 * 2 * 3 * heads * width * outputs
-    assert per_head.flops == claimed
-    assert whole.flops == heads * claimed
-    rows_of_table = [
-        ("split over heads", claimed, per_head.flops, per_head.flops / claimed),
-        ("one block-diagonal matrix", heads * claimed, whole.flops, whole.flops / (heads * claimed)),
-    ]  # @hide
-    table(rows_of_table, ["product", "claimed, FLOPs", "counted", "ratio"])  # @hide
-    link(**REFERENCES["einops"])
+    assert whole.flops == heads * per_head.flops  # @inspect per_head.flops [FLOP], whole.flops [FLOP]
+    text(f"That leaves out the products with zeros, and takes 1/{heads} of the FLOPs. A full matrix has no such zeros.")
 
 
 # ---------------------------------------------------------------------------------------------------------
