@@ -11,6 +11,7 @@ Each function that `main` calls is one section of the lecture; its docstring's f
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import pickle
@@ -24,7 +25,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial, wraps
 from itertools import pairwise
@@ -40,7 +41,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from trace_tools import count, decide, device, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
+from trace_tools import ask, count, decide, device, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
 from trace_tools.accelerators import accelerator
 from trace_tools.drawings import (
     draw_batched_matmul,
@@ -59,6 +60,7 @@ from trace_tools.metering.timeline import bytes_alive
 H100_SPARSE_BF16 = 1979e12  # FLOP/s, with 2:4 sparsity: half of every four weights are zero
 H100_FP32 = 67e12  # FLOP/s, without tensor cores
 H100_MEMORY = 80e9  # bytes
+H100_BANDWIDTH = 3.35e12  # bytes/s, of its memory
 
 SECONDS_PER_DAY = 60 * 60 * 24
 
@@ -300,6 +302,12 @@ REFERENCES = {
         "title": "Adam: A Method for Stochastic Optimization",
         "authors": "Kingma and Ba",
         "date": "2014",
+    },
+    "muon": {
+        "url": "https://kellerjordan.github.io/posts/muon/",
+        "title": "Muon: An optimizer for hidden layers in neural networks",
+        "authors": "Keller Jordan et al.",
+        "date": "2024",
     },
     "selective recomputation": {
         "url": "https://arxiv.org/abs/2205.05198",
@@ -4181,15 +4189,15 @@ class SGD(OneByOne):
 class Momentum(OneByOne):
     """m ← μ · m + g, a decayed sum; w ← w − lr · m"""
 
-    def __init__(self, params: Any, lr: float = 0.01, mu: float = 0.9) -> None:
-        super().__init__(params, {"lr": lr, "mu": mu})
+    def __init__(self, params: Any, lr: float = 0.01, momentum: float = 0.9) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:
         for w, g, state, group in self.visit():
             if not state:
                 state["sum"] = torch.zeros_like(w)
-            state["sum"].mul_(group["mu"]).add_(g)
+            state["sum"].mul_(group["momentum"]).add_(g)
             w -= group["lr"] * state["sum"]
 
 
@@ -4264,7 +4272,7 @@ class AdamW(Adam):
 
 
 class EpsilonInside(RMSProp):
-    """What some notes write: w ← w − lr · g / √(v + ε)"""
+    """RMSProp with ε inside the root: w ← w − lr · g / √(v + ε)"""
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:
@@ -4276,7 +4284,7 @@ class EpsilonInside(RMSProp):
 
 
 class Uncorrected(Adam):
-    """Adam as it is sometimes copied: w ← w − lr · m / (√v + ε), with m and v as they are"""
+    """Adam without bias correction: w ← w − lr · m / (√v + ε), with m and v as they are"""
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:
@@ -4291,10 +4299,17 @@ class Uncorrected(Adam):
 
 def optimizers() -> None:
     """Optimizers"""
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
+    state_bytes, moved_bytes = what_adamw_costs()  # per parameter, in fp32 @inspect state_bytes moved_bytes @stepover
     text(
-        "A gradient says which way is down. An **optimizer** decides how far to go, from this gradient and from what "
-        "it remembers of earlier ones. What it remembers is its **state**, and the state is what it costs: it lives as "
-        "long as the model, and it is often larger."
+        f"After this section you can say how many bytes an optimizer keeps for each parameter, when it allocates them, "
+        f"and what one step costs. The key figure: AdamW in fp32 keeps **{state_bytes:.0f} bytes** for each parameter, "
+        f"and a step reads and writes **{moved_bytes:.0f}**."
+    )
+    text(
+        "A gradient says in which direction the loss falls. An **optimizer** decides how far to go, from this gradient "
+        "and from what it remembers of earlier ones. What it remembers is its **state**. It lives as long as the "
+        "model, and is often larger."
     )
     family = [
         ("SGD", "—", "$w \\leftarrow w - \\eta g$", 0),
@@ -4307,23 +4322,42 @@ def optimizers() -> None:
     table(
         family, ["optimizer", "remembers", "update ($g$ gradient, $\\eta$ learning rate)", "numbers per parameter"]
     )  # @hide
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
     gradient_descent()
     adapting_to_each_parameter()
     adam_and_adamw()
     steps_under_a_constant_gradient()
     the_six_against_torch()
     what_is_often_copied_wrong()
-    a_learning_rate_that_is_used()
+    parameter_groups()
     one_step_from_inside()
     when_states_are_allocated()
     three_ways_to_take_a_step()
     what_zero_grad_frees()
+    orthogonal_steps()
+    text(
+        f"**In three lines.** Optimizers differ in what they remember: 0, 1 or 2 numbers for each parameter; AdamW's "
+        f"two are {state_bytes:.0f} bytes in fp32.\n\n"
+        f"Most allocate their state in the first step, so the second step is the one that shows what a run needs.\n\n"
+        f"A step multiplies no matrices: it moves {moved_bytes:.0f} bytes a parameter at best, and its time is that "
+        f"over the memory's bandwidth."
+    )
+
+
+def what_adamw_costs() -> tuple[float, float]:
+    """Bytes of state, and bytes moved by one fused step, for each parameter in fp32"""
+    w = nn.Parameter(torch.randn(2**16))
+    w.grad = torch.randn_like(w)
+    optimizer = optim.AdamW([w], fused=True)
+    optimizer.step()
+    state_bytes = sum(state.nbytes for state in optimizer.state[w].values() if state.dim() > 0)
+    return state_bytes / w.numel(), count(optimizer.step).bytes_moved / w.numel()
 
 
 def gradient_descent() -> None:
     """SGD and momentum"""
-    text("Each optimizer here is a `torch.optim.Optimizer`, written out. Unfold a call to read its code.")
+    text(
+        "Each optimizer here is a `torch.optim.Optimizer`, written out: `step` visits every parameter with a gradient."
+    )
     w = nn.Parameter(torch.tensor([1.0, -2.0]))
     w.grad = torch.tensor([10.0, 0.5])
     optimizer = SGD([w], lr=0.01)
@@ -4332,24 +4366,29 @@ def gradient_descent() -> None:
     text(
         "Momentum steps along a decayed *sum* of gradients. With the same gradient ten times it grows towards a limit:"
     )
-    optimizer = Momentum([w], lr=0.01, mu=0.9)
+    optimizer = Momentum([w], lr=0.01, momentum=0.9)
     w.grad = torch.ones(2)
     optimizer.step()
     for _ in range(9):
         optimizer.step()  # @stepover
     decayed_sum = optimizer.state[w]["sum"][0].item()  # @inspect decayed_sum
     assert abs(decayed_sum - (1 - 0.9**10) / (1 - 0.9)) < 1e-5
+    ask(
+        "With $\\mu = 0.95$ and a gradient that stays the same, how many times the gradient does the sum become?",
+        1 / (1 - 0.95),
+        hint="A geometric series: $1 + \\mu + \\mu^2 + \\dots$",
+        slips={0.95 / (1 - 0.95): "The newest gradient counts in full: the series begins with 1."},
+    )
     text(
         f"The limit is $1/(1 - \\mu)$, {1 / (1 - 0.9):.0f} times the gradient with the usual $\\mu = 0.9$. Papers "
         f"often define momentum as an *average*, $m \\leftarrow \\mu m + (1 - \\mu) g$. That is the same path with "
         f"the learning rate $\\eta/(1 - \\mu)$, so a learning rate can't be carried over from one definition to the "
         f"other:"
     )
-    gradients_seen = torch.randn(10)
     average, by_average = 0.0, 0.0
     v = nn.Parameter(torch.zeros(1))
-    by_sum = Momentum([v], lr=0.01, mu=0.9)  # @stepover
-    for g in gradients_seen:
+    by_sum = Momentum([v], lr=0.01, momentum=0.9)  # @stepover
+    for g in torch.randn(10):
         v.grad = g.view(1)
         by_sum.step()  # @stepover
         average = 0.9 * average + (1 - 0.9) * g.item()
@@ -4361,8 +4400,8 @@ def adapting_to_each_parameter() -> None:
     """AdaGrad and RMSProp"""
     text(
         "Gradients of different parameters differ by orders of magnitude. AdaGrad divides each by the root of the sum "
-        "of its own squares. So its first step, $g/\\sqrt{g^2}$, moves each parameter by $\\pm\\eta$, whatever "
-        "the gradient:"
+        "of its own squares. So its first step, $g/\\sqrt{g^2}$, moves each parameter by $\\pm\\eta$, however large "
+        "or small its gradient is:"
     )
     w = nn.Parameter(torch.zeros(3))
     w.grad = torch.tensor([100.0, -1.0, 1e-4])
@@ -4370,9 +4409,8 @@ def adapting_to_each_parameter() -> None:
     optimizer.step()  # @inspect w
     assert torch.allclose(w, torch.tensor([-0.01, 0.01, -0.01]))
     text(
-        "Notes that call AdaGrad's memory an average of $g^2$ describe the next one. A sum can only grow, so the step "
-        "that AdaGrad takes for one and the same gradient can only shrink. RMSProp forgets: an average follows the "
-        "gradients of the last $1/(1 - \\alpha)$ steps."
+        "A sum of squares can only grow, so under one and the same gradient AdaGrad's steps only shrink. RMSProp "
+        "keeps an *average* in place of the sum, and so follows the gradients of the last $1/(1 - \\alpha)$ steps."
     )
     average = RMSProp([w], lr=0.01)
     average.step()
@@ -4392,14 +4430,14 @@ def adam_and_adamw() -> None:
     text(
         "Adam takes both ideas: an average of gradients for the direction, an average of their squares for the scale. "
         "Both start at 0, and after $t$ steps hold a share of $1 - \\beta^t$ of what they will hold; Adam divides "
-        "by that. So its first step, too, is one learning rate long:"
+        "by that share (**bias correction**). So its first step, too, is one learning rate long:"
     )
     w = nn.Parameter(torch.tensor([1.0, -1.0]))
     w.grad = torch.tensor([100.0, 1e-3])
     optimizer = Adam([w], lr=0.01)
     optimizer.step()  # @inspect w, optimizer.state[w]
     assert torch.allclose(w, torch.tensor([1 - 0.01, -1 - 0.01]))
-    text("AdamW is the same, and shrinks each weight a little in each step, whatever its gradient:")
+    text("AdamW is the same, and shrinks each weight by the share $\\eta\\lambda$ in each step:")
     decayed = nn.Parameter(torch.tensor([1.0, -1.0]))
     decayed.grad = w.grad.clone()
     AdamW([decayed], lr=0.01, weight_decay=0.1).step()  # @inspect decayed
@@ -4412,8 +4450,8 @@ def adam_and_adamw() -> None:
 def steps_under_a_constant_gradient() -> None:
     """How far each one goes"""
     text(
-        "One parameter, a gradient that is always 3, and the length of each step in units of the learning rate. "
-        "It shows what each optimizer remembers, and that only some of them care how large the gradient is."
+        "One parameter, a gradient that is always 3, and the length of each step in learning rates: what each "
+        "optimizer remembers, and which of them care how large the gradient is."
     )
     family = {"momentum": Momentum, "AdaGrad": AdaGrad, "RMSProp": RMSProp, "Adam": Adam, "uncorrected": Uncorrected}
     paths = {name: step_lengths(optimizer, steps=50) for name, optimizer in family.items()}  # @stepover
@@ -4430,13 +4468,17 @@ def steps_under_a_constant_gradient() -> None:
     worst = (ratios - 1).abs().max().item()  # @inspect worst
     assert worst < 1e-6
     first = {name: lengths[0] for name, lengths in paths.items()}  # @inspect first
+    longest = max(paths["uncorrected"])  # @inspect longest
+    assert longest == max(paths["uncorrected"][5:30]) > 2 * first["uncorrected"]  # not at the start
     text(
         f"Momentum's steps are in proportion to the gradient; the others' do not depend on it. AdaGrad slows down for "
-        f"good. RMSProp starts with a step of {first['RMSProp']:.0f} learning rates, because its average starts at 0 "
-        f"and is still too small to divide by. Adam's **bias correction** divides each average by what it lacks, $1 - "
-        f"\\beta^t$, and every step is {first['Adam']:.0f}; without it the first is {first['uncorrected']:.2f}, and "
-        f"it gets worse before it gets better."
+        f"good. RMSProp starts with a step of {first['RMSProp']:.0f} learning rates, because its average starts at 0. "
+        f"Adam's correction makes every step {first['Adam']:.0f}; without it the first is {first['uncorrected']:.2f}, "
+        f"and the longest, some steps later, {longest:.1f}. Bias correction, and a warm-up of the learning rate, guard "
+        f"a run's *start*. They do not make the rest safe: large runs have loss spikes in mid-training, too; PaLM's "
+        f"authors report about twenty, at irregular intervals."
     )
+    link(**REFERENCES["palm"])
 
 
 def step_lengths(optimizer_class: type[optim.Optimizer], steps: int) -> list[float]:
@@ -4452,12 +4494,12 @@ def step_lengths(optimizer_class: type[optim.Optimizer], steps: int) -> list[flo
     return lengths
 
 
-def ten_steps(make: Callable[[list[Tensor]], optim.Optimizer], dtype: torch.dtype = torch.float32) -> Tensor:
+def ten_steps(optimizer_class: type[optim.Optimizer], dtype: torch.dtype = torch.float32, **options: Any) -> Tensor:
     """Ten steps on a regression, always from the same start; returns the weights"""
     generator = torch.Generator().manual_seed(7)
     x, target, start = torch.randn(3, 16, 16, generator=generator).to(dtype)
     w = nn.Parameter(start.clone())
-    optimizer = make([w])
+    optimizer = optimizer_class([w], **options)
     for _ in range(10):
         optimizer.zero_grad()
         (x @ w - target).square().mean().backward()
@@ -4465,30 +4507,32 @@ def ten_steps(make: Callable[[list[Tensor]], optim.Optimizer], dtype: torch.dtyp
     return w.detach()
 
 
-def apart(make: Callable[[list[Tensor]], optim.Optimizer], other: Callable[[list[Tensor]], optim.Optimizer]) -> float:
-    """How far apart two optimizers end ten steps, where they are farthest"""
-    return (ten_steps(make) - ten_steps(other)).abs().max().item()
+def farthest(found: Tensor, expected: Tensor) -> float:
+    """How far apart two sets of weights are, where they are farthest"""
+    return (found - expected).abs().max().item()
 
 
 def the_six_against_torch() -> None:
     """The six against torch's own"""
     text("The same ten steps from the same start, by the code above and by `torch.optim`. In fp32, and in fp64:")
-    pairs = {
-        "SGD": (lambda p: SGD(p, 0.1), lambda p: optim.SGD(p, 0.1)),
-        "momentum": (lambda p: Momentum(p, 0.1, 0.8), lambda p: optim.SGD(p, 0.1, momentum=0.8)),
-        "AdaGrad": (lambda p: AdaGrad(p, 0.1), lambda p: optim.Adagrad(p, 0.1)),
-        "RMSProp": (lambda p: RMSProp(p, 0.01, 0.9), lambda p: optim.RMSprop(p, 0.01, alpha=0.9)),
-        "Adam": (lambda p: Adam(p, 0.01, (0.8, 0.99)), lambda p: optim.Adam(p, 0.01, betas=(0.8, 0.99))),
-        "AdamW": (lambda p: AdamW(p, 0.01, weight_decay=0.1), lambda p: optim.AdamW(p, 0.01, weight_decay=0.1)),
-    }
+    pairs = [
+        (SGD, optim.SGD, {"lr": 0.1}),
+        (Momentum, optim.SGD, {"lr": 0.1, "momentum": 0.8}),
+        (AdaGrad, optim.Adagrad, {"lr": 0.1}),
+        (RMSProp, optim.RMSprop, {"lr": 0.01, "alpha": 0.9}),
+        (Adam, optim.Adam, {"lr": 0.01, "betas": (0.8, 0.99)}),
+        (AdamW, optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
+    ]
+    start = ten_steps(SGD, lr=0.0)  # @stepover
     rows = []
-    for name, (ours, theirs) in pairs.items():
-        single = apart(ours, theirs)  # @stepover
-        moved = apart(ours, lambda p: SGD(p, 0.0))  # from the start @stepover
-        double = ten_steps(ours, torch.float64) - ten_steps(theirs, torch.float64)  # @stepover
-        rows.append((name, moved, single, double.abs().max().item()))
-        assert single < 1e-6 < moved
-        assert double.abs().max() < 1e-13
+    for ours, theirs, options in pairs:
+        found, expected = ten_steps(ours, **options), ten_steps(theirs, **options)  # @stepover
+        single, moved = farthest(found, expected), farthest(found, start)  # @stepover
+        found, expected = (ten_steps(which, torch.float64, **options) for which in (ours, theirs))  # @stepover
+        double = farthest(found, expected)  # @stepover
+        assert single < 1e-6 < 1e-2 < moved
+        assert double < 1e-13
+        rows.append((ours.__name__, moved, single, double))
     table(rows, ["optimizer", "largest way gone", "difference, fp32", "difference, fp64"])  # @hide
     text(
         "What remains is rounding: the order of the operations differs, so they are equal to a few units in the last "
@@ -4497,50 +4541,79 @@ def the_six_against_torch() -> None:
 
 
 def what_is_often_copied_wrong() -> None:
-    """What is often copied wrong"""
-    text(
-        "Three differences that are easy to miss in a formula. How far off ten steps end, each as the distance of the "
-        "farthest weight from torch's:"
-    )
+    """Three details of the formulas"""
+    text("Three details that are easy to miss. How far ten steps end from torch's, where each is got wrong:")
     lr, decay = 0.01, 0.1
-    distances = {
-        "ε inside the root": apart(partial(EpsilonInside, lr=lr), partial(optim.RMSprop, lr=lr)),
-        "no bias correction": apart(partial(Uncorrected, lr=lr), partial(optim.Adam, lr=lr)),
-        "decay added to the gradient": apart(
-            partial(optim.Adam, lr=lr, weight_decay=decay), partial(optim.AdamW, lr=lr, weight_decay=decay)
-        ),
-    }  # @inspect distances @stepover
-    assert min(distances.values()) > 1e-3
-    without = apart(partial(EpsilonInside, lr=lr, eps=0), partial(optim.RMSprop, lr=lr, eps=0))  # ε = 0 @stepover
-    assert without < 1e-6  # @inspect without
-    assert math.isclose(math.sqrt(1e-8), 1e-4)
+    rmsprop, adam = ten_steps(optim.RMSprop, lr=lr), ten_steps(optim.Adam, lr=lr)  # @stepover
+    coupled, decoupled = (ten_steps(which, lr=lr, weight_decay=decay) for which in (optim.Adam, optim.AdamW))
+    off = {
+        "ε inside the root": farthest(ten_steps(EpsilonInside, lr=lr), rmsprop),
+        "no bias correction": farthest(ten_steps(Uncorrected, lr=lr), adam),
+        "decay added to the gradient": farthest(coupled, decoupled),
+    }  # @inspect off @stepover
+    assert min(off.values()) > 1e-3  # a thousand times what rounding does
+    no_epsilon = [ten_steps(which, lr=lr, eps=0) for which in (EpsilonInside, optim.RMSprop)]  # @stepover
+    assert farthest(*no_epsilon) < 1e-6  # nothing else differs
+    text("torch adds ε *outside* the root. Inside, $10^{-8}$ acts as its root, $10^{-4}$. RMSProp, a gradient of 1e-4:")
+    steps = {}
+    for optimizer_class in (RMSProp, EpsilonInside):
+        w = nn.Parameter(torch.zeros(1))
+        w.grad = torch.full((1,), 1e-4)
+        optimizer_class([w], lr=lr).step()  # @stepover
+        steps[optimizer_class.__name__] = -w.item() / lr  # in learning rates @inspect steps
+    assert 0.09 < steps["EpsilonInside"] / steps["RMSProp"] < 0.11
     text(
-        "- torch adds ε *outside* the root, $\\sqrt v + \\varepsilon$. Inside, it acts as its own square root: "
-        "$10^{-8}$ becomes $10^{-4}$, and parameters with small gradients feel that.\n"
-        "- The correction matters most in the first steps, which is where a run diverges if it does.\n"
-        "- The W in AdamW: decay is a step of its own. Added to the gradient it would be divided by $\\sqrt v$ too, so "
-        "that weights with large gradients would hardly decay."
+        f"Its first step is {steps['RMSProp']:.1f} learning rates long with ε outside, {steps['EpsilonInside']:.1f} "
+        f"with ε inside. And the W of AdamW: decay is a step of its own. Added to the gradient it would be divided by "
+        f"$\\sqrt v$ too, so that weights with large gradients would hardly decay."
+    )
+    ask(
+        "Find the error in this update of Adam, after `t` steps:\n\n"
+        "```python\nm = b1 * m + (1 - b1) * g\nv = b2 * v + (1 - b2) * g**2\nw -= lr * m / (v.sqrt() + eps)\n```",
+        "m and v are not corrected for their start at 0",
+        choices=[
+            "ε belongs inside the root",
+            "m and v are not corrected for their start at 0",
+            "v must be a sum, not an average",
+        ],
+        why=f"Without the correction the first step is {step_lengths(Uncorrected, 1)[0]:.2f} learning rates long.",
+        slips={
+            "ε belongs inside the root": "Adam and torch add it outside.",
+            "v must be a sum, not an average": "That would be AdaGrad.",
+        },
     )
 
 
-def a_learning_rate_that_is_used() -> None:
-    """A learning rate that is used"""
+def parameter_groups() -> None:
+    """Parameter groups"""
     text(
-        "One published training loop takes `lr` as an argument and never hands it on; its two learning rates train "
-        "alike, and nobody is told. AdaGrad's first step is a test for that, because its length *is* the "
-        "learning rate:"
+        "Weight decay is meant for matrices. Norms and biases are usually left out of it, and a **parameter group** "
+        "is how: a list of parameters with options of its own. One step with gradients of zero shows the decay alone:"
     )
-    lengths = {}
-    for lr in (0.01, 0.1):
-        w = nn.Parameter(torch.zeros(3))
-        w.grad = torch.randn(3)
-        AdaGrad([w], lr=lr).step()  # @stepover
-        lengths[lr] = round(w.abs().mean().item(), 6)  # @inspect lengths
-    assert lengths == {0.01: 0.01, 0.1: 0.1}
+    layers = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16))
+    matrices = [p for p in layers.parameters() if p.dim() >= 2]
+    others = [p for p in layers.parameters() if p.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    optimizer = optim.AdamW(groups, lr=0.01)
+    before = [p.detach().clone() for p in (*matrices, *others)]
+    for p in layers.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    assert torch.allclose(matrices[0], before[0] * (1 - 0.01 * 0.1), rtol=1e-6)
+    assert all(torch.equal(p, old) for p, old in zip(others, before[1:], strict=True))
+    thousand_steps = (1 - 3e-3 * 0.1) ** 1000  # @inspect thousand_steps
+    ask(
+        "With $\\eta = 0.003$ and $\\lambda = 0.1$, what share of a weight is left after 1000 steps in which its "
+        "gradient is zero?",
+        thousand_steps,
+        hint="Each step multiplies by $1 - \\eta\\lambda$.",
+        slips={(1 - 0.1) ** 1000: "$\\lambda$ alone is not the share: the learning rate multiplies it."},
+    )
 
 
 def one_step_from_inside() -> None:
     """One step from inside"""
+    text("AdaGrad once more, in the deep linear model of section 8: what one step reads, and what it changes.")
     model = DeepLinear(dim=4, num_layers=2)  # @stepover
     optimizer = AdaGrad(model.parameters(), lr=0.01)  # @stepover
     head = model.head.weight  # (4, 1)
@@ -4565,10 +4638,13 @@ def one_step_from_inside() -> None:
 
 def when_states_are_allocated() -> None:
     """When the state is allocated"""
-    text(
-        "A run that fits in memory for its first forward and backward pass may still not fit: most optimizers "
-        "allocate their state *in the first step*, on top of everything else. In numbers per parameter:"
+    ask(
+        "Adam has been made, and no step taken. How many numbers of state does it hold for each parameter?",
+        state_numbers(optim.Adam([nn.Parameter(torch.randn(10))])),
+        within=0,
+        slips={2: "After its first step. Before it, there is nothing."},
     )
+    text("Most optimizers allocate their state *in the first step*. In numbers per parameter:")
     rows = []
     for make in (optim.SGD, optim.Adagrad, optim.RMSprop, optim.Adam, optim.AdamW):
         w = nn.Parameter(torch.randn(1000))
@@ -4580,7 +4656,10 @@ def when_states_are_allocated() -> None:
         rows.append((make.__name__, held[0] / 1000, held[1] / 1000, ", ".join(optimizer.state[w])))
     table(rows, ["optimizer", "at construction", "after the first step", "state"])  # @hide
     assert [(before, after) for _, before, after, _ in rows] == [(0, 0), (1, 1), (0, 1), (0, 2), (0, 2)]
-    text("AdaGrad alone allocates when it is made. Take a whole step before you believe that a model fits.")
+    text(
+        "AdaGrad alone allocates when it is made. For all others, a first forward and backward pass that fits proves "
+        "little: the state comes after it. Section 11 says which step has the highest peak."
+    )
 
 
 def state_numbers(optimizer: optim.Optimizer) -> int:
@@ -4592,9 +4671,9 @@ def state_numbers(optimizer: optim.Optimizer) -> int:
 def three_ways_to_take_a_step() -> None:
     """Three ways to take the same step"""
     text(
-        "torch has AdamW three times, and most others two or three. One by one, as above: a few operations for each "
-        "tensor. **foreach**: each operation once, for all tensors together. **fused**: everything in one kernel. They "
-        "do the same arithmetic, and differ in what they move and in what they hold meanwhile:"
+        "torch has AdamW three times. One by one, as above: a few operations for each tensor. **foreach**: each "
+        "operation once, for all tensors together. **fused**: everything in one kernel. They do the same arithmetic, "
+        "and differ in what they move and in what they hold meanwhile:"
     )
     width = sizes().optimizer_width  # @inspect width @stepover
     weights = [nn.Parameter(torch.randn(width, width, device=device())) for _ in range(8)]  # @stepover
@@ -4602,7 +4681,7 @@ def three_ways_to_take_a_step() -> None:
         w.grad = torch.randn_like(w)
     parameters = sum(w.numel() for w in weights)
     ways = {"one by one": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-    rows, extra, moved = [], {}, {}
+    rows, extra, moved, samples_s = [], {}, {}, {}
     for name, way in ways.items():
         optimizer = optim.AdamW(weights, lr=1e-6, **way)
         optimizer.step()
@@ -4611,39 +4690,125 @@ def three_ways_to_take_a_step() -> None:
         extra[name] = round((step.peak_bytes - held_bytes) / parameters, 2)  # @inspect extra
         moved[name] = round(step.bytes_moved / parameters, 2)  # @inspect moved
         timing = measure(optimizer.step, repeats=5, min_seconds=0.03, max_seconds=0.08)
-        rate = step.bytes_moved / timing.seconds / 1e9
-        rows.append((name, sum(step.operators.values()), extra[name], moved[name], 1e3 * timing.seconds, rate))
-    columns = ["AdamW", "operators", "extra bytes per parameter", "bytes moved per parameter", "ms", "GB/s"]  # @hide
+        samples_s[name] = timing.samples_s
+        rows.append((name, sum(step.operators.values()), extra[name], moved[name], 1e3 * timing.seconds))
+    columns = ["AdamW", "operators", "extra bytes per parameter", "bytes moved per parameter", "ms"]  # @hide
     table(rows, columns, title=f"{parameters / 1e6:.1f} million parameters in 8 tensors")  # @hide
     assert round(moved["fused"]) == 7 * 4  # reads w, g, m, v; writes w, m, v
-    assert moved["fused"] < moved["one by one"]
+    assert 2 * moved["fused"] < moved["one by one"]
     assert extra["fused"] < 0.01 < extra["one by one"] < extra["foreach"]
-    which_step_is_fastest({row[0]: row[4] for row in rows}, extra["foreach"])
+    fused_is_faster(samples_s["one by one"], samples_s["fused"])
+    what_a_step_holds_meanwhile()
     extra_according_to_the_gpu(weights, extra["foreach"])
+    napkin_for_the_optimizer(moved["fused"])
 
 
-def which_step_is_fastest(milliseconds: dict[str, float], extra_bytes: float) -> None:
-    """What that means here"""
-    fastest = min(milliseconds, key=lambda name: milliseconds[name])
-    slowest = max(milliseconds, key=lambda name: milliseconds[name])
-    gain = milliseconds[slowest] / milliseconds[fastest]
-    if gain < 1.2:
-        text("On this machine the three take about the same time at this size.")
-    elif fastest == "fused":
-        text(
-            f"On this machine *fused* is the fastest, {gain:.1f} times as fast as *{slowest}*: it moves the fewest "
-            f"bytes."
-        )
-    else:
-        text(
-            f"On this machine *{fastest}* is the fastest, {gain:.1f} times as fast as *{slowest}*, although *fused* "
-            f"moves the fewest bytes: at this size the caches hold what the others move again."
-        )
-    text(
-        f"*foreach* is torch's choice on a GPU, for fewer and larger kernels. It holds an intermediate result of "
-        f"*all* tensors at once, {extra_bytes:.0f} bytes per parameter: one more copy of the model, for the moment of "
-        f"the step. Runs that die of it die in their first step. `foreach=False` or `fused=True` is the way out."
+def fused_is_faster(one_by_one_s: Sequence[float], fused_s: Sequence[float]) -> None:
+    """What fusing brings here"""
+    gains = [slow / fast for slow, fast in zip(one_by_one_s, fused_s, strict=False)]  # one a sample
+    gain = statistics.median(gains)
+    decide(
+        gains,
+        than=(0.9, 1.1),
+        above=f"On this machine *fused* takes the step {gain:.1f} times as fast as *one by one*.",
+        below=f"On this machine *fused* is slower: {gain:.2f} of the speed of *one by one*, for fewer bytes.",
+        undecided="On this machine *fused* and *one by one* take about the same time, as far as the samples agree.",
     )
+
+
+def what_a_step_holds_meanwhile() -> None:
+    """What a step holds meanwhile"""
+    text("How much is held *extra* during a step depends on how the same parameters are divided into tensors:")
+    rows, one_by_one = [], {}
+    for tensors in (1, 8, 64):
+        weights = [nn.Parameter(torch.randn(2**16 // tensors)) for _ in range(tensors)]
+        for w in weights:
+            w.grad = torch.randn_like(w)
+        extra = [extra_of_a_step(weights, foreach=foreach) for foreach in (False, True)]  # @stepover
+        one_by_one[tensors] = extra[0]
+        rows.append((tensors, *extra))
+        assert 4 <= extra[1] < 4.1  # foreach: one more copy of the model
+    table(rows, ["tensors", "extra bytes per parameter, one by one", "foreach"])  # @hide
+    assert one_by_one[1] > 4 > one_by_one[8] > 7 * one_by_one[64]  # @inspect one_by_one
+    text(
+        f"One by one needs room for intermediate results of its *largest tensor*: {one_by_one[1]:.0f} bytes per "
+        f"parameter where one tensor holds all, {one_by_one[64]:.2f} where there are 64. *foreach*, torch's choice on "
+        f"a GPU, holds an intermediate result of *all* tensors at once: one more copy of the model, for the moment of "
+        f"the step. A run that has no room for it ends in its first step; `fused=True` or `foreach=False` is the way "
+        f"out."
+    )
+
+
+def extra_of_a_step(weights: list[nn.Parameter], *, foreach: bool) -> float:
+    """The most bytes that a step of AdamW adds to parameters, gradients and states, per parameter"""
+    optimizer = optim.AdamW(weights, foreach=foreach)
+    optimizer.step()
+    parameters = sum(w.numel() for w in weights)
+    return round(count(optimizer.step).peak_bytes / parameters - 16, 2)
+
+
+def napkin_for_the_optimizer(moved_bytes: float) -> None:
+    """How long must a step take?"""
+    text(
+        "A step of the optimizer does a few operations on each number it reads: it waits for memory (section 6). So "
+        "its time is at least its bytes over the bandwidth. A model of 8 billion parameters on an H100:"
+    )
+    floor_s = moved_bytes * 8e9 / H100_BANDWIDTH  # @inspect floor_s [s]
+    tokens = floor_s / (6 * 8e9 / (H100_SPARSE_BF16 / 2))  # whose training takes as long @inspect tokens
+    assert math.isclose(tokens, moved_bytes * (H100_SPARSE_BF16 / 2) / (6 * H100_BANDWIDTH))  # whatever the model
+    text(
+        f"{1e3 * floor_s:.0f} ms, as long as the forward and backward pass of {tokens:.0f} tokens at the peak, for a "
+        f"model of any size. With a batch of a million tokens that is nothing; with small batches it is not."
+    )
+    ask(
+        "At least how many milliseconds does a fused step of AdamW take for 1 billion parameters in fp32, on an H100 "
+        f"with {H100_BANDWIDTH / 1e12} TB/s?",
+        1e3 * moved_bytes * 1e9 / H100_BANDWIDTH,
+        unit="ms",
+        within=0.03,
+        hint="It reads the weight, the gradient and two states, and writes the weight and two states.",
+        slips={
+            1e3 * 16 * 1e9 / H100_BANDWIDTH: "It reads 16 bytes, and writes 12 of them again.",
+            1e3 * 8 * 1e9 / H100_BANDWIDTH: "Those are the bytes of the states alone, read once.",
+        },
+    )
+
+
+def orthogonal_steps() -> None:
+    """Muon: steps whose directions are all equally long"""
+    text(
+        "**Muon** (2024) is for matrices only: momentum, and then the update is made nearly *orthogonal*, so that all "
+        "of its singular values are near 1. Five rounds of a polynomial do it, with matrix multiplications alone:"
+    )
+    momentum = torch.randn(64, 4) @ torch.randn(4, 64) + 0.1 * torch.randn(64, 64)  # a few directions dominate
+    before, after = (torch.linalg.svdvals(m) for m in (momentum, orthogonalized(momentum)))  # @stepover
+    assert before[0] / before[32] > 20  # @inspect before
+    assert after.max() < 1.3  # @inspect after
+    assert after[:32].min() > 0.5
+    counted = count(partial(orthogonalized, momentum)).flops_by_operator["aten.mm"]  # @inspect counted [FLOP]
+    assert counted == 5 * 3 * 2 * 64**3
+    text(
+        f"Muon keeps one number per parameter, AdamW two. Its price is FLOPs: 5 rounds of 3 products are "
+        f"{counted / 64**3:.0f}$D$ FLOPs for each of the $D^2$ parameters of a square matrix, beside 6 for each token "
+        f"of the batch: a share of $5D/T$ with $T$ tokens. Embeddings, norms and the head are left to AdamW."
+    )
+    if hasattr(optim, "Muon"):
+        weight = nn.Parameter(torch.randn(64, 64))
+        weight.grad = momentum
+        optimizer = optim.Muon([weight])
+        optimizer.step()
+        assert state_numbers(optimizer) == weight.numel()  # @stepover
+    link(**REFERENCES["muon"])
+
+
+def orthogonalized(x: Tensor) -> Tensor:
+    """The nearest matrix with all singular values near 1: five rounds of Newton and Schulz's iteration"""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = x / x.norm()
+    for _ in range(5):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x
 
 
 def extra_according_to_the_gpu(weights: list[nn.Parameter], counted: float) -> None:
