@@ -4879,30 +4879,44 @@ def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None
 
 def memory_of_a_training_step() -> None:
     """The memory of a training step"""
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
+    sequence_bytes = activations_of_gpt_3()  # @inspect sequence_bytes [B] @stepover
+    text(
+        f"After this section you can add up what a training step holds, find out what autograd saves, and say when the "
+        f"peak comes. The key figure: one sequence of 2048 tokens leaves **{sequence_bytes / 1e9:.0f} GB** of "
+        f"activations in GPT-3, the memory of {sequence_bytes / H100_MEMORY:.1f} H100s."
+    )
     text(
         "A training step holds four things at once:\n\n"
         "$$ \\text{memory} = \\text{parameters} + \\text{gradients} + \\text{optimizer states} + \\text{activations}. "
         "$$\n\nThe first three are settled when the model and the optimizer are chosen: so many bytes per parameter. "
-        "The fourth, whatever the forward pass leaves behind for the backward pass, grows with the batch. It is the "
-        "one that runs out of memory at three in the morning, and the one you can do something about."
+        "The fourth is whatever the forward pass leaves for the backward pass. It grows with the batch, and it is the "
+        "one that you can do something about while a run is on."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
     four_terms()
     what_autograd_saves()
+    a_hook_that_keeps_a_cycle()
     flops_of_the_same_step()
     activations_against_the_peak()
     what_each_layer_saves()
     batch_size_decides()
-    activations_of_a_transformer()
+    activations_of_a_transformer(sequence_bytes)
     logits_of_a_language_model()
     timeline_of_two_steps()
+    text(
+        "**In three lines.** Parameters, gradients and states are so many bytes per parameter; activations grow with "
+        "the number of tokens in the batch.\n\n"
+        "What autograd saves can be asked, to the byte, with hooks, also on the `meta` device, where it costs "
+        "nothing.\n\n"
+        "The peak comes early in the backward pass; the second step's is higher, by the optimizer's states."
+    )
 
 
 def four_terms() -> None:
     """Four terms"""
     text(
-        "The deep linear model at a size that fits in the head: $B = 2$, $D = 4$, $L = 2$, in fp32, with AdaGrad, "
-        "which keeps one number per parameter. After one real step, everything that it holds:"
+        "The deep linear model, small enough to write every number down: $B = 2$, $D = 4$, $L = 2$, in fp32, with "
+        "AdaGrad, which keeps one number per parameter. After one real step, everything that it holds:"
     )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
@@ -4916,13 +4930,28 @@ def four_terms() -> None:
         "gradients": sum(w.grad.numel() for w in model.parameters()),
         "states": sum(s.numel() for s in states if s.dim() > 0),  # without the `step` counters
     }  # @inspect numbers
-    assert numbers == dict.fromkeys(numbers, width**2 * layers + width)
-    text("For the activations, the napkin: each layer leaves one number per row and column of its output, $BDL$.")
-    numbers["activations"] = batch * width * layers  # @inspect numbers
-    assert list(numbers.values()) == [36, 36, 36, 16]
+    assert numbers == {"parameters": 36, "gradients": 36, "states": 36}
+    assert numbers["parameters"] == width**2 * layers + width
+    text("For the activations, the napkin: each hidden layer leaves one number per row and column, $BDL$.")
+    hidden: list[Tensor] = []
+    for layer in model.layers:
+        layer.register_forward_hook(lambda module, inputs, output: hidden.append(output))
+    model(x)  # @stepover
+    numbers["activations"] = sum(output.numel() for output in hidden)  # @inspect numbers
+    assert numbers["activations"] == batch * width * layers == 16
     total_bytes = 4 * sum(numbers.values())  # @inspect total_bytes [B]
     assert total_bytes == 496
-    text("The first three are counted. The fourth is a napkin's, and what autograd saves can be asked.")
+    ask(
+        "That is the napkin. How many numbers does autograd *really* save in the forward pass of this model and its "
+        "`mse_loss`, beside the parameters?",
+        sum(t.numel() for t in saved_by_autograd(lambda: nn.functional.mse_loss(model(x), y), model.parameters())),
+        within=0,
+        hint="The gradient of `x @ w` with respect to `w` is `x.T @ upstream`: a layer saves its *input*. The loss?",
+        slips={
+            16: "The outputs of the hidden layers. But the first layer saves its input as well, and so does the loss.",
+            24: "The inputs of all layers. The loss needs the predictions and the targets, too.",
+        },
+    )
 
 
 def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()) -> list[Tensor]:
@@ -4930,8 +4959,7 @@ def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()
     saved: dict[int, Tensor] = {}  # by storage
 
     def pack(tensor: Tensor) -> Tensor:
-        saved.setdefault(id(tensor.untyped_storage()), tensor)
-        return tensor
+        return saved.setdefault(id(tensor.untyped_storage()), tensor.detach())
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         forward()
@@ -4960,9 +4988,41 @@ def what_autograd_saves() -> None:
     text(
         f"So it is {sum(sizes_saved)} numbers, not {napkin}. The napkin's $BDL$ are the outputs of the hidden layers. "
         f"The rest is the input and what the loss needs, {x.numel()} + {2 * batch}; both are there once, however deep "
-        f"the model, and are forgotten on napkins for that reason. Why a layer's *input*? Because the gradient of "
-        f"`x @ w` with respect to `w` is `x.T @ upstream`."
+        f"the model, and are left out on napkins for that reason."
     )
+
+
+def a_hook_that_keeps_a_cycle() -> None:
+    """Trap: a hook that keeps what it packs"""
+    text(
+        "`saved_by_autograd` keeps `tensor.detach()`, an alias without a graph, and not the tensor itself. A ReLU "
+        "saves its *result*. If the hook returns that very tensor, the result refers to its graph and the graph to the "
+        "result: a cycle, part of it in C++, which Python's garbage collector cannot see. (The documentation of the "
+        "hooks warns of it.)"
+    )
+
+    def keep(tensor: Tensor) -> Tensor:
+        return tensor
+
+    left = {}
+    for pack in (keep, Tensor.detach):
+        x = torch.randn(1000, requires_grad=True)
+        with saved_tensors_hooks(pack, keep):
+            result = x.relu()
+        watched = weakref.ref(result)
+        del result
+        if watched() is not None:
+            gc.collect()
+        left[pack.__name__] = watched() is not None
+        if watched() is not None:
+            watched().sum().backward()  # a backward pass frees what was saved, and so ends the cycle
+            assert watched() is None
+    assert left == {"keep": True, "detach": False}  # @inspect left
+    results = [x.relu()]
+    saved_by_autograd(lambda: results.append(x.relu()))  # @stepover
+    watched = weakref.ref(results.pop())
+    assert watched() is None
+    text("A measurement of memory that leaks what it measures: each call would have held its activations for good.")
 
 
 def flops_of_the_same_step() -> None:
@@ -4986,10 +5046,15 @@ def flops_of_the_same_step() -> None:
 
 
 def let_autograd_finish() -> None:
-    """Wait for the thread that runs backward passes on a GPU: `backward` returns before it has freed what it held"""
-    if device() == "cuda":
-        with torch.enable_grad():  # it does one thing after the other: once it has done this, all before is freed
-            torch.zeros(1, device="cuda", requires_grad=True).sum().backward()
+    """Wait for the thread that runs backward passes on a GPU: it may hold gradients after `backward` has returned"""
+    if device() != "cuda":
+        return
+    with torch.enable_grad():  # it does one thing after the other: once it has done this, all before is freed
+        torch.zeros(1, device="cuda", requires_grad=True).sum().backward()
+    allocated_bytes = -1
+    while allocated_bytes != torch.cuda.memory_allocated():  # and until what that needed is freed as well
+        allocated_bytes = torch.cuda.memory_allocated()
+        time.sleep(0.01)
 
 
 def added_at_peak(f: Callable[[], object], held: Iterable[Tensor]) -> int:
@@ -5031,9 +5096,12 @@ def activations_against_the_peak() -> None:
     text(
         f"Measured by {whose}. What was saved is the napkin, to the byte. The peak is about {upstream:.2f} layers "
         f"higher, whatever the depth: it comes early in the backward pass, when next to nothing has been freed, and "
-        f"the gradient of a layer's output and the first gradients of weights are there too. Without gradients, a "
-        f"forward pass needs a layer's input and output, {inferred[16] / one_layer:.1f} layers at any depth. That is "
-        f"why a model that can't be trained on a GPU may well run on it."
+        f"the gradient of a layer's output and the first gradients of weights are there too."
+    )
+    text(
+        f"Without gradients, a forward pass needs a layer's input and output, {inferred[16] / one_layer:.1f} layers at "
+        f"any depth. That is one reason why a GPU can run a model that it can't train. The larger one is section 1's: "
+        f"training in fp32 with AdamW holds 16 bytes per parameter, inference in bf16 two."
     )
 
 
@@ -5047,21 +5115,33 @@ def activations_at_depth(layers: int, x: Tensor, y: Tensor) -> tuple[int, int, i
         return saved_bytes, trained_bytes, added_at_peak(lambda: model(x), [x, *model.parameters()])
 
 
-def training_pass(model: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-    """One forward and one backward pass; the gradients are returned"""
-    loss = nn.functional.mse_loss(model(x), y)
-    return torch.autograd.grad(loss, list(model.parameters()))
+def training_pass(model: nn.Module, x: Tensor, y: Tensor) -> None:
+    """One forward and one backward pass; the gradients are dropped again"""
+    nn.functional.mse_loss(model(x), y).backward()
+    model.zero_grad()
 
 
 def what_each_layer_saves() -> None:
     """What each kind of layer saves"""
-    text(
-        "Not every layer needs its input. The derivative of a ReLU can be read off its output, and so can that of a "
-        "sigmoid, $y(1 - y)$, or of a softmax. GELU's can't: it goes down before it goes up."
-    )
     layers = {"linear": Linear(64, 64), "ReLU": nn.ReLU(), "sigmoid": nn.Sigmoid()}  # @stepover
     layers |= {"softmax": nn.Softmax(dim=-1), "GELU": nn.GELU(), "SiLU": nn.SiLU(), "identity": nn.Identity()}
     found = {name: saved_by_layer(layer) for name, layer in layers.items()}  # @stepover
+    ask(
+        "Of which of these functions does autograd have to save the *input*, because the output does not tell the "
+        "derivative?",
+        next(name for name in ("ReLU", "sigmoid", "GELU") if found[name] == "input"),
+        choices=["ReLU", "sigmoid", "GELU"],
+        hint="Can you tell from $y$ alone what $dy/dx$ is?",
+        slips={
+            "ReLU": "Its derivative is 1 where the output is positive, else 0.",
+            "sigmoid": "Its derivative is $y(1 - y)$.",
+        },
+    )
+    text(
+        "Not every layer needs its input. The derivative of a ReLU can be read off its output, and so can that of a "
+        "sigmoid, $y(1 - y)$, or of a softmax. GELU's can't: it falls before it rises, so that two inputs share one "
+        "output."
+    )
     assert [name for name, saved in found.items() if saved == "input"] == ["linear", "GELU", "SiLU"]
     assert [name for name, saved in found.items() if saved == "output"] == ["ReLU", "sigmoid", "softmax"]
     table(list(found.items()), ["layer", "saves its"])
@@ -5093,8 +5173,8 @@ def saved_by_layer(layer: nn.Module) -> str:
 def batch_size_decides() -> None:
     """The one term that the batch decides"""
     text(
-        "A larger model by the second recipe of section 1: bf16 parameters and gradients, AdamW with fp32 states, and "
-        "no master copy. The napkin, for $P$ parameters and $B$ rows, in bytes:\n\n"
+        "A larger model, with bf16 parameters and gradients and fp32 AdamW states. The napkin, for $P$ parameters and "
+        "$B$ rows, in bytes:\n\n"
         "$$ 2P + 2P + 8P + 2BDL. $$\n\n"
         "On the `meta` device the tensors have shapes and no memory, and autograd saves them like any other."
     )
@@ -5105,19 +5185,28 @@ def batch_size_decides() -> None:
     parameters = sum(w.numel() for w in model.parameters())  # @inspect parameters
     fixed_bytes = sum(2 * w.nbytes for w in model.parameters()) + sum(s.nbytes for s in states)
     assert fixed_bytes == (2 + 2 + 8) * parameters  # @inspect fixed_bytes [B]
-    activation_bytes = {n: saved_on_meta(model, n) for n in (64, 512, 6144, 32768, 131072)}  # @stepover
+    tokens = 64 * 2048  # 64 sequences @inspect tokens
+    activation_bytes = {n: saved_on_meta(model, n) for n in (64, 512, 6144, 32768, tokens)}  # @stepover
     assert activation_bytes == {n: 2 * n * width * layers for n in activation_bytes}  # @inspect activation_bytes
     rows_seen = list(activation_bytes)  # @hide
     gib = {"parameters, gradients, states": [fixed_bytes / 2**30] * len(rows_seen)}  # @hide
     gib["activations"] = [n / 2**30 for n in activation_bytes.values()]  # @hide
     plot(gib, x=rows_seen, x_label="rows in the batch", y_label="GiB", x_scale="log", y_scale="log")  # @hide
+    assert activation_bytes[512] < fixed_bytes < activation_bytes[32768]
     equal_at = fixed_bytes / (2 * width * layers)  # rows @inspect equal_at
     assert abs(equal_at / (6 * width) - 1) < 1e-3
     text(
         f"They meet where $2BDL = 12D^2L$: at $6D$ rows, {equal_at:.0f} here. A batch of 64 is nothing, "
         f"{activation_bytes[64] / fixed_bytes:.0%} of the rest. But a row is a *token*, and 64 sequences of 2048 "
-        f"tokens are {rows_seen[-1]} of them: {activation_bytes[131072] / 2**30:.0f} GiB of activations over a model "
-        f"that takes {fixed_bytes / 2**30:.2f} GiB."
+        f"are {tokens} of them: {activation_bytes[tokens] / 2**30:.0f} GiB of activations over a model that takes "
+        f"{fixed_bytes / 2**30:.2f} GiB."
+    )
+    ask(
+        "The same kind of model with $D = 4096$ and any number of layers: from how many tokens in the batch do the "
+        "activations weigh more than parameters, gradients and states together?",
+        12 * 4096 / 2,
+        hint="$2BDL$ against $12D^2L$.",
+        slips={4096.0: "As many tokens as $D$ is a sixth of it: the model holds 12 bytes, an activation takes 2."},
     )
 
 
@@ -5127,7 +5216,7 @@ def saved_on_meta(model: DeepLinear, rows: int) -> int:
     return sum(t.nbytes for t in saved_by_autograd(lambda: model(x), [x, *model.parameters()]))
 
 
-def activations_of_a_transformer() -> None:
+def activations_of_a_transformer(sequence_bytes: int) -> None:
     """A Transformer's activations"""
     text(
         "A Transformer layer saves more than one tensor. Korthikanti et al. add up a layer of GPT's kind, in 16 bits, "
@@ -5148,18 +5237,39 @@ def activations_of_a_transformer() -> None:
     table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "with fused attention"])  # @hide
     assert fused[128] == 2 * fused[64] == 4 * fused[32]
     assert saved[128] > 2.5 * saved[64]
-    gpt_3 = 5 * 96 * 2048 / 12288  # @inspect gpt_3
-    share = gpt_3 / (34 + gpt_3)  # @inspect share
-    assert (gpt_3, round(share, 2)) == (80, 0.70)
     over = [saved[length] - formula[length] for length in saved]  # @inspect over [B]
     text(
         f"The formula holds; the {over[0]} bytes over, at the shortest length, are the mean and the deviation that "
         f"two layer norms keep for each token. The second term is quadratic in the length: $S \\times S$ scores per "
-        f"head. In GPT-3's shape it is {gpt_3:.0f} beside the 34, {share:.0%} of the activations. FlashAttention never "
-        f"writes the scores to memory: in the last column, twice the length is twice the bytes."
+        f"head. FlashAttention never writes the scores to memory: in the last column, twice the length is twice the "
+        f"bytes."
+    )
+    scores = 5 * 96 * 2048 / 12288  # GPT-3: H, S, D @inspect scores
+    napkin_bytes = 96 * 2048 * 12288 * (34 + scores)  # L · S · D · (…) @inspect napkin_bytes [B]
+    assert abs(sequence_bytes / napkin_bytes - 1) < 1e-4  # what autograd saves on the meta device, in 96 layers
+    share = scores / (34 + scores)  # @inspect share
+    assert (scores, round(share, 2)) == (80, 0.7)
+    text(
+        f"In GPT-3's shape the second term is {scores:.0f} beside the 34, {share:.0%} of the activations: "
+        f"{sequence_bytes / 1e9:.0f} GB for one sequence through all 96 layers, counted on the `meta` device."
+    )
+    ask(
+        "A layer with $D = 4096$ and 32 heads, at $S = 4096$ tokens, without fused attention: what share of its "
+        "activations are the scores?",
+        5 * 32 / (34 + 5 * 32),
+        hint="$5HS/D$ against $34 + 5HS/D$.",
+        slips={5 * 32 / 34: "That is the ratio of the two terms. The share is the second over their sum."},
     )
     link(**REFERENCES["selective recomputation"])
     link(**REFERENCES["flash attention"])
+
+
+def activations_of_gpt_3() -> int:
+    """Bytes that autograd saves for one sequence in GPT-3's 96 layers, on the meta device"""
+    with torch.device("meta"):
+        weights = transformer_weights(12288)
+        x = torch.empty(2, 2048, 12288, dtype=torch.bfloat16, requires_grad=True)  # (B, S, D)
+        return 96 * saved_by_gpt_layer(x, weights, 96, attention_in_steps) // 2
 
 
 def saved_by_gpt_layer(x: Tensor, weights: dict[str, Tensor], heads: int, attend: Callable[..., Tensor]) -> int:
@@ -5207,8 +5317,8 @@ def dropout(x: Tensor) -> Tensor:
 def logits_of_a_language_model() -> None:
     """The largest tensor of all"""
     text(
-        "The last layer of a language model has one output per word of its vocabulary. Eight sequences of 4096 tokens, "
-        "and the vocabulary of Llama 3, in fp32:"
+        "The last layer of a language model has one output per word of its vocabulary: its **logits**. Eight sequences "
+        "of 4096 tokens, and the vocabulary of Llama 3, in fp32:"
     )
     logits = torch.empty(8, 4096, 128256, device="meta", requires_grad=True)  # (B, S, vocabulary)
     logits_bytes = logits.nbytes  # @inspect logits_bytes [B]
@@ -5220,23 +5330,71 @@ def logits_of_a_language_model() -> None:
     text("And the loss saves as much again: the log-probabilities. How many such tensors at the peak? Small, and run:")
     h, w = torch.randn(64, 16).to(device()), torch.randn(16, 2048).to(device()).requires_grad_()
     target = torch.randint(2048, (64,)).to(device())
-    step = count(lambda: torch.autograd.grad(nn.functional.cross_entropy(h @ w, target), w))
-    small_bytes = 4 * 64 * 2048
-    copies = (step.peak_bytes - h.nbytes - w.nbytes - target.nbytes) / small_bytes  # @inspect copies
-    assert 3 <= copies < 3.1
+
+    def inline() -> None:
+        nn.functional.cross_entropy(h @ w, target).backward()
+
+    def in_a_variable() -> None:
+        logits = h @ w  # alive to the end of the function
+        nn.functional.cross_entropy(logits, target).backward()
+
+    held_bytes, small_bytes = h.nbytes + w.nbytes + target.nbytes, 4 * 64 * 2048
+    copies = {}
+    for training_step in (inline, in_a_variable):
+        w.grad = None
+        copies[training_step.__name__] = (count(training_step).peak_bytes - held_bytes) / small_bytes  # @stepover
+    assert 3 <= copies["inline"] < 3.1  # @inspect copies
+    assert 0.99 < copies["in_a_variable"] - copies["inline"] < 1.01
+    most_bytes = copies["in_a_variable"] * logits_bytes  # @inspect most_bytes [B]
+    assert copies["inline"] * logits_bytes > H100_MEMORY / 2
     text(
-        f"Three: log-probabilities, their gradient, and the gradient of the logits. {copies:.0f} × "
-        f"{logits_bytes / 1e9:.1f} GB is {copies * logits_bytes / 1e9:.0f} GB, more than half of an H100, for the last "
-        f"matrix of the model. So large-vocabulary training computes the loss in chunks of tokens, or in a kernel that "
-        f"never writes all the logits."
+        f"{copies['inline']:.0f} where nobody keeps the logits: log-probabilities, their gradient, and the gradient of "
+        f"the logits. And {copies['in_a_variable']:.0f} with `logits = model(x)`, as most loops are written: the "
+        f"variable holds them through the backward pass. {copies['in_a_variable']:.0f} × {logits_bytes / 1e9:.1f} GB "
+        f"is {most_bytes / 1e9:.0f} GB, {most_bytes / H100_MEMORY:.0%} of an H100, for the last matrix of the model. "
+        f"So large-vocabulary training computes the loss in chunks of tokens, or in a kernel that never writes all the "
+        f"logits."
     )
-    assert copies * logits_bytes > H100_MEMORY / 2
+    ask(
+        'Find the error. *"Our logits are 4 × 8192 × 50257 numbers in fp32, 6.6 GB, so they need 6.6 GB."* How many GB '
+        "at the peak, with `logits = model(x)` and `cross_entropy(logits, y)`?",
+        round(copies["in_a_variable"]) * 4 * 8192 * 50257 * 4 / 1e9,
+        unit="GB",
+        within=0.03,
+        slips={
+            round(copies["inline"]) * 4 * 8192 * 50257 * 4 / 1e9: "The variable `logits` keeps a fourth tensor alive.",
+            4
+            * 8192
+            * 50257
+            * 4
+            / 1e9: "The logits alone. The loss and the backward pass make tensors of that size, too.",
+        },
+    )
 
 
 def timeline_of_two_steps() -> None:
     """Two steps, operation by operation"""
-    rows, width, layers = 512, 64, 6
-    model = DeepLinear(width, layers).to(device())  # @stepover
+    text("Two training steps, and the bytes alive after every operation of each:")
+    first, second, parameter_bytes, state_bytes = two_steps(rows=512)  # @stepover
+    draw_timeline(first, second)  # @stepover @hide
+    read_timeline(first, second, parameter_bytes, state_bytes)
+    first, second, parameter_bytes, state_bytes = two_steps(rows=16)  # @stepover
+    summits = [
+        [max(phase) for phase in step] for step in (first, second)
+    ]  # forward, backward, optimizer @inspect summits
+    assert [max(step) for step in summits] == [summits[0][2]] * 2  # the optimizer's, in both
+    assert summits[1][1] - summits[0][1] == state_bytes
+    text(
+        "With 16 rows in place of 512 the activations are small beside the states. Then the highest point is in the "
+        "optimizer, in both steps, and the second step is no higher than the first. So the condition is: the second "
+        "step needs more than the first wherever the *backward* pass has the peak."
+    )
+
+
+def two_steps(rows: int) -> tuple[list[list[int]], list[list[int]], int, int]:
+    """Bytes alive in forward pass, backward pass and optimizer of two steps; bytes of parameters and of states"""
+    width, layers = 64, 6
+    model = DeepLinear(width, layers).to(device())
     x, y = torch.randn(rows, width).to(device()), torch.randn(rows).to(device())
     optimizer = optim.AdamW(model.parameters(), foreach=False)  # one parameter after another
     losses: list[Tensor] = []
@@ -5248,15 +5406,10 @@ def timeline_of_two_steps() -> None:
     def backward() -> None:
         losses.pop().backward()
 
-    text("Two training steps, and the bytes alive after every operation of each: the heartbeat of training.")
     phases = [forward, backward, optimizer.step]
-    first_and_second = bytes_alive([x, y, *model.parameters()], *phases, *phases)  # @stepover
-    first, second = first_and_second[:3], first_and_second[3:]
-    states = [s for held in optimizer.state.values() for s in held.values()]
-    state_bytes = sum(s.nbytes for s in states)  # @inspect state_bytes [B]
-    parameter_bytes = sum(w.nbytes for w in model.parameters())  # @inspect parameter_bytes [B]
-    draw_timeline(first, second)  # @stepover @hide
-    read_timeline(first, second, parameter_bytes, state_bytes)
+    alive = bytes_alive([x, y, *model.parameters()], *phases, *phases)
+    state_bytes = sum(s.nbytes for held in optimizer.state.values() for s in held.values())
+    return alive[:3], alive[3:], sum(w.nbytes for w in model.parameters()), state_bytes
 
 
 def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
@@ -5275,9 +5428,9 @@ def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
 def read_timeline(first: list[list[int]], second: list[list[int]], parameter_bytes: int, state_bytes: int) -> None:
     """Reading it"""
     text(
-        "The forward pass climbs a stair: one activation per layer. The backward pass has the summit near its "
-        "beginning and then comes down the same stair, while gradients pile up underneath. The optimizer, in the first "
-        "step, allocates its states, and they stay."
+        "The forward pass goes up in steps: one activation per layer. The backward pass has the highest point near its "
+        "beginning and then comes down the same steps, while gradients accumulate. The optimizer, in the first step, "
+        "allocates its states, and they stay."
     )
     summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
     assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
