@@ -6130,18 +6130,28 @@ def which_first() -> None:
 
 def training_loop() -> None:
     """Training loop"""
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
+    _, fast, _ = train(num_layers=0, lr=0.1)  # @stepover
     text(
-        "Data, model, optimizer: what is left is the loop around them. Five lines that everybody writes from memory, "
-        "and in which published versions go wrong without an error message. The task is one whose answer is known."
+        f"After this section you can write a training loop, know what its first loss must be, and find the mistakes "
+        f"that raise no error. The key figure: on a task whose answer is known, {len(fast) - 1} steps take the loss "
+        f"from **{fast[0]:.0f}** to **{fast[-1]:.0e}**."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    text("Data, model, optimizer: what is left is the loop around them.")
     the_task()
     two_learning_rates()
     same_rates_with_hidden_layers()
+    what_a_real_loop_adds()
     arguments_that_nobody_reads()
     loss_that_broadcasts()
     cost_of_looking()
     speed_of_the_loop()
+    text(
+        "**In three lines.** Batch, loss, `zero_grad`, `backward`, `step`; a real loop adds schedule and clipping.\n\n"
+        "Know the loss of a model that knows nothing, claim every shape, and see a change for every argument that you "
+        "change.\n\n"
+        "Report steps per second, tokens per second and MFU: $6N$ FLOPs a token over the time, over the peak."
+    )
 
 
 def the_task() -> None:
@@ -6157,8 +6167,19 @@ def the_task() -> None:
     difference = torch.arange(16.0) - model.head.weight.detach().squeeze(-1)
     expected = difference.square().sum().item()  # of the loss, over all x there are @inspect expected
     assert abs(loss / expected - 1) < 0.1
-    assert sum(d**2 for d in range(16)) == 1240
-    text(f"About $0^2 + 1^2 + \\dots + 15^2$, which is 1240: a model that knows nothing loses {loss:.0f}.")
+    saying_zero = y.square().mean().item()  # the loss of predicting 0 @inspect saying_zero
+    assert abs(saying_zero / 1240 - 1) < 0.1  # 0² + 1² + … + 15²
+    text(
+        f"Predicting 0 would lose $0^2 + 1^2 + \\dots + 15^2 = {sum(d**2 for d in range(16))}$ on average; the random "
+        f"vector loses {loss:.0f}. A first loss that is far from what a model without knowledge must lose is a mistake."
+    )
+    ask(
+        "A language model with a vocabulary of 50257 has just been initialised, and gives each token about the same "
+        "probability. What is its first cross-entropy loss, in nats?",
+        nn.functional.cross_entropy(torch.zeros(1, 50257), torch.tensor([7])).item(),
+        hint="$-\\ln$ of the probability of the right token.",
+        slips={math.log2(50257): "That is in bits: torch takes the natural logarithm.", 1 / 50257: "The probability."},
+    )
 
 
 def linear_batch(rows: int, width: int) -> tuple[Tensor, Tensor]:
@@ -6167,13 +6188,14 @@ def linear_batch(rows: int, width: int) -> tuple[Tensor, Tensor]:
     return x, x @ torch.arange(float(width))
 
 
-def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list[float]]:
-    """Train on a new batch each step; returns the model, and its loss on one fixed batch before each step and after"""
+def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list[float], list[float]]:
+    """Train on a new batch each step. Returns the model, its losses on one fixed batch, before each step and after the
+    last, and the losses of the batches trained on, each taken before its step"""
     torch.default_generator.manual_seed(0)
     model = DeepLinear(16, num_layers)
     optimizer = SGD(model.parameters(), lr=lr)
     fixed_x, fixed_y = linear_batch(256, 16)  # never trained on
-    losses = []
+    losses, of_batches = [], []
     for _ in range(steps):
         with torch.no_grad():
             losses.append(nn.functional.mse_loss(model(fixed_x), fixed_y).item())
@@ -6182,19 +6204,30 @@ def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        of_batches.append(loss.item())
     with torch.no_grad():
         losses.append(nn.functional.mse_loss(model(fixed_x), fixed_y).item())
-    return model, losses
+    return model, losses, of_batches
 
 
 def two_learning_rates() -> None:
     """Two learning rates"""
-    text(
-        "The loss of the batch just trained on is noisy, and flattering: the model has seen it. So the loss is taken "
-        "on a fixed batch that is never trained on. Sixty steps with a learning rate of 0.01, and sixty with 0.1:"
+    ask(
+        "The curvature of this loss is 2 in every direction. With a learning rate of 0.1, by which factor does a step "
+        "multiply the *loss*, on average over batches?",
+        (1 - 2 * 0.1) ** 2,
+        hint="A step multiplies the error of each weight by $1 - 2 \\cdot lr$.",
+        slips={
+            1 - 2 * 0.1: "That is the factor of the weights' error. The loss is its square.",
+            (1 - 0.1) ** 2: "The gradient of $e^2$ is $2e$.",
+        },
     )
-    _, slow = train(num_layers=0, lr=0.01)  # @stepover
-    fast_model, fast = train(num_layers=0, lr=0.1)  # @stepover
+    text(
+        "The loss is taken on a fixed batch that is never trained on, so that steps can be compared. Sixty steps with "
+        "a learning rate of 0.01, and sixty with 0.1:"
+    )
+    _, slow, slow_batches = train(num_layers=0, lr=0.01)  # @stepover
+    fast_model, fast, _ = train(num_layers=0, lr=0.1)  # @stepover
     curves = {"lr = 0.01": slow, "lr = 0.1": fast}  # @hide
     plot(curves, x=list(range(len(slow))), x_label="steps", y_label="loss, fixed batch", y_scale="log")  # @hide
     assert slow[0] == fast[0]  # the same start, on the same batch
@@ -6205,10 +6238,35 @@ def two_learning_rates() -> None:
     shrinking = (slow[-1] / slow[0]) ** (1 / 60)  # of the loss, per step @inspect shrinking
     assert abs(shrinking / (1 - 2 * 0.01) ** 2 - 1) < 0.01
     text(
-        f"The larger rate has found the vector, the smaller is still on its way, at a loss of {slow[-1]:.0f}. The "
-        f"curvature of this loss is 2 in every direction, so a step multiplies the error by $1 - 2 \\cdot lr$ and the "
-        f"loss by its square: {(1 - 0.02) ** 2:.4f}, and measured, {shrinking:.4f}."
+        f"The larger rate has found the vector, the smaller is still on its way, at a loss of {slow[-1]:.0f}. A step "
+        f"multiplies the error by $1 - 2 \\cdot lr$ and the loss by its square: {(1 - 0.02) ** 2:.4f}, and measured, "
+        f"{shrinking:.4f}."
     )
+    ratios = [batch / fixed for batch, fixed in zip(slow_batches, slow, strict=False)]
+    ratio, spread = statistics.mean(ratios), statistics.stdev(ratios)  # @inspect ratio spread
+    assert abs(ratio - 1) < 0.1 < spread
+    seen, unseen = losses_after_memorising()  # @inspect seen unseen @stepover
+    assert seen < unseen / 10
+    text(
+        f"Is the loss of the batches trained on flattering? Not here: each batch is new, and its loss is taken "
+        f"*before* its step. On average it is {ratio:.2f} times the fixed batch's, only noisy (standard deviation "
+        f"{spread:.2f}). It is flattering where data are seen again: after 200 steps on *one* batch of 8 rows the loss "
+        f"is {seen:.1g} on that batch and {unseen:.0f} on others."
+    )
+
+
+def losses_after_memorising() -> tuple[float, float]:
+    """Train on one batch of 8 rows again and again; the loss on it, and on rows never seen"""
+    model = DeepLinear(16, 0)
+    optimizer = SGD(model.parameters(), lr=0.05)
+    x, y = linear_batch(8, 16)
+    for _ in range(200):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        new_x, new_y = linear_batch(256, 16)
+        return nn.functional.mse_loss(model(x), y).item(), nn.functional.mse_loss(model(new_x), new_y).item()
 
 
 def same_rates_with_hidden_layers() -> None:
@@ -6224,39 +6282,86 @@ def same_rates_with_hidden_layers() -> None:
     table(rows, ["hidden layers", "loss after 60 steps, lr = 0.01", "lr = 0.1"])  # @hide
     text(
         "With one hidden layer only the smaller rate is stable, and it gets further than the larger rate did without: "
-        "each factor's gradient is multiplied by the other factor. With two, both runs blow up. The comparison from "
-        "published notes, 0.01 against 0.1, works because their model has no hidden layers, whatever they say it has."
+        "each factor's gradient is multiplied by the other factor. With two, both runs diverge."
     )
+
+
+def what_a_real_loop_adds() -> None:
+    """What a real loop adds"""
+    text(
+        "**A schedule.** The learning rate rises over some steps (warm-up, while the optimizer's averages are still "
+        "young), then falls along half a cosine, here to a tenth:"
+    )
+    rates = [learning_rate(step, steps=100, warm_up=10) for step in range(101)]  # @stepover
+    plot({"learning rate / peak": rates}, x_label="step", y_label="share of the peak")  # @hide
+    assert rates.index(max(rates)) == 9
+    assert math.isclose(rates[9], 1)
+    assert math.isclose(rates[100], 0.1)
+    assert math.isclose(rates[55], (1 + 0.1) / 2)  # half-way between the warm-up and the end
+    text(
+        "**Clipping.** If the norm of all gradients together exceeds a limit, they are scaled down to it; their "
+        "direction stays. SGD's step shrinks with them. Adam's first does not: it divides by the gradient's size."
+    )
+    moved = {}
+    for optimizer_class in (optim.SGD, optim.Adam):
+        weight = nn.Parameter(torch.zeros(100))
+        weight.grad = torch.full((100,), 0.25)  # of norm 2.5
+        norm = nn.utils.clip_grad_norm_([weight], max_norm=1.0).item()  # before clipping @inspect norm
+        optimizer_class([weight], lr=0.01).step()
+        moved[optimizer_class.__name__] = weight.norm().item() / 0.01  # in learning rates @inspect moved
+    assert math.isclose(norm, 2.5, rel_tol=1e-6)
+    assert abs(moved["SGD"] - 1) < 1e-5
+    assert abs(moved["Adam"] - math.sqrt(100)) < 1e-4
+    text("What clipping is for: one batch with a huge gradient would stay in Adam's averages for many steps.")
+    ask(
+        "Gradients of norm 2.5 are clipped at 1. By which factor is each multiplied?",
+        1.0 / norm,
+        slips={2.5: "Clipping makes gradients smaller.", 1.0: "The *norm* becomes 1, not the factor."},
+    )
+
+
+def learning_rate(step: int, steps: int, warm_up: int) -> float:
+    """Warm-up, then half a cosine to a tenth: the share of the peak rate"""
+    if step < warm_up:
+        return (step + 1) / warm_up
+    done = (step - warm_up) / (steps - warm_up)
+    return 0.1 + 0.9 * (1 + math.cos(math.pi * done)) / 2
 
 
 def arguments_that_nobody_reads() -> None:
     """Trap: arguments that nobody reads"""
     text(
-        "About those notes: their `train` takes `lr` and `num_layers`, and then builds the model with 0 layers and the "
-        "optimizer with a rate of 0.01, whatever it was given. Nothing fails, the plots look right, and two of the "
-        "curves are one. What tells is a claim that the results *differ*:"
+        "A `train(num_layers, lr)` that builds its model with 0 layers and its optimizer with a rate of 0.01, whatever "
+        "it was given, runs without an error, and its plots look right. What tells is a claim that results *differ*:"
     )
     base = train(num_layers=0, lr=0.01)[1]  # @stepover
     assert train(num_layers=0, lr=0.02)[1] != base  # @stepover
     assert train(num_layers=1, lr=0.01)[1] != base  # @stepover
     assert train(num_layers=0, lr=0.01)[1] == base  # and nothing else makes it differ @stepover
-    text(
-        "To the bit, the last one. Change an argument, see a change; change none, see none. Two lines, for every "
-        "argument."
-    )
+    text("The last one to the bit: where no argument changes, no result does.")
 
 
 def loss_that_broadcasts() -> None:
     """Trap: a loss that broadcasts"""
-    text(
-        "The head of the model returns (B, 1), the targets are (B,). `squeeze` was in `forward` for a reason: without "
-        "it, `mse_loss` broadcasts, and compares every prediction with every target."
-    )
     x, y = linear_batch(256, 16)
     perfect = x @ torch.arange(16.0).unsqueeze(-1)  # (B, 1) @inspect perfect.shape y.shape
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         loss = nn.functional.mse_loss(perfect, y).item()  # @inspect loss
+    ask(
+        "Find the error: `loss = mse_loss(prediction, y)` with `prediction.shape == (256, 1)` and `y.shape == (256,)`.",
+        "every prediction is compared with every target",
+        choices=[
+            "nothing: the shapes agree but for a 1",
+            "torch raises an error",
+            "every prediction is compared with every target",
+        ],
+        slips={
+            "nothing: the shapes agree but for a 1": "Shapes are aligned from the right: (256, 1), (1, 256).",
+            "torch raises an error": "It warns, and computes.",
+        },
+    )
+    text("A linear head returns (B, 1), the targets are (B,). Perfect predictions of shape (256, 1), and the loss is:")
     assert nn.functional.mse_loss(perfect.squeeze(-1), y).item() < 1e-9
     compared = (perfect - y).shape  # @inspect compared
     assert tuple(compared) == (256, 256)
@@ -6264,10 +6369,9 @@ def loss_that_broadcasts() -> None:
     assert abs(loss / twice_the_variance - 1) < 1e-4
     assert "broadcasting" in str(caught[0].message)
     text(
-        f"Perfect predictions, and a loss of {loss:.0f}: twice the variance of $y$, as for answers to somebody else's "
-        f"question. The best that a model can do against this loss is to say the mean every time. torch warns, once, "
-        f"in the middle of a log. And a scalar prediction broadcasts against a vector in the same way, so claim the "
-        "shape:"
+        f"{loss:.0f}, twice the variance of $y$, because every prediction is compared with every target. The best that "
+        f"a model can do against this loss is to say the mean every time. torch warns, once. A scalar prediction "
+        f"broadcasts against a vector in the same way, so claim the shape:"
     )
     assert perfect.squeeze(-1).shape == y.shape != perfect.shape
 
@@ -6275,11 +6379,11 @@ def loss_that_broadcasts() -> None:
 def cost_of_looking() -> None:
     """The cost of looking"""
     text(
-        "`loss.item()` makes a Python number of the loss. On a GPU the loop runs ahead, queueing work; to print a "
-        "number it has to wait until the queue is empty. Looking at every step can cost more than the step."
+        "`loss.item()` makes a Python number of the loss. On a GPU the loop runs ahead, queueing work; to return a "
+        "number it has to wait until the queue is empty. On a CPU nothing is queued, and there is nothing to wait for."
     )
     if device() != "cuda":
-        text("Not run: no CUDA device. On a CPU nothing is queued, and looking costs nothing.")
+        text("What it costs on a GPU: not run, no CUDA device.")
         return
     x = torch.randn(64, 64, device="cuda")
     model = DeepLinear(64, 4).to("cuda")  # @stepover
@@ -6290,11 +6394,17 @@ def cost_of_looking() -> None:
             if looking:
                 loss.item()
 
-    silent = measure(lambda: steps(looking=False), min_seconds=0.05).seconds  # @inspect silent [s]
-    looking = measure(lambda: steps(looking=True), min_seconds=0.05).seconds  # @inspect looking [s]
-    assert looking > silent / 2
-    verdict = f"{looking / silent:.1f} times as long" if looking > 1.1 * silent else "no longer, here"
-    text(f"Twenty small forward passes take {1e6 * silent:.0f} µs; with an `item()` for each, {verdict}.")
+    silent, looking = (  # @stepover
+        measure(partial(steps, looking=look), repeats=10, min_seconds=0.05) for look in (False, True)
+    )
+    ratios = [long / short for long, short in zip(looking.samples_s, silent.samples_s, strict=False)]
+    decide(
+        ratios,
+        than=1.1,
+        above=f"Twenty small forward passes with an `item()` each take {statistics.median(ratios):.1f} times as long.",
+        below="Twenty small forward passes with an `item()` each take no longer here.",
+        undecided="Whether twenty small forward passes take longer with an `item()` each, the samples do not agree.",
+    )
 
 
 def speed_of_the_loop() -> None:
@@ -6306,24 +6416,43 @@ def speed_of_the_loop() -> None:
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect dtype
     peak = peak_flops(dtype)  # @inspect peak [FLOP/s]
     shapes = {"toy": (16, 1, 32), "large": (sizes().loop_width, 4, sizes().loop_rows)}  # @stepover
-    rows, found = [], {}
+    rows, rates, samples, operators = [], {}, {}, {}
     for name, (width, num_layers, batch) in shapes.items():
-        step, update = one_step(width, num_layers, batch, dtype)  # @stepover
+        step, _ = one_step(width, num_layers, batch, dtype)  # @stepover
         napkin = 6 * batch * (width**2 * num_layers + width)
-        counted = count(step).flops_by_operator["aten.mm"]
+        counts = count(step)
+        counted = counts.flops_by_operator["aten.mm"]
         assert counted == napkin - 2 * batch * width**2  # x.grad, which nobody asks for
-        seconds = measure(step, min_seconds=0.06, max_seconds=0.3).seconds
-        update_share = measure(update, min_seconds=0.02, max_seconds=0.1).seconds / seconds
-        mfu = None if peak is None else counted / seconds / peak
-        found[name] = (1 / seconds, counted / seconds, mfu, update_share)
-        rows.append((name, napkin, counted, round(1 / seconds, 1), round(counted / seconds / 1e9, 2), mfu))
+        timing = measure(step, min_seconds=0.06, max_seconds=0.3)
+        rates[name], samples[name] = counted / timing.seconds, [counted / s for s in timing.samples_s]
+        operators[name] = timing.seconds / sum(counts.operators.values())  # seconds for each
+        mfu = None if peak is None else round(rates[name] / peak, 4)
+        rows.append((name, napkin, counted, round(1 / timing.seconds, 1), round(rates[name] / 1e9, 2), mfu))
     columns = ["model", "claimed: 6 · P · B", "counted, FLOPs", "measured: steps/s", "GFLOP/s", "MFU"]  # @hide
-    table([(*row[:-1], row[-1] and round(row[-1], 4)) for row in rows], columns)  # @hide
-    assert found["toy"][0] > found["large"][0]  # steps per second
-    assert found["toy"][1] < found["large"][1]  # FLOP/s
+    table(rows, columns)  # @hide
+    assert rates["toy"] < rates["large"]  # FLOP/s
     missing = [1 - counted / napkin for _, napkin, counted, *_ in rows]  # @hide
     text(f"(The counts lack the gradient of `x`: {missing[0]:.0%} of the toy, {missing[1]:.0%} of the large model.)")
-    say_what_the_loop_reaches(found["toy"][2], found["large"][2], found["large"][3])
+    if peak is None:
+        text("No peak is known for this machine, so there is no MFU. The rates stand for themselves.")
+    else:
+        in_products = rows[0][2] / peak  # seconds of the toy's FLOPs at the peak @inspect in_products [s]
+        text(
+            f"The toy's step takes {1e6 * operators['toy']:.0f} µs for each operator; at the peak, all of its products "
+            f"together would take {1e6 * in_products:.1f} µs."
+        )
+        say_what_the_loop_reaches([rate / peak for rate in samples["large"]])
+    share_of_the_update(shapes["large"], dtype)
+    ask(
+        "A model of 8 billion parameters trains on one H100 (989.5 TFLOP/s in bf16) with an MFU of 0.4. How many "
+        "tokens per second?",
+        0.4 * H100_SPARSE_BF16 / 2 / (6 * 8e9),
+        hint="$6N$ FLOPs for each token.",
+        slips={
+            0.4 * H100_SPARSE_BF16 / 2 / (2 * 8e9): "2N is the forward pass alone.",
+            H100_SPARSE_BF16 / 2 / (6 * 8e9): "At the peak. The MFU is 0.4.",
+        },
+    )
 
 
 def one_step(width: int, num_layers: int, batch: int, dtype: torch.dtype) -> tuple[Callable[[], None], ...]:
@@ -6341,19 +6470,32 @@ def one_step(width: int, num_layers: int, batch: int, dtype: torch.dtype) -> tup
     return step, optimizer.step
 
 
-def say_what_the_loop_reaches(toy: float | None, large: float | None, update_share: float) -> None:
-    """What the two utilizations say"""
-    if toy is None or large is None:
-        text("No peak is known for this machine, so there is no MFU. The rates stand for themselves.")
-        return
-    assert 0 < toy < large
-    verdict = "as good as training gets" if large >= 0.75 else "good" if large >= 0.5 else "short of good"
+def say_what_the_loop_reaches(utilizations: list[float]) -> None:
+    """What the utilization of the large model says"""
+    low, middle, high = statistics.quantiles(utilizations, n=4, method="inclusive")
+    spread = f"The large model reaches an MFU of {middle:.2f} (the middle half of its samples: {low:.2f} to {high:.2f})"
+    decide(
+        utilizations,
+        than=0.5,
+        above=f"{spread}: good.",
+        below=f"{spread}: short of good, which begins at 0.5.",
+        undecided=f"{spread}: on both sides of 0.5, where good begins.",
+    )
     text(
-        f"The toy reaches an MFU of {toy:.2g}: its products are over before the next is launched, and what is "
-        f"measured is Python. The large one reaches {large:.2f}, {verdict}. Its update, which reads and writes every "
-        f"weight and multiplies no matrices, takes {update_share:.0%} of the step; a larger batch would make that "
-        f"less. MFU counts the FLOPs that the model needs. Recomputation as in section 12 is not among them: it raises "
-        f"the work and the time, and MFU, rightly, falls."
+        "MFU counts the FLOPs that the model needs. Recomputation as in section 12 is not among them: it raises the "
+        "work and the time, and MFU, rightly, falls."
+    )
+
+
+def share_of_the_update(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    """What the update takes"""
+    width, num_layers, batch = shape
+    step, update = one_step(width, num_layers, batch, dtype)  # @stepover
+    seconds = [measure(f, min_seconds=0.02, max_seconds=0.1).seconds for f in (step, update)]  # @stepover
+    update_share = seconds[1] / seconds[0]  # @inspect update_share
+    text(
+        f"Its update, which reads and writes every weight and multiplies no matrices, takes about {update_share:.0%} "
+        f"of the step. That share falls as the batch grows: the update is the same for any number of rows."
     )
 
 
