@@ -4326,14 +4326,14 @@ def optimizers() -> None:
     adapting_to_each_parameter()
     adam_and_adamw()
     steps_under_a_constant_gradient()
-    the_six_against_torch()
-    what_is_often_copied_wrong()
+    the_six_against_torch()  # @deeper
+    what_is_often_copied_wrong()  # @deeper
     parameter_groups()
-    one_step_from_inside()
+    one_step_from_inside()  # @deeper
     when_states_are_allocated()
     three_ways_to_take_a_step()
     what_zero_grad_frees()
-    orthogonal_steps()
+    orthogonal_steps()  # @deeper
     text(
         f"**In three lines.** Optimizers differ in what they remember: 0, 1 or 2 numbers for each parameter; AdamW's "
         f"two are {state_bytes:.0f} bytes in fp32.\n\n"

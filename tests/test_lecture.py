@@ -284,6 +284,27 @@ def test_it_tells_the_same_twice(lecture: ModuleType) -> None:
     assert first == second
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_its_name_too(
+    lecture: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done: list[str] = []
+    sync, rename = os.fsync, os.replace
+
+    def fsync(descriptor: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    def replace(source: Path, target: Path) -> None:
+        done.append("rename")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    lecture.save_atomically({"step": 7}, tmp_path / "checkpoint.pt")
+    assert done == ["checkpoint.partial", "rename", tmp_path.name]
+    assert torch.load(tmp_path / "checkpoint.pt") == {"step": 7}
+
+
 @pytest.mark.parametrize(
     ("fp32", "bf16", "sentence"),
     [
