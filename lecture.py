@@ -4895,8 +4895,8 @@ def memory_of_a_training_step() -> None:
     )
     four_terms()
     what_autograd_saves()
-    a_hook_that_keeps_a_cycle()
-    flops_of_the_same_step()
+    a_hook_that_keeps_a_cycle()  # @deeper
+    flops_of_the_same_step()  # @deeper
     activations_against_the_peak()
     what_each_layer_saves()
     batch_size_decides()
