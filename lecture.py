@@ -5470,17 +5470,17 @@ def using_less_memory() -> None:
         f"activation need **{fewer:.1f} times less** memory for **{more - 1:.0%}** more FLOPs."
     )
     why_large_batches()
-    activations_of_a_micro_batch()
+    activations_of_a_micro_batch()  # @deeper
     accumulated_gradients()
     what_accumulation_saves_and_costs()
     traps_of_accumulation()
     checkpointing_a_block()
     memory_against_recomputation(found)
-    time_of_recomputing()
-    traps_of_checkpointing()
-    selective_recomputation()
-    low_rank_adaptation()
-    all_reduce_in_a_ring()
+    time_of_recomputing()  # @deeper
+    traps_of_checkpointing()  # @deeper
+    selective_recomputation()  # @deeper
+    low_rank_adaptation()  # @deeper
+    all_reduce_in_a_ring()  # @deeper
     map_of_the_rest()
     text(
         "**In three lines.** Micro-batches divide the activations and leave the FLOPs and the gradient as they are, if "
