@@ -6140,11 +6140,11 @@ def training_loop() -> None:
     text("Data, model, optimizer: what is left is the loop around them.")
     the_task()
     two_learning_rates()
-    same_rates_with_hidden_layers()
+    same_rates_with_hidden_layers()  # @deeper
     what_a_real_loop_adds()
     arguments_that_nobody_reads()
     loss_that_broadcasts()
-    cost_of_looking()
+    cost_of_looking()  # @deeper
     speed_of_the_loop()
     text(
         "**In three lines.** Batch, loss, `zero_grad`, `backward`, `step`; a real loop adds schedule and clipping.\n\n"
