@@ -7016,6 +7016,13 @@ def simulated_share_lost(interval: float, save_time: float, between_failures: fl
 
 def mixed_precision() -> None:
     """Mixed precision"""
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
+    up, down = smallest_updates()  # @inspect up down @stepover
+    text(
+        f"After this section you can say which numbers may have 16 bits and which must not, scale a loss, and read "
+        f"what autocast does. The key figure: beside a weight of 1, bf16 loses every update that adds less than "
+        f"**{up:.4f}** or takes away less than **{down:.4f}**."
+    )
     text(
         "Section 2 found what two bytes can't do: fp16 runs out of range, bf16 out of digits. Mixed precision gives "
         "each number what it needs. The recipe, of 2017 and little changed since:\n\n"
@@ -7026,23 +7033,43 @@ def mixed_precision() -> None:
         "3. In fp16, **scale the loss**, so that small gradients are not flushed to zero. bf16 has fp32's range and "
         "needs no scaling."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
     updates_that_vanish()
+    rounding_at_random()  # @deeper
     gradients_that_vanish()
-    the_window_of_loss_scales()
+    the_window_of_loss_scales()  # @deeper
     dynamic_loss_scaling()
-    scaling_bf16_does_nothing()
+    scaling_bf16_does_nothing()  # @deeper
     which_operator_runs_in_which_dtype()
     what_autocast_keeps()
     three_recipes_learn()
     three_steps_side_by_side()
-    eight_bits_and_fewer()
+    eight_bits_and_fewer()  # @deeper
     link(**REFERENCES["mixed precision"])
     link(**REFERENCES["amp"])
+    text(
+        "**In three lines.** Matrix multiplications in bf16; weights, states and updates in fp32.\n\n"
+        "fp16 needs a loss scale, because small gradients become zero; bf16 needs none.\n\n"
+        "Autocast saves activations (not half of them: the residual stream stays fp32) and no parameter memory."
+    )
+
+
+def smallest_updates() -> tuple[float, float]:
+    """The largest powers of two that are lost when added to 1 in bf16, and when taken away from it"""
+    one = torch.tensor(1.0, dtype=torch.bfloat16)
+    added = max(2.0**-k for k in range(20) if one + 2.0**-k == 1)
+    taken = max(2.0**-k for k in range(20) if one - 2.0**-k == 1)
+    return added, taken
 
 
 def updates_that_vanish() -> None:
     """Updates that vanish"""
+    ask(
+        "A bf16 weight of 1 receives a hundred updates of +0.001, one after the other. What is it then?",
+        (torch.ones((), dtype=torch.bfloat16) + 1e-3).item(),  # and the next hundred times the same
+        within=0,
+        hint="The numbers next to 1 in bf16 are 1.0078 and 0.9961.",
+        slips={1.1: "Each update is rounded before the next one comes."},
+    )
     text("A weight of 1 receives a hundred updates of 0.001: once in bf16, once in fp32 with a bf16 copy to work with.")
     bf16 = torch.tensor(1.0, dtype=torch.bfloat16)
     master = torch.tensor(1.0)
@@ -7055,17 +7082,46 @@ def updates_that_vanish() -> None:
     assert math.isclose(results["master"], 1.1, rel_tol=1e-5)
     assert abs(results["copy"] - 1.1) < 2**-8
     half_a_step = torch.finfo(torch.bfloat16).eps / 2  # @inspect half_a_step
-    assert half_a_step > 1e-3
     one = torch.tensor(1.0, dtype=torch.bfloat16)
     assert one + 0.99 * half_a_step == 1
     assert one + 1.01 * half_a_step > 1
+    assert one - 0.49 * half_a_step == 1
+    assert one - 0.51 * half_a_step < 1  # below 1 the numbers are twice as dense
+    assert (one - 0.003).item() == 1 - 2**-8 == 0.99609375
     assert 1.25 * one + 1.25 * half_a_step > 1.25  # the share that is lost is largest just above a power of two
     text(
-        f"Beside a weight of 1 an update below {half_a_step:.4f} is rounded away in bf16 (beside any weight, one below "
-        f"half that share of it), each time anew: a hundred of them are still nothing. In the master they add up, and "
-        f"once they have, the copy moves. fp16 has three more digits in binary and would have seen these; it loses "
-        f"those below a {round(2 / torch.finfo(torch.float16).eps)}th."
+        f"To a weight of 1, bf16 adds nothing that is below {half_a_step:.4f}; downwards, where numbers are twice as "
+        f"dense, an update of half that still counts: $1 - 0.003$ becomes {(one - 0.003).item():.4f}. What is lost is "
+        f"lost each time anew: a hundred lost updates are still nothing. In the master they add up, and once they "
+        f"have, the copy moves. fp16 has three more binary digits and would have seen these; it loses those below a "
+        f"{round(2 / torch.finfo(torch.float16).eps)}th."
     )
+
+
+def rounding_at_random() -> None:
+    """Rounding at random"""
+    text(
+        "There is a second way to keep small updates without a master: round up or down *at random*, with the "
+        "probability that makes the result right on average (**stochastic rounding**). A thousand bf16 weights of 1, "
+        "each with a hundred updates of 0.001:"
+    )
+    weights = torch.ones(1000)
+    for _ in range(100):
+        weights = rounded_at_random(weights + 1e-3)  # @stepover
+    assert torch.equal(weights, weights.bfloat16().float())  # they are bf16 numbers
+    mean, spread = weights.mean().item(), weights.std().item()  # @inspect mean spread
+    assert abs(mean - 1.1) < 0.005
+    assert 0.02 < spread < 0.05
+    text(
+        f"Their mean is {mean:.3f}, which is right; each has an error of about {spread:.3f} (standard deviation). It "
+        f"replaces 4 bytes of master by noise."
+    )
+
+
+def rounded_at_random(x: Tensor) -> Tensor:
+    """fp32 to the bf16 number above or below: add random bits below the last digit kept, and cut"""
+    noise = torch.randint(0, 2**16, x.shape, dtype=torch.int32)
+    return ((x.view(torch.int32) + noise) & -(2**16)).view(torch.float32)
 
 
 def gradients_that_vanish() -> None:
@@ -7120,11 +7176,12 @@ def the_window_of_loss_scales() -> None:
 
 def dynamic_loss_scaling() -> None:
     """A scale that finds itself"""
+    default = torch.amp.GradScaler("cpu").get_growth_interval()  # @inspect default
     text(
-        "`torch.amp.GradScaler` does that. Every step: **scale** the loss, **backward**, **step** (it divides the "
-        "gradients, and leaves the step out if one is infinite or NaN), **update** (halve the scale after such a step; "
-        "double it after `growth_interval` good ones, 2000 by default, three here). "
-        "`torch.cuda.amp.GradScaler`, which older notes use, is deprecated."
+        f"`torch.amp.GradScaler` does that. Every step: **scale** the loss, **backward**, **step** (it divides the "
+        f"gradients, and leaves the step out if one is infinite or NaN), **update** (halve the scale after such a "
+        f"step; double it after `growth_interval` good ones, {default} by default, three here). "
+        f"`torch.cuda.amp.GradScaler`, which older notes use, is deprecated."
     )
     weight = nn.Parameter(torch.full((4,), 100.0))
     optimizer = optim.SGD([weight], lr=1.0)
@@ -7144,22 +7201,39 @@ def dynamic_loss_scaling() -> None:
     assert (scales[0], min(scales)) == (2.0**16, 2.0**12)  # @inspect scales
     assert 8 * min(scales) <= torch.finfo(torch.float16).max < 8 * 2 * min(scales)
     text(
-        f"It starts at 65536, comes down until 8 times the scale fits into fp16, and tries the double again and again: "
-        f"{left_out} steps of 16 are lost to that here, one in two thousand with the default. To clip gradients, "
-        f"divide first: `scaler.unscale_(optimizer)`."
+        f"It starts at {scales[0]:.0f}, comes down until 8 times the scale fits into fp16, and tries the double again "
+        f"and again: {left_out} steps of 16 are left out here, one in {default + 1} with the default. To clip "
+        f"gradients, divide first: `scaler.unscale_(optimizer)`."
     )
     optimizer.zero_grad()
     scaler.scale((weight.half() * 8).float().sum()).backward()
     assert weight.grad.tolist() == [8 * scales[-1]] * 4  # @inspect weight.grad
     scaler.unscale_(optimizer)
     assert weight.grad.tolist() == [8] * 4  # @inspect weight.grad
+    ask(
+        "Find the error: `scaler.scale(loss).backward()`, `clip_grad_norm_(weights, 1.0)`, `scaler.step(optimizer)`.",
+        "scaled gradients are clipped",
+        choices=["scaled gradients are clipped", "clipping needs the loss, not gradients", "update() must come first"],
+        hint=f"How large are the gradients there, with a scale of {scales[0]:.0f}?",
+        slips={
+            "clipping needs the loss, not gradients": "It does work on gradients.",
+            "update() must come first": "`update` comes last: it looks at what `step` found.",
+        },
+    )
 
 
 def scaling_bf16_does_nothing() -> None:
     """A GradScaler around bf16"""
+    ask(
+        "Which of these needs a `GradScaler`?",
+        "autocast to fp16",
+        choices=["autocast to fp16", "autocast to bf16", "both"],
+        hint="Which format runs out of exponents?",
+        slips={"autocast to bf16": "bf16 has fp32's exponents.", "both": "bf16 has fp32's exponents."},
+    )
     text(
-        "It stands in many training scripts, and does nothing useful there: bf16 has fp32's exponents, and a factor "
-        "that is a power of two changes exponents only. The weights after ten steps, with and without:"
+        "Around bf16 it does nothing useful: bf16 has fp32's exponents, and a factor that is a power of two changes "
+        "exponents only. The weights after ten steps, with and without:"
     )
     x = torch.randn(64, 16)
     ends, factors = [], []
@@ -7228,17 +7302,16 @@ def which_operator_runs_in_which_dtype() -> None:
     text(f"The two devices' lists differ: here in {', '.join(f'`{name}`' for name in differing) or 'none of these'}.")
 
 
-def saved_under(model: nn.Module, x: Tensor, dtype: torch.dtype | None) -> tuple[int, int]:
+def saved_under(
+    model: Callable[[Tensor], Tensor], weights: Iterable[Tensor], x: Tensor, dtype: torch.dtype | None
+) -> tuple[int, int]:
     """The bytes of activations, and of copies of weights, that a forward pass saves; `dtype` for autocast"""
-    saved: dict[int, Tensor] = {}
-    shapes = {p.shape for p in model.parameters()}
-    parameters = {p.data_ptr() for p in model.parameters()}
-    hooks = saved_tensors_hooks(lambda t: saved.setdefault(t.data_ptr(), t), lambda t: t)
-    with hooks, torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
-        model(x)
-    others = [t for t in saved.values() if t.data_ptr() not in parameters]
-    weights = [t for t in others if t.shape in shapes or t.t().shape in shapes]
-    return sum(t.nbytes for t in others) - sum(t.nbytes for t in weights), sum(t.nbytes for t in weights)
+    weights = list(weights)
+    with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+        saved = saved_by_autograd(lambda: model(x), weights)
+    shapes = {shape for w in weights for shape in (w.shape, w.shape[::-1])}
+    copies = sum(t.nbytes for t in saved if t.shape in shapes)
+    return sum(t.nbytes for t in saved) - copies, copies
 
 
 def what_autocast_keeps() -> None:
@@ -7252,16 +7325,37 @@ def what_autocast_keeps() -> None:
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
     text("The parameters are the masters. What autocast makes smaller is what is saved for the backward pass:")
-    saved_in_fp32, no_copies = saved_under(model, x, None)  # @stepover
-    saved_in_bf16, copies = saved_under(model, x, torch.bfloat16)  # @stepover
+    saved_in_fp32, no_copies = saved_under(model, model.parameters(), x, None)  # @stepover
+    saved_in_bf16, copies = saved_under(model, model.parameters(), x, torch.bfloat16)  # @stepover
     assert saved_in_fp32 == 4 * (4 * x.numel())  # two inputs of layers, two of GELUs @inspect saved_in_fp32 [B]
     assert saved_in_bf16 == saved_in_fp32 / 2  # @inspect saved_in_bf16 [B]
     weights = sum(p.numel() for p in model.parameters() if p.dim() == 2)
     assert (no_copies, copies) == (0, 2 * weights)  # @inspect copies [B]
+    text("Here, half. In a Transformer layer less is gained. The layer of section 11, with fp32 weights:")
+    layer_weights = {name: w.detach().float().requires_grad_() for name, w in transformer_weights(256).items()}
+    layer = partial(gpt_layer, weights=layer_weights, heads=8, attend=attention_in_one)
+    x = torch.randn(2, 96, 256, requires_grad=True)  # (B, S, D)
+    plain, _ = saved_under(layer, layer_weights.values(), x, None)  # @stepover
+    cast, layer_copies = saved_under(layer, layer_weights.values(), x, torch.bfloat16)  # @stepover
+    ratio = cast / plain  # @inspect ratio
+    assert 0.52 < ratio < 0.7
+    assert layer_copies == 2 * sum(w.numel() for w in layer_weights.values() if w.dim() == 2)
     text(
-        "So mixed precision halves *activations*. It does not shrink parameters: with a master there are 4 bytes of it "
-        "and 2 of a copy, where fp32 has 4. The trap has a mirror image. `model.bfloat16()` does shrink everything, "
-        "but bf16 weights without a master are not this recipe: the updates vanish."
+        f"{ratio:.2f} of the bytes: the residual stream and what the norms save stay in fp32, masks have one byte in "
+        f"either case. The bf16 copies of the weights come on top while they are saved."
+    )
+    text(
+        "It does not shrink parameters: with a master there are 4 bytes of it and 2 of a copy, where fp32 has 4. "
+        "`model.bfloat16()` does shrink everything, but bf16 weights without a master are not this recipe: the updates "
+        "vanish."
+    )
+    ask(
+        "A colleague switches from fp32 to bf16 parameters and gradients with fp32 master weights and AdamW states. "
+        "How many bytes per parameter are saved, activations apart?",
+        (4 + 4 + 8) - (2 + 2 + 4 + 8),
+        within=0,
+        hint="Add up parameters, gradients, master and states on both sides.",
+        slips={4: "The master weights are 4 more.", 8: "The states stay in fp32."},
     )
 
 
@@ -7298,7 +7392,7 @@ def three_recipes_learn() -> None:
         f"Autocast follows fp32 so closely that the curves can't be told apart. Pure bf16 has learned "
         f"{learned['bf16'] / learned['fp32']:.0%} of what they have: at this learning rate many updates are below half "
         f"a step of their weight. Larger learning rates hide it, and the end of a schedule, where they are small, "
-        f"brings it back. (Who does keep bf16 weights alone rounds the updates up or down at random, right on average.)"
+        f"brings it back."
     )
 
 
@@ -7318,36 +7412,39 @@ def three_steps_side_by_side() -> None:
     optimizer = optim.AdamW(model.parameters())
     x = torch.randn(batch, width, device=device())  # (B, D)
     steps = {"fp32": False, "bf16 autocast": True} | ({"tf32": False} if device() == "cuda" else {})
-    seconds, matmul_flops = {}, {}
+    timings, matmul_flops = {}, {}
     for name, autocast in steps.items():  # @stepover
         torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
         step = partial(training_step, model, optimizer, x, autocast=autocast)
         by_operator = count(step).flops_by_operator
         matmul_flops[name] = sum(n for operator, n in by_operator.items() if "mm" in operator)
-        seconds[name] = measure(step, repeats=5, min_seconds=0.1, max_seconds=1).seconds
+        timings[name] = measure(step, repeats=5, min_seconds=0.1, max_seconds=1)
     torch.set_float32_matmul_precision("highest")
     forward = 2 * 2 * batch * width**2
     assert set(matmul_flops.values()) == {3 * forward - forward // 2}  # the first layer's input needs no gradient
-    rates = {name: matmul_flops[name] / s for name, s in seconds.items()}  # @inspect seconds [s], rates [FLOP/s]
+    seconds = {name: timing.seconds for name, timing in timings.items()}  # @inspect seconds [s]
+    rates = {name: matmul_flops[name] / s for name, s in seconds.items()}  # @inspect rates [FLOP/s]
     rows = [(n, s * 1e3, rates[n] / 1e12, seconds["fp32"] / s) for n, s in seconds.items()]  # @hide
     table(rows, ["step", "ms", "TFLOP/s", "times fp32's speed"], title=f"{batch} × {width}, two layers")  # @hide
     text(f"Every variant multiplies the same {matmul_flops['fp32'] / 1e9:,.2f} GFLOP; only their format differs.")
-    say_how_fast(seconds["fp32"] / seconds["bf16 autocast"])
+    say_how_fast(timings["fp32"].samples_s, timings["bf16 autocast"].samples_s)
     if "tf32" not in seconds:
-        text("tf32: not run, no CUDA device. It is a way in which tensor cores multiply fp32 numbers.")
+        text("tf32, a way in which tensor cores multiply fp32 numbers: not run, no CUDA device.")
 
 
-def say_how_fast(ratio: float) -> None:
+def say_how_fast(fp32_s: Sequence[float], autocast_s: Sequence[float]) -> None:
     """What autocast brought"""
+    ratios = [long / short for long, short in zip(fp32_s, autocast_s, strict=False)]
+    ratio = statistics.median(ratios)
     decide(
-        ratio,
+        ratios,
         than=(0.9, 1.1),
         above=f"On this machine a step under autocast is {ratio:.1f} times as fast as in fp32.",
         below=(
-            f"On this machine a step under autocast is *slower*: {ratio:.2f} of the speed of fp32. Casting costs, and "
-            f"multiplying in bf16 does not make up for it here (section 2 says why). What remains is the memory."
+            f"On this machine a step under autocast is *slower*: {ratio:.2f} of the speed of fp32. What remains is the "
+            f"memory."
         ),
-        undecided="On this machine a step under autocast takes about as long as in fp32, as far as the runs agree.",
+        undecided="On this machine a step under autocast takes about as long as in fp32, as far as the samples agree.",
     )
 
 
@@ -7384,8 +7481,7 @@ def eight_bits_and_fewer() -> None:
         f"independent, and in a long sum they average out as well as the terms do."
     )
     fp8_speed = speed_of_fp8()  # times bf16's @inspect fp8_speed
-    assert fp8_speed is None or fp8_speed > 0
-    where_fp8_stands()
+    where_fp8_stands(fp8_speed)
 
 
 def speed_of_fp8() -> float | None:
@@ -7418,23 +7514,27 @@ def speed_of_fp8() -> float | None:
     return bf16 / fp8
 
 
-def where_fp8_stands() -> None:
+def where_fp8_stands(fp8_speed: float | None) -> None:
     """Where they stand"""
+    if fp8_speed is None:
+        text("So nothing is said here of fp8's speed; the datasheet of an H100 promises twice bf16's.")
     text(
-        "- **Training in fp8.** The multiplications of linear layers are in fp8; attention, norms, the head and the "
-        "master weights are not. NVIDIA's Transformer Engine supplies the layers, and recipes of scales: with one for "
-        "each tensor, E4M3 forward and E5M2 backward by default; with one for each block of 32 (MXFP8, on Blackwell), "
-        "E4M3 for both. FP8-LM also kept gradients and one of Adam's states in 8 bits. DeepSeek-V3 was trained in fp8 "
-        "with one scale per 128 numbers of activations, and E4M3 for everything: with scales that fine, range stops "
-        "being the problem.\n- **Training in four bits.** For NVFP4 (section 2) NVIDIA reports a 12B model trained on "
-        "10T tokens, with some layers left in bf16, gradients rounded at random, and outliers spread out by a "
-        "rotation.\n- **Inference** comes first every time: weights are cast once, there are no updates to lose, and "
-        "decoding waits for bytes (section 6), so that half the bytes take about half the time."
+        f"- **Training in fp8.** The multiplications of linear layers are in fp8; attention, norms, the head and the "
+        f"master weights are not. NVIDIA's Transformer Engine supplies the layers, and recipes of scales: with one for "
+        f"each tensor, E4M3 forward and E5M2 backward by default; with one byte of scale for each block of 32 (MXFP8, "
+        f"on Blackwell: {8 + 8 / 32} bits a number), E4M3 for both. FP8-LM also kept gradients and one of Adam's "
+        f"states in 8 bits. DeepSeek-V3 was trained in fp8 with one scale per 128 numbers of activations, and E4M3 for "
+        f"everything: with scales that fine, range stops being the problem.\n"
+        f"- **Training in four bits.** For NVFP4 (section 2: {4 + 8 / 16} bits a number; MXFP4, with blocks of 32, "
+        f"{4 + 8 / 32}) NVIDIA reports a 12B model trained on 10T tokens, with some layers left in bf16, gradients "
+        f"rounded at random, and outliers spread out by a rotation.\n"
+        f"- **Inference** comes first every time: weights are cast once, there are no updates to lose, and decoding "
+        f"waits for bytes (section 6), so that half the bytes take about half the time."
     )
     if hasattr(nn.functional, "scaled_mm"):
         text(f"In torch {torch.__version__}, `torch.nn.functional.scaled_mm` is the public name, with block scales.")
     else:
-        text(f"In torch {torch.__version__} there is only `torch._scaled_mm`, whose underscore means what it says.")
+        text(f"In torch {torch.__version__} there is only `torch._scaled_mm`; the underscore says: not a public name.")
     for name in ("fp8", "fp8-lm", "transformer engine", "deepseek-v3", "nvfp4 training"):
         link(**REFERENCES[name])
 
