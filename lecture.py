@@ -7545,16 +7545,23 @@ def where_fp8_stands(fp8_speed: float | None) -> None:
 
 def summary() -> None:
     """Summary"""
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     text(
-        "The rules of thumb on one page. Behind each is the place where it was claimed and checked, and what it comes "
-        "to on this machine."
+        "After this section you can answer the two questions, memory and compute, for a model and a machine that this "
+        "lecture does not mention. The rules of thumb on one page: behind each is the place where it was claimed and "
+        "checked, and what it comes to on this machine."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
     rules_about_compute()
     rules_about_memory()
     rules_about_numbers_and_runs()
     when_memory_when_compute()
+    size_a_run()
     what_to_do_with_it()
+    text(
+        "**In three lines.** Memory: bytes per parameter, times parameters, plus what the forward pass leaves.\n\n"
+        "Compute: $6ND$, over the peak, over the MFU.\n\n"
+        "Derive it, count it, measure it; where the three differ there is a reason, and it is worth finding."
+    )
 
 
 def shown_in(number: int, section: Callable[..., Any], part: Callable[..., Any]) -> str:
@@ -7601,21 +7608,22 @@ def rules_about_compute() -> None:
     table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
 
 
-def utilization_here() -> float | None:
-    """One matmul's share of this machine's peak"""
+def utilization_here() -> list[float] | None:
+    """One matmul's share of this machine's peak, a number for each sample"""
     dtype = getattr(torch, roofline_format())
     peak = peak_flops(dtype)
     side = sizes().matmul_side
     x, w = torch.randn(2, side, side, device=device()).to(dtype)
-    seconds = measure(lambda: x @ w, repeats=3, min_seconds=0.02, max_seconds=0.1).seconds
-    return None if peak is None else 2 * side**3 / seconds / peak
+    samples_s = measure(lambda: x @ w, repeats=5, min_seconds=0.02, max_seconds=0.1).samples_s
+    return None if peak is None else [2 * side**3 / seconds / peak for seconds in samples_s]
 
 
-def say_utilization(mfu: float | None) -> str:
-    """What one matmul reached"""
-    if mfu is None:
+def say_utilization(utilizations: list[float] | None) -> str:
+    """What one matmul reached, from the worst sample to the best"""
+    if utilizations is None:
         return "not known: no peak"
-    return f"MFU {mfu:.2f}, one matmul" if mfu < 1.2 else f"MFU {mfu:.2f}: the roof was measured on a busy machine"
+    spread = f"MFU {min(utilizations):.2f} to {max(utilizations):.2f}, samples of one matmul"
+    return spread if max(utilizations) < 1.2 else f"{spread}: the roof was measured on a busy machine"
 
 
 def rules_about_memory() -> None:
@@ -7623,15 +7631,14 @@ def rules_about_memory() -> None:
     layer = nn.Linear(256, 256, bias=False)
     optimizer = optim.AdamW(layer.parameters())
     x = torch.randn(64, 256, requires_grad=True)
-    saved: list[Tensor] = []
-    with saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
-        loss = layer(x).square().sum()
-    loss.backward()
+    losses: list[Tensor] = []
+    saved = saved_by_autograd(lambda: losses.append(layer(x).square().sum()), [layer.weight])  # @stepover
+    losses[0].backward()
     optimizer.step()
     states = [t for t in optimizer.state[layer.weight].values() if t.dim() > 0]
     held = sum(t.nbytes for t in (layer.weight, layer.weight.grad, *states)) / layer.weight.numel()  # @inspect held
     assert held == 16  # bytes per parameter
-    activations = sum(t.nbytes for t in saved if t.shape[0] == len(x)) / len(x)  # per row @inspect activations
+    activations = sum(t.nbytes for t in saved) / len(x)  # per row @inspect activations
     assert activations == 2 * 4 * 256  # the layer's input, and the square's
     rows = [
         ("bytes = elements × bytes per element", f"{x.nbytes} = 64 × 256 × 4"),
@@ -7653,16 +7660,19 @@ def rules_about_memory() -> None:
 def rules_about_numbers_and_runs() -> None:
     """Numbers, and runs"""
     bf16, fp16 = torch.finfo(torch.bfloat16), torch.finfo(torch.float16)
-    assert torch.tensor(1 + bf16.eps / 2).bfloat16() == 1  # the update is gone
+    one = torch.ones((), dtype=torch.bfloat16)
+    assert one + bf16.eps / 2 == one == one - bf16.eps / 4  # both updates are gone
+    assert one - bf16.eps / 2 < one
     assert torch.tensor(1 + bf16.eps / 2).half() > 1
     assert torch.tensor(2 * float(fp16.max)).half().isinf()
     assert torch.tensor(2 * float(fp16.max)).bfloat16().isfinite()
     deviation = (torch.randn(64, 1024) @ (torch.randn(1024, 64) / math.sqrt(1024))).std().item()  # @inspect deviation
     assert abs(deviation - 1) < 0.1
+    lost = f"beside 1, +{bf16.eps / 2:.4f} and −{bf16.eps / 4:.4f} are lost"  # @hide
     rows = [
-        ("multiply in bf16, keep weights and states in fp32", f"beside 1, an update below {bf16.eps / 2:.4f} is lost"),
+        ("multiply in bf16, keep weights and states in fp32", lost),
         ("fp16 overflows early and underflows early: scale its loss", f"largest {fp16.max:.0f}"),
-        ("initialise with $1/\\sqrt{D}$, and $\\sqrt{2/D}$ before a ReLU", f"outputs of deviation {deviation:.2f}"),
+        ("initialise with $1/\\sqrt{D}$, and $\\sqrt{2/D}$ before a ReLU", f"standard deviation {deviation:.2f}"),
         ("save every √(2 × time between failures × save time), everything, atomically", "resumed to the bit"),
         ("save the generators too; a seed says which numbers, a state says where in them", "resumed to the bit"),
     ]  # @hide
@@ -7692,28 +7702,106 @@ def when_memory_when_compute() -> None:
         intensities.append(intensity)
     relu = count(x.relu).flops / (2 * x.nbytes)  # @inspect relu intensities
     assert relu == 1 / 4
+    cache_1, cache_512 = intensity_of_a_cache(1), intensity_of_a_cache(512)  # @inspect cache_1 cache_512 @stepover
+    assert 0.9 < cache_512 <= 1
+    assert math.isclose(cache_1, cache_512)  # more sequences do not share anything
     names = [
         "ReLU (and alike: dropout, a residual, a norm)",
-        "decoding one sequence",
-        "decoding 64 sequences",
-        "decoding 512 sequences",
+        "decoding 512 sequences of 2048 tokens: reading their key-value caches",
+        "decoding one sequence: products with weights",
+        "decoding 64 sequences: products with weights",
+        "decoding 512 sequences: products with weights",
         "training, or reading a prompt: 8192 tokens",
     ]  # @hide
-    intensities.insert(0, relu)
-    h100 = H100_SPARSE_BF16 / 2 / 3.35e12  # bytes/s, datasheet @inspect h100
+    intensities = [relu, cache_512, *intensities]
+    h100 = H100_SPARSE_BF16 / 2 / H100_BANDWIDTH  # @inspect h100
     assert round(h100, 1) == 295.4
-    assert [intensity < h100 for intensity in intensities] == [True, True, True, False, False]
+    assert [intensity < h100 for intensity in intensities] == [True, True, True, True, False, False]
     here = intensity_here()  # @inspect here @stepover
     ridges = {"H100": h100} | ({} if here is None else {f"here, {roofline_format()}": here})  # @stepover
     verdicts = [["memory" if i < ridge else "compute" for ridge in ridges.values()] for i in intensities]
     lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
     table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, ridge in ridges.items())])  # @hide
     text(
+        f"A larger batch shares the *weights*. It does not share the key-value cache: each sequence reads its own, at "
+        f"{cache_512:.1f} FLOP/byte, however many are decoded together. (Where several heads share their keys and "
+        "values, it is that times the number that share.)\n\n"
         "**Waiting for memory**: move fewer bytes for the same result. Fuse operations, store smaller formats, share "
         "the weights among a larger batch, keep near what is needed again. Fewer FLOPs gain nothing.\n\n"
         "**Waiting for arithmetic**: use the tensor cores (bf16, fp8, sizes that are multiples of 64), or do fewer "
         "FLOPs. Fewer bytes gain nothing.\n\n"
         "**Waiting for neither**, with a low MFU: launches, data, communication. Make operations larger, overlap."
+    )
+    ask(
+        "512 sequences are decoded together on an H100. Which part of a step still waits for memory?",
+        "reading the key-value caches",
+        choices=["the products with the weights", "reading the key-value caches", "nothing"],
+        slips={
+            "the products with the weights": f"At 512 rows they do {intensities[4]:.0f} FLOPs for each byte.",
+            "nothing": "What is different for each sequence can't be shared by a batch.",
+        },
+    )
+
+
+def intensity_of_a_cache(sequences: int) -> float:
+    """FLOPs per byte of scores of one new token with 2048 cached keys, for each sequence and head, in bf16"""
+    query = torch.empty(sequences * 32, 1, 128, device="meta", dtype=torch.bfloat16)  # (B · H, 1, D/H)
+    keys = torch.empty(sequences * 32, 128, 2048, device="meta", dtype=torch.bfloat16)  # (B · H, D/H, S)
+    scores_bytes = 2 * sequences * 32 * 2048
+    flops = count(partial(torch.bmm, query, keys)).flops
+    return float(flops / (query.nbytes + keys.nbytes + scores_bytes))
+
+
+def size_a_run() -> None:
+    """Size a run yourself"""
+    text(
+        "A model of 13 billion parameters, 40 layers of width 5120, is to be trained on 260 billion tokens, on 64 "
+        "H100s (80 GB, 989.5 TFLOP/s in bf16) at an MFU of 0.4. All that you need is on the pages behind the rules."
+    )
+    parameters, tokens, gpus = 13e9, 260e9, 64
+    days = 6 * parameters * tokens / (gpus * H100_SPARSE_BF16 / 2 * 0.4) / SECONDS_PER_DAY
+    ask(
+        "How many days does it take?",
+        days,
+        unit="days",
+        within=0.03,
+        hint="$6ND$, over the FLOP/s of all GPUs, over the MFU.",
+        slips={
+            days / 3: "2ND is the forward pass.",
+            days / 2: "1979 TFLOP/s is the figure with sparsity.",
+            days * 0.4: "The MFU.",
+        },
+    )
+    held = 16 * parameters / gpus / 1e9
+    ask(
+        "With AdamW and everything sharded (ZeRO stage 3), how many GB of parameters, gradients and states does each "
+        "GPU hold, at 16 bytes per parameter?",
+        held,
+        unit="GB",
+        slips={held * gpus: "That is the sum over all GPUs.", held * 12 / 16: "The fp32 states and master alone."},
+    )
+    saved = 2048 * 5120 * 34 * 40 / 1e9
+    ask(
+        "With fused attention, how many GB of activations does one sequence of 2048 tokens leave (34 bytes per number "
+        "of the residual stream and layer)?",
+        saved,
+        unit="GB",
+        within=0.02,
+        slips={saved / 40: "One layer. There are 40."},
+    )
+    ask(
+        "How many such sequences fit on a GPU at once, if nothing else is there?",
+        math.floor((H100_MEMORY / 1e9 - held) / saved),
+        within=0,
+        hint="80 GB, less what is held, over what a sequence leaves.",
+    )
+    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + saved / 40
+    ask(
+        "And with a checkpoint around each layer, that keeps 2 bytes per number and works on one layer at a time?",
+        math.floor((H100_MEMORY / 1e9 - held) / checkpointed),
+        within=0,
+        hint="Each sequence keeps 40 inputs of layers, and one whole layer while it is worked on.",
+        slips={math.floor((H100_MEMORY / 1e9 - held) / saved): "That is without checkpoints."},
     )
 
 
