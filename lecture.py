@@ -4300,7 +4300,7 @@ class Uncorrected(Adam):
 def optimizers() -> None:
     """Optimizers"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    state_bytes, moved_bytes = what_adamw_costs()  # per parameter, in fp32 @inspect state_bytes moved_bytes @stepover
+    state_bytes, moved_bytes = what_adamw_costs()  # per parameter, in fp32 @stepover @hide
     text(
         f"After this section you can say how many bytes an optimizer keeps for each parameter, when it allocates them, "
         f"and what one step costs. The key figure: AdamW in fp32 keeps **{state_bytes:.0f} bytes** for each parameter, "
@@ -4751,10 +4751,10 @@ def napkin_for_the_optimizer(moved_bytes: float) -> None:
     """How long must a step take?"""
     text(
         "A step of the optimizer does a few operations on each number it reads: it waits for memory (section 6). So "
-        "its time is at least its bytes over the bandwidth. A model of 8 billion parameters on an H100:"
+        "its time is at least its bytes over the bandwidth. A model of 4 billion parameters on an H100:"
     )
-    floor_s = moved_bytes * 8e9 / H100_BANDWIDTH  # @inspect floor_s [s]
-    tokens = floor_s / (6 * 8e9 / (H100_SPARSE_BF16 / 2))  # whose training takes as long @inspect tokens
+    floor_s = moved_bytes * 4e9 / H100_BANDWIDTH  # @inspect floor_s [s]
+    tokens = floor_s / (6 * 4e9 / (H100_SPARSE_BF16 / 2))  # whose training takes as long @inspect tokens
     assert math.isclose(tokens, moved_bytes * (H100_SPARSE_BF16 / 2) / (6 * H100_BANDWIDTH))  # whatever the model
     text(
         f"{1e3 * floor_s:.0f} ms, as long as the forward and backward pass of {tokens:.0f} tokens at the peak, for a "
