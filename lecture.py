@@ -4880,7 +4880,7 @@ def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None
 def memory_of_a_training_step() -> None:
     """The memory of a training step"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    sequence_bytes = activations_of_gpt_3()  # @inspect sequence_bytes [B] @stepover
+    sequence_bytes = activations_of_gpt_3()  # @stepover @hide
     text(
         f"After this section you can add up what a training step holds, find out what autograd saves, and say when the "
         f"peak comes. The key figure: one sequence of 2048 tokens leaves **{sequence_bytes / 1e9:.0f} GB** of "
@@ -4908,7 +4908,8 @@ def memory_of_a_training_step() -> None:
         "the number of tokens in the batch.\n\n"
         "What autograd saves can be asked, to the byte, with hooks, also on the `meta` device, where it costs "
         "nothing.\n\n"
-        "The peak comes early in the backward pass; the second step's is higher, by the optimizer's states."
+        "Where activations dominate, the peak comes early in the backward pass, and is higher in the second step, by "
+        "the optimizer's states."
     )
 
 
@@ -5379,9 +5380,7 @@ def timeline_of_two_steps() -> None:
     draw_timeline(first, second)  # @stepover @hide
     read_timeline(first, second, parameter_bytes, state_bytes)
     first, second, parameter_bytes, state_bytes = two_steps(rows=16)  # @stepover
-    summits = [
-        [max(phase) for phase in step] for step in (first, second)
-    ]  # forward, backward, optimizer @inspect summits
+    summits = [[max(phase) for phase in step] for step in (first, second)]  # of each phase @inspect summits
     assert [max(step) for step in summits] == [summits[0][2]] * 2  # the optimizer's, in both
     assert summits[1][1] - summits[0][1] == state_bytes
     text(
