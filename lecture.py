@@ -5459,14 +5459,14 @@ def read_timeline(first: list[list[int]], second: list[list[int]], parameter_byt
 def using_less_memory() -> None:
     """Using less memory"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    found = {layers: strategies_at(layers) for layers in (4, 9, 16, 36)}  # @stepover
-    (plain_peak, plain_passes), (peak, passes) = found[36]["all"], found[36]["every √L-th"]
-    fewer, more = plain_peak / peak, passes / plain_passes  # @inspect fewer more
+    found = strategies_at(36)  # @stepover @hide
+    (plain_peak, plain_passes), (peak, passes) = found["all"], found["every √L-th"]  # @hide
     text(
         f"After this section you can fit a batch that does not fit: by **gradient accumulation** (the batch in smaller "
         f"pieces), by **activation checkpointing** (forget, and compute again), or by one of a dozen other ways, each "
         f"with the term of section 11 that it makes smaller. The key figure: 36 layers that keep every sixth "
-        f"activation need **{fewer:.1f} times less** memory for **{more - 1:.0%}** more FLOPs."
+        f"activation need **{plain_peak / peak:.1f} times less** memory for **{passes / plain_passes - 1:.0%}** more "
+        f"FLOPs."
     )
     why_large_batches()
     activations_of_a_micro_batch()  # @deeper
@@ -5474,7 +5474,7 @@ def using_less_memory() -> None:
     what_accumulation_saves_and_costs()
     traps_of_accumulation()
     checkpointing_a_block()
-    memory_against_recomputation(found)
+    memory_against_recomputation()
     time_of_recomputing()  # @deeper
     traps_of_checkpointing()  # @deeper
     selective_recomputation()  # @deeper
@@ -5778,7 +5778,7 @@ def from_the_start(blocks: nn.ModuleList, x: Tensor) -> None:
         upstream = h.grad
 
 
-def memory_against_recomputation(found: dict[int, dict[str, tuple[float, int]]]) -> None:
+def memory_against_recomputation() -> None:
     """Memory against recomputation"""
     ask(
         "A step's forward pass costs 1 and its backward pass 2. With a checkpoint around every layer, by which factor "
@@ -5795,7 +5795,8 @@ def memory_against_recomputation(found: dict[int, dict[str, tuple[float, int]]])
     blocks, x = gelu_blocks(16, 9), torch.randn(32, 16)  # @stepover
     gradients = [gradients_of(blocks, run) for run in backward_passes(blocks, x).values()]  # @stepover
     assert max(relative_difference(other, gradients[0]) for other in gradients) < 1e-6  # whichever way @stepover
-    depths = list(found)
+    depths = (4, 9, 16, 36)
+    found = {layers: strategies_at(layers) for layers in depths}  # @stepover
     peaks = {name: [found[n][name][0] for n in depths] for name in found[4]}  # in outputs of a layer
     flops = {name: [found[n][name][1] for n in depths] for name in found[4]}  # in forward passes of a layer
     assert flops["all"] == [3 * n - 1 for n in depths]  # nobody asks for the gradient of x
