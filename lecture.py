@@ -6524,7 +6524,7 @@ def saving_and_resuming() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     np.random.seed(0)  # @hide
     random.seed(0)  # @hide
-    interval = best_interval(between_failures=54 * SECONDS_PER_DAY / 419, save_time=30.0)  # @inspect interval [s]
+    interval = best_interval(between_failures=54 * SECONDS_PER_DAY / 419, save_time=30.0)  # @stepover @hide
     text(
         f"After this section you can save all that a run needs, so that a run that was killed and resumed ends with "
         f"**the same bits** as one that was left alone, and say how often to save. The key figure: Llama 3's 405B run, "
