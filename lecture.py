@@ -7017,7 +7017,7 @@ def simulated_share_lost(interval: float, save_time: float, between_failures: fl
 def mixed_precision() -> None:
     """Mixed precision"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    up, down = smallest_updates()  # @inspect up down @stepover
+    up, down = largest_lost_updates()  # @stepover @hide
     text(
         f"After this section you can say which numbers may have 16 bits and which must not, scale a loss, and read "
         f"what autocast does. The key figure: beside a weight of 1, bf16 loses every update that adds less than "
@@ -7053,7 +7053,7 @@ def mixed_precision() -> None:
     )
 
 
-def smallest_updates() -> tuple[float, float]:
+def largest_lost_updates() -> tuple[float, float]:
     """The largest powers of two that are lost when added to 1 in bf16, and when taken away from it"""
     one = torch.tensor(1.0, dtype=torch.bfloat16)
     added = max(2.0**-k for k in range(20) if one + 2.0**-k == 1)
