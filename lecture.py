@@ -64,6 +64,8 @@ H100_BANDWIDTH = 3.35e12  # bytes/s, of its memory
 
 SECONDS_PER_DAY = 60 * 60 * 24
 
+KEPT = ("all", "each block", "every √L-th", "nothing")  # of activations, by checkpointing
+
 BRIEFLY: dict[str, Any] = {"repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2}  # measure(f, **BRIEFLY)
 
 REFERENCES = {
@@ -4325,7 +4327,7 @@ def optimizers() -> None:
     gradient_descent()
     adapting_to_each_parameter()
     adam_and_adamw()
-    steps_under_a_constant_gradient()
+    steps_under_a_constant_gradient()  # @deeper
     the_six_against_torch()  # @deeper
     what_is_often_copied_wrong()  # @deeper
     parameter_groups()
@@ -4851,7 +4853,7 @@ def what_zero_grad_frees() -> None:
     else:
         returned_bytes = allocated - torch.cuda.memory_allocated()  # @inspect returned_bytes [B]
         assert returned_bytes == freed_bytes
-    zeros_are_not_nothing(model, optimizer)
+    zeros_are_not_nothing(model, optimizer)  # @deeper
 
 
 def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None:
