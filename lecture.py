@@ -4900,11 +4900,12 @@ def memory_of_a_training_step() -> None:
     a_hook_that_keeps_a_cycle()  # @deeper
     flops_of_the_same_step()  # @deeper
     activations_against_the_peak()
-    what_each_layer_saves()
+    what_each_layer_saves()  # @deeper
     batch_size_decides()
     activations_of_a_transformer(sequence_bytes)
     logits_of_a_language_model()
     timeline_of_two_steps()
+    memory_in_pieces()  # @deeper
     text(
         "**In three lines.** Parameters, gradients and states are so many bytes per parameter; activations grow with "
         "the number of tokens in the batch.\n\n"
@@ -5390,6 +5391,36 @@ def timeline_of_two_steps() -> None:
         "optimizer, in both steps, and the second step is no higher than the first. So the condition is: the second "
         "step needs more than the first wherever the *backward* pass has the peak."
     )
+
+
+def memory_in_pieces() -> None:
+    """Out of memory, with memory to spare"""
+    text(
+        "A tensor must lie in one piece. Ten blocks of 1 GB fill a memory of 10 GB, and every second one is freed. "
+        "Half of it is free then, and there is no room for 2 GB: the memory is **fragmented**."
+    )
+    used = [block % 2 == 0 for block in range(10)]
+    free_gb = used.count(False)  # @inspect free_gb
+    pieces = "".join("x" if taken else "." for taken in used).split("x")
+    longest_gb = max(len(piece) for piece in pieces)  # @inspect longest_gb
+    assert longest_gb < 2 < free_gb
+    text(
+        "torch keeps freed blocks of a GPU's memory for later (**reserved**, section 2), and hands them out in parts, "
+        "so sequences of changing length leave such holes. An error that says *reserved but unallocated* with a large "
+        "number means them; the allocator's option `expandable_segments` helps. Who holds what, at every moment, is "
+        "drawn from a snapshot: `torch.cuda.memory._record_memory_history()`, then `_dump_snapshot(file)`."
+    )
+
+
+def backward_keeping(blocks: nn.ModuleList, x: Tensor, keep: str) -> None:
+    """Forward and backward pass, by what is kept in between: one of KEPT"""
+    root = math.isqrt(len(blocks))
+    if keep == "nothing":
+        from_the_start(blocks, x)
+    elif keep == "all":
+        run_blocks(blocks, x).sum().backward()
+    else:
+        run_in_segments(blocks, x, 1 if keep == "each block" else root).sum().backward()
 
 
 def two_steps(rows: int) -> tuple[list[list[int]], list[list[int]], int, int]:
