@@ -5648,7 +5648,7 @@ def what_accumulation_saves_and_costs() -> None:
         f"A sixteenth of the batch at once, and the peak falls by a factor of {saving:.1f}. What does not shrink are "
         f"the gradients of the weights, made anew for each micro-batch before they are added."
     )
-    price_of_small_pieces()
+    price_of_small_pieces()  # @deeper
 
 
 def price_of_small_pieces() -> None:
@@ -5826,12 +5826,12 @@ def memory_against_recomputation() -> None:
         "each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
     )
     blocks, x = gelu_blocks(16, 9), torch.randn(32, 16)  # @stepover
-    gradients = [gradients_of(blocks, run) for run in backward_passes(blocks, x).values()]  # @stepover
+    gradients = [gradients_of(blocks, partial(backward_keeping, blocks, x, keep)) for keep in KEPT]  # @stepover
     assert max(relative_difference(other, gradients[0]) for other in gradients) < 1e-6  # whichever way @stepover
     depths = (4, 9, 16, 36)
     found = {layers: strategies_at(layers) for layers in depths}  # @stepover
-    peaks = {name: [found[n][name][0] for n in depths] for name in found[4]}  # in outputs of a layer
-    flops = {name: [found[n][name][1] for n in depths] for name in found[4]}  # in forward passes of a layer
+    peaks = {keep: [found[n][keep][0] for n in depths] for keep in KEPT}  # in outputs of a layer
+    flops = {keep: [found[n][keep][1] for n in depths] for keep in KEPT}  # in forward passes of a layer
     assert flops["all"] == [3 * n - 1 for n in depths]  # nobody asks for the gradient of x
     assert flops["each block"] == flops["every √L-th"] == [4 * n - 1 for n in depths]
     assert flops["nothing"] == [n * (n - 1) // 2 + 4 * n for n in depths]
@@ -5844,31 +5844,20 @@ def memory_against_recomputation() -> None:
     what_the_strategies_cost(found[depths[-1]], depths[-1])
 
 
-def backward_passes(blocks: nn.ModuleList, x: Tensor) -> dict[str, Callable[[], object]]:
-    """Forward and backward pass, by what is kept in between"""
-    root = math.isqrt(len(blocks))
-    return {
-        "all": lambda: run_blocks(blocks, x).sum().backward(),
-        "each block": lambda: run_in_segments(blocks, x, 1).sum().backward(),
-        "every √L-th": lambda: run_in_segments(blocks, x, root).sum().backward(),
-        "nothing": lambda: from_the_start(blocks, x),
-    }
-
-
 def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
     """For each strategy: the peak in outputs of a layer, and matmul FLOPs in forward passes of a layer"""
     rows, width = sizes().activation_rows, 16
     blocks, x = gelu_blocks(width, layers).to(device()), torch.randn(rows, width).to(device())
-    runs = backward_passes(blocks, x)
-    runs["all"]()  # from now on the gradients are there
+    backward_keeping(blocks, x, "all")  # from now on the gradients are there
     held = [x, *blocks.parameters(), *(w.grad for w in blocks.parameters())]
     held_bytes = sum(tensor.nbytes for tensor in held)
     found = {}
-    for name, run in runs.items():
+    for keep in KEPT:
+        run = partial(backward_keeping, blocks, x, keep)
         counted = count(run)
         added_bytes = added_at_peak(run, held) if device() == "cuda" else counted.peak_bytes - held_bytes
         passes = counted.flops_by_operator["aten.mm"] // (2 * rows * width**2)
-        found[name] = (added_bytes / x.nbytes, passes)
+        found[keep] = (added_bytes / x.nbytes, passes)
     return found
 
 
@@ -5906,10 +5895,10 @@ def time_of_recomputing() -> None:
     """The same in time"""
     width, rows = sizes().step_width, sizes().step_batch // 2  # @inspect width rows @stepover
     blocks, x = gelu_blocks(width, 4).to(device()), torch.randn(rows, width).to(device())  # @stepover
-    plain, checkpointed = both_ways(blocks, x, 1)  # @stepover
-    flops = [counted_flops(way) for way in (plain, checkpointed)]  # @stepover
+    ways = [partial(gradients_through, blocks, x, length) for length in (None, 1)]  # plainly, and in segments
+    flops = [counted_flops(way) for way in ways]  # @stepover
     assert flops[1] / flops[0] == (4 * 4 - 1) / (3 * 4 - 1)
-    timings = [measure(way, repeats=5, min_seconds=0.05, max_seconds=0.3) for way in (plain, checkpointed)]  # @stepover
+    timings = [measure(way, repeats=5, min_seconds=0.05, max_seconds=0.3) for way in ways]  # @stepover
     ratios = [long / short for long, short in zip(timings[1].samples_s, timings[0].samples_s, strict=False)]
     longer = statistics.median(ratios)  # @inspect longer
     counted = flops[1] / flops[0]  # @inspect counted
@@ -5918,7 +5907,10 @@ def time_of_recomputing() -> None:
         than=(0.85 * counted, 1.15 * counted),
         above=f"In time, at width {width}, it is {longer:.2f} times as long here: more than the FLOPs, {counted:.2f}.",
         below=f"In time, at width {width}, it is {longer:.2f} times as long here: less than the FLOPs, {counted:.2f}.",
-        undecided=f"In time, at width {width}, it is about what the FLOPs say: {longer:.2f} and {counted:.2f} times.",
+        undecided=(
+            f"In time, at width {width}, it is {longer:.2f} times as long here, beside {counted:.2f} in FLOPs: no "
+            f"difference that the samples agree on."
+        ),
     )
 
 
@@ -5930,7 +5922,7 @@ def traps_of_checkpointing() -> None:
     rows, width, layers = 512, 16, 16
     x = torch.randn(rows, width)
     blocks = nn.ModuleList([Block(width) for _ in range(layers)])  # @stepover
-    plain, each = (count(f) for f in both_ways(blocks, x, 1))  # @stepover
+    plain, each = (count(gradients_through, blocks, x, length) for length in (None, 1))  # @stepover
     saved = 1 - each.peak_bytes / plain.peak_bytes  # @inspect saved
     assert abs(saved) < 0.01
     more_flops = each.flops_by_operator["aten.mm"] / plain.flops_by_operator["aten.mm"] - 1  # @inspect more_flops
@@ -5943,7 +5935,8 @@ def traps_of_checkpointing() -> None:
         "**One checkpoint around the whole network.** It keeps one input, and then the backward pass computes all "
         "again:"
     )
-    plain, whole = (count(f) for f in both_ways(gelu_blocks(width, layers), x, layers))  # @stepover
+    blocks = gelu_blocks(width, layers)  # @stepover
+    plain, whole = (count(gradients_through, blocks, x, length) for length in (None, layers))  # @stepover
     ratio = whole.peak_bytes / plain.peak_bytes  # @inspect ratio
     assert 0.99 < ratio < 1.1
     assert whole.flops_by_operator["aten.mm"] > 1.3 * plain.flops_by_operator["aten.mm"]
@@ -5951,12 +5944,10 @@ def traps_of_checkpointing() -> None:
     dropout_in_a_checkpoint()
 
 
-def both_ways(blocks: nn.ModuleList, x: Tensor, length: int) -> list[Callable[[], object]]:
-    """A forward and backward pass, plainly and in checkpointed segments"""
-    return [
-        lambda: torch.autograd.grad(run_blocks(blocks, x).sum(), list(blocks.parameters())),
-        lambda: torch.autograd.grad(run_in_segments(blocks, x, length).sum(), list(blocks.parameters())),
-    ]
+def gradients_through(blocks: nn.ModuleList, x: Tensor, length: int | None) -> tuple[Tensor, ...]:
+    """A forward and backward pass, in checkpointed segments of so many blocks, or plainly"""
+    y = run_blocks(blocks, x) if length is None else run_in_segments(blocks, x, length)
+    return torch.autograd.grad(y.sum(), list(blocks.parameters()))
 
 
 def dropout_in_a_checkpoint() -> None:
