@@ -7284,20 +7284,20 @@ def dtypes_under_autocast(where: str) -> dict[str, str]:
     """The dtype of each operation's result under autocast; x is fp32, h is bf16"""
     x, h = torch.rand(4, 4, device=where), torch.rand(4, 4, device=where).bfloat16()
     labels = torch.zeros(4, dtype=torch.int64, device=where)
-    operations = {
-        "x @ x": lambda: x @ x,
-        "linear(x, x)": lambda: nn.functional.linear(x, x),
-        "relu(h)": lambda: h.relu(),
-        "h + x": lambda: h + x,
-        "exp(h)": lambda: h.exp(),
-        "sum(h)": lambda: h.sum(),
-        "softmax(h)": lambda: h.softmax(dim=-1),
-        "layer_norm(h)": lambda: nn.functional.layer_norm(h, (4,)),
-        "mse_loss(h, h)": lambda: nn.functional.mse_loss(h, h),
-        "cross_entropy(h, labels)": lambda: nn.functional.cross_entropy(h, labels),
-    }
     with torch.autocast(where, dtype=torch.bfloat16):
-        return {name: str(f().dtype).removeprefix("torch.") for name, f in operations.items()}
+        results = {
+            "x @ x": x @ x,
+            "linear(x, x)": nn.functional.linear(x, x),
+            "relu(h)": h.relu(),
+            "h + x": h + x,
+            "exp(h)": h.exp(),
+            "sum(h)": h.sum(),
+            "softmax(h)": h.softmax(dim=-1),
+            "layer_norm(h)": nn.functional.layer_norm(h, (4,)),
+            "mse_loss(h, h)": nn.functional.mse_loss(h, h),
+            "cross_entropy(h, labels)": nn.functional.cross_entropy(h, labels),
+        }
+    return {name: str(result.dtype).removeprefix("torch.") for name, result in results.items()}
 
 
 def which_operator_runs_in_which_dtype() -> None:
