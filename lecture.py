@@ -4313,6 +4313,10 @@ def optimizers() -> None:
         "and from what it remembers of earlier ones. What it remembers is its **state**. It lives as long as the "
         "model, and is often larger."
     )
+    note(
+        "Ten minutes. Write SGD on the board and add one memory after the other; ask who knows when Adam allocates. "
+        "The bytes matter more than the formulas: end with the 28 bytes of a step."
+    )
     family = [
         ("SGD", "—", "$w \\leftarrow w - \\eta g$", 0),
         ("momentum", "a sum of gradients", "$m \\leftarrow \\mu m + g$, then $w \\leftarrow w - \\eta m$", 1),
@@ -4860,7 +4864,7 @@ def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None
     """Zero is not the same as none"""
     text(
         "A parameter whose gradient is `None` is skipped by the step. One whose gradient is *zero* is not: it decays, "
-        "and where there is momentum it coasts on."
+        "and where there is momentum it keeps moving."
     )
     before = model.head.weight.detach().clone()
     optimizer.step()
@@ -4894,6 +4898,10 @@ def memory_of_a_training_step() -> None:
         "$$\n\nThe first three are settled when the model and the optimizer are chosen: so many bytes per parameter. "
         "The fourth is whatever the forward pass leaves for the backward pass. It grows with the batch, and it is the "
         "one that you can do something about while a run is on."
+    )
+    note(
+        "Twelve minutes. Let them count the saved tensors of the tiny model by hand before the hooks answer. "
+        "GPT-3's activations are the surprise; the timeline is the figure to leave on the wall."
     )
     four_terms()
     what_autograd_saves()
@@ -5243,10 +5251,10 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
     assert saved[128] > 2.5 * saved[64]
     over = [saved[length] - formula[length] for length in saved]  # @inspect over [B]
     text(
-        f"The formula holds; the {over[0]} bytes over, at the shortest length, are the mean and the deviation that "
-        f"two layer norms keep for each token. The second term is quadratic in the length: $S \\times S$ scores per "
-        f"head. FlashAttention never writes the scores to memory: in the last column, twice the length is twice the "
-        f"bytes."
+        f"The formula holds; the {over[0]} bytes over, at the shortest length, are the mean and the standard "
+        f"deviation that two layer norms keep for each token. The second term is quadratic in the length: "
+        f"$S \\times S$ scores per head. FlashAttention never writes the scores to memory: in the last column, twice "
+        f"the length is twice the bytes."
     )
     scores = 5 * 96 * 2048 / 12288  # GPT-3: H, S, D @inspect scores
     napkin_bytes = 96 * 2048 * 12288 * (34 + scores)  # L · S · D · (…) @inspect napkin_bytes [B]
@@ -5501,6 +5509,10 @@ def using_less_memory() -> None:
         f"activation need **{plain_peak / peak:.1f} times less** memory for **{passes / plain_passes - 1:.0%}** more "
         f"FLOPs."
     )
+    note(
+        "Ten minutes. Accumulation first, because it costs no FLOPs; then let them guess what a checkpoint costs. "
+        "The map at the end is for questions."
+    )
     why_large_batches()
     activations_of_a_micro_batch()  # @deeper
     accumulated_gradients()
@@ -5546,9 +5558,10 @@ def why_large_batches() -> None:
     assert abs(calmer / math.sqrt(64 / 4) - 1) < 0.1
     text(
         f"Sixteen times the rows, and only {calmer:.1f} times less noise. So the size of a batch is chosen for the "
-        f"optimization, often millions of tokens, and the machine works on as much of it at once as fits. These need "
-        f"not be the same number."
+        f"optimization (4 to 16 million tokens for Llama 3's 405B), and the machine works on as much of it at once as "
+        f"fits. These need not be the same number."
     )
+    link(**REFERENCES["llama 3"])
 
 
 def activations_of_a_micro_batch() -> None:
@@ -6161,6 +6174,10 @@ def training_loop() -> None:
         f"that raise no error. The key figure: on a task whose answer is known, {len(fast) - 1} steps take the loss "
         f"from **{fast[0]:.0f}** to **{fast[-1]:.0e}**."
     )
+    note(
+        "Eight minutes. Write the loop with them, then break it: an argument that is ignored, a shape that "
+        "broadcasts. Ask for the first loss of a language model."
+    )
     text("Data, model, optimizer: what is left is the loop around them.")
     the_task()
     two_learning_rates()
@@ -6557,6 +6574,10 @@ def saving_and_resuming() -> None:
     text(
         "Long runs are interrupted: something breaks, and what was not saved is computed again. If resuming gives the "
         "same bits, it can be tested with one comparison, and whatever was forgotten shows."
+    )
+    note(
+        "Eight minutes. The comparison of bits is the point: ask what they forgot to save last time. Leave the "
+        "interval's formula for those who ask."
     )
     with tempfile.TemporaryDirectory() as folder:
         what_is_saved()
@@ -7057,6 +7078,10 @@ def mixed_precision() -> None:
         "3. In fp16, **scale the loss**, so that small gradients are not flushed to zero. bf16 has fp32's range and "
         "needs no scaling."
     )
+    note(
+        "Eight minutes. Start with the hundred updates that are lost and take bets. The table of autocast's dtypes "
+        "is worth reading aloud, row by row."
+    )
     updates_that_vanish()
     rounding_at_random()  # @deeper
     gradients_that_vanish()
@@ -7205,7 +7230,7 @@ def dynamic_loss_scaling() -> None:
         f"`torch.amp.GradScaler` does that. Every step: **scale** the loss, **backward**, **step** (it divides the "
         f"gradients, and leaves the step out if one is infinite or NaN), **update** (halve the scale after such a "
         f"step; double it after `growth_interval` good ones, {default} by default, three here). "
-        f"`torch.cuda.amp.GradScaler`, which older notes use, is deprecated."
+        f"`torch.cuda.amp.GradScaler` is deprecated."
     )
     weight = nn.Parameter(torch.full((4,), 100.0))
     optimizer = optim.SGD([weight], lr=1.0)
@@ -7574,6 +7599,10 @@ def summary() -> None:
         "After this section you can answer the two questions, memory and compute, for a model and a machine that this "
         "lecture does not mention. The rules of thumb on one page: behind each is the place where it was claimed and "
         "checked, and what it comes to on this machine."
+    )
+    note(
+        "Five minutes, and ten for sizing the run together. Let each rule be explained by whoever remembers its "
+        "section."
     )
     rules_about_compute()
     rules_about_memory()
