@@ -4607,11 +4607,10 @@ def parameter_groups() -> None:
     optimizer.step()
     assert torch.allclose(matrices[0], before[0] * (1 - 0.01 * 0.1), rtol=1e-6)
     assert all(torch.equal(p, old) for p, old in zip(others, before[1:], strict=True))
-    thousand_steps = (1 - 3e-3 * 0.1) ** 1000  # @inspect thousand_steps
     ask(
         "With $\\eta = 0.003$ and $\\lambda = 0.1$, what share of a weight is left after 1000 steps in which its "
         "gradient is zero?",
-        thousand_steps,
+        (1 - 3e-3 * 0.1) ** 1000,
         hint="Each step multiplies by $1 - \\eta\\lambda$.",
         slips={(1 - 0.1) ** 1000: "$\\lambda$ alone is not the share: the learning rate multiplies it."},
     )
@@ -7811,8 +7810,8 @@ def size_a_run() -> None:
         "A model of 13 billion parameters, 40 layers of width 5120, is to be trained on 260 billion tokens, on 64 "
         "H100s (80 GB, 989.5 TFLOP/s in bf16) at an MFU of 0.4. All that you need is on the pages behind the rules."
     )
-    parameters, tokens, gpus = 13e9, 260e9, 64
-    days = 6 * parameters * tokens / (gpus * H100_SPARSE_BF16 / 2 * 0.4) / SECONDS_PER_DAY
+    parameters, tokens, gpus = 13e9, 260e9, 64  # @hide
+    days = 6 * parameters * tokens / (gpus * H100_SPARSE_BF16 / 2 * 0.4) / SECONDS_PER_DAY  # @hide
     ask(
         "How many days does it take?",
         days,
@@ -7825,7 +7824,7 @@ def size_a_run() -> None:
             days * 0.4: "The MFU.",
         },
     )
-    held = 16 * parameters / gpus / 1e9
+    held = 16 * parameters / gpus / 1e9  # @hide
     ask(
         "With AdamW and everything sharded (ZeRO stage 3), how many GB of parameters, gradients and states does each "
         "GPU hold, at 16 bytes per parameter?",
@@ -7833,7 +7832,7 @@ def size_a_run() -> None:
         unit="GB",
         slips={held * gpus: "That is the sum over all GPUs.", held * 12 / 16: "The fp32 states and master alone."},
     )
-    saved = 2048 * 5120 * 34 * 40 / 1e9
+    saved = 2048 * 5120 * 34 * 40 / 1e9  # @hide
     ask(
         "With fused attention, how many GB of activations does one sequence of 2048 tokens leave (34 bytes per number "
         "of the residual stream and layer)?",
@@ -7848,13 +7847,27 @@ def size_a_run() -> None:
         within=0,
         hint="80 GB, less what is held, over what a sequence leaves.",
     )
-    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + saved / 40
+    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + saved / 40  # @hide
     ask(
         "And with a checkpoint around each layer, that keeps 2 bytes per number and works on one layer at a time?",
         math.floor((H100_MEMORY / 1e9 - held) / checkpointed),
         within=0,
         hint="Each sequence keeps 40 inputs of layers, and one whole layer while it is worked on.",
         slips={math.floor((H100_MEMORY / 1e9 - held) / saved): "That is without checkpoints."},
+    )
+    text(
+        "Then compare. The 40 layers, counted on the `meta` device for one sequence, over their parameters and tokens:"
+    )
+    with torch.device("meta"):
+        weights = transformer_weights(5120)  # @stepover
+        x = torch.empty(2, 2048, 5120, dtype=torch.bfloat16, requires_grad=True)  # (B, S, D)
+    in_layers = sum(w.numel() for w in weights.values())  # of one layer @inspect in_layers
+    counted = training_flops(gpt_layer, x, weights, 40, attention_in_steps)  # @inspect counted [FLOP] @stepover
+    per_parameter = counted / in_layers / (2 * 2048)  # and token @inspect per_parameter
+    assert abs(per_parameter / (6 + 2048 / 5120) - 1) < 1e-4
+    text(
+        f"{per_parameter:.2f} in place of 6: the scores of attention add $S/D$. So the run takes "
+        f"{per_parameter / 6 - 1:.0%} longer than the napkin says, if they are computed in full."
     )
 
 
