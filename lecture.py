@@ -7821,7 +7821,7 @@ def size_a_run() -> None:
         slips={
             days / 3: "2ND is the forward pass.",
             days / 2: "1979 TFLOP/s is the figure with sparsity.",
-            days * 0.4: "The MFU.",
+            days * 0.4: "That is at the peak. The MFU is 0.4.",
         },
     )
     held = 16 * parameters / gpus / 1e9  # @hide
@@ -7855,9 +7855,7 @@ def size_a_run() -> None:
         hint="Each sequence keeps 40 inputs of layers, and one whole layer while it is worked on.",
         slips={math.floor((H100_MEMORY / 1e9 - held) / saved): "That is without checkpoints."},
     )
-    text(
-        "Then compare. The 40 layers, counted on the `meta` device for one sequence, over their parameters and tokens:"
-    )
+    text("Then compare: the FLOPs of one such layer, counted on the `meta` device, for each parameter and token.")
     with torch.device("meta"):
         weights = transformer_weights(5120)  # @stepover
         x = torch.empty(2, 2048, 5120, dtype=torch.bfloat16, requires_grad=True)  # (B, S, D)
@@ -7866,8 +7864,8 @@ def size_a_run() -> None:
     per_parameter = counted / in_layers / (2 * 2048)  # and token @inspect per_parameter
     assert abs(per_parameter / (6 + 2048 / 5120) - 1) < 1e-4
     text(
-        f"{per_parameter:.2f} in place of 6: the scores of attention add $S/D$. So the run takes "
-        f"{per_parameter / 6 - 1:.0%} longer than the napkin says, if they are computed in full."
+        f"{per_parameter:.2f} in place of 6: the scores of attention add $S/D$, which is "
+        f"{per_parameter / 6 - 1:.0%} more than the napkin says, if they are computed in full."
     )
 
 
