@@ -6003,13 +6003,13 @@ def selective_recomputation() -> None:
     memory_share = scores / (34 + scores)  # @inspect memory_share
     layer, twice, one_product = flops_of_recomputed_attention()  # @inspect layer twice one_product @stepover
     assert twice - layer == one_product
-    in_the_forward_pass = 2 * one_product / (layer / 3)  # both products' share @inspect in_the_forward_pass
-    assert round(in_the_forward_pass, 3) == 0.027
+    by_the_paper = 3 * 2 * one_product / layer  # 12BS²D: its equation 8 less its equation 7 @inspect by_the_paper
+    assert round(by_the_paper, 3) == 0.027
     text(
         f"In GPT-3's shape that is {memory_share:.0%} of the activations, for {twice / layer - 1:.2%} more FLOPs, "
-        f"counted: of attention's two products only one runs again, because the second run stops once the backward "
-        f"pass has all it needs. The paper says 2.7% for GPT-3. That agrees with what *both* products are of a "
-        f"**forward** pass, {in_the_forward_pass:.1%} here; of the whole step they are a third of that."
+        f"counted: of attention's two products, $2BS^2D$ each, only one runs again, because the second run stops once "
+        f"the backward pass has all it needs. Both would be {2 * one_product / layer:.1%}. The paper says 2.7%: its "
+        f"appendix names these two products, and its equation 8 then adds three times their sum."
     )
     text(
         "**FlashAttention** computes the scores in pieces that never leave the chip, and again in the backward pass, "
