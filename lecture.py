@@ -7569,7 +7569,7 @@ def saving_and_resuming() -> None:
         kill_and_resume(Path(folder))
         what_if_one_part_is_forgotten()
         loading_is_not_restoring(Path(folder))
-        cost_of_a_checkpoint(Path(folder))
+        cost_of_a_checkpoint(Path(folder))  # @deeper
         how_often_to_save()
     text(
         "**In three lines.** Save the model, optimizer, schedule, scaler, step, position in the data and every random "
