@@ -3077,12 +3077,14 @@ def fusing() -> None:
 
 def gradients() -> None:
     """Gradients"""
+    per_parameter = 6 - 2 / 32  # FLOPs of a step through 32 square layers, for each parameter and row @hide
     text(
-        "So far computation went one way, from inputs to outputs. Training asks for one thing more: how the loss would "
-        "change if a parameter did. PyTorch writes down what is computed and then walks back through it. What that "
-        "walk costs is the larger part of training."
+        f"Training asks how the loss would change if a parameter did. PyTorch records what is computed and then goes "
+        f"back through it. After this section you can say which gradients it computes, what each costs, and "
+        f"where the 6 in $6ND$ bends. The key figure: a step through 32 square layers takes {per_parameter:.2f} FLOPs "
+        f"for each parameter and row, two thirds of them on the way back."
     )
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     one_gradient()
     which_gradients_exist()
     walking_back_twice()
@@ -3090,8 +3092,16 @@ def gradients() -> None:
     two_layers_backward()
     backward_term_by_term()
     when_the_rule_is_exact()
-    ratio_against_depth()
+    ratio_against_depth()  # @deeper
     link(**REFERENCES["autograd"])
+    text(
+        "**In three lines.** `backward` adds to the `.grad` of leaves that require one; each gradient takes its "
+        "tensor's bytes.\n\n"
+        "Each layer's backward pass is two products of the size of its forward pass: one for its weights, one for its "
+        "inputs.\n\n"
+        "So backward is twice forward, $2 + 4 = 6$ FLOPs per parameter and row, less one product where the first "
+        "layer's input is data."
+    )
 
 
 def one_gradient() -> None:
@@ -3103,6 +3113,16 @@ def one_gradient() -> None:
     y = 0.5 * (prediction - 5) ** 2  # @inspect y
     assert y.item() == 0.5 * (1 + 2 + 3 - 5) ** 2
     assert w.grad is None
+    ask(
+        "What is the last entry of the gradient of $y$ with respect to $w$?",
+        answer=(prediction.item() - 5) * 3,
+        within=0,
+        hint="The chain rule: the derivative of the square, times that of $x \\cdot w$.",
+        slips={
+            prediction.item() * 3: "The 5 is missing: the square's derivative is $x \\cdot w - 5$.",
+            prediction.item() - 5: "That is the square's derivative; each weight's is that times its $x$.",
+        },
+    )
     y.backward()  # @inspect w.grad
     text("By the chain rule the gradient is $(x \\cdot w - 5) \\, x$, and the prediction was 1 too high:")
     assert prediction.item() - 5 == 1
@@ -3132,6 +3152,15 @@ def which_gradients_exist() -> None:
     )
     x = torch.tensor([1.0, 2, 3])
     w = torch.ones(3, requires_grad=True)
+    ask(
+        "`x` is data, `w` requires a gradient, `h = x @ w`, and then `(0.5 * h**2).backward()`. Which has a `.grad`?",
+        answer="w",
+        choices=["x", "w", "h", "all three"],
+        slips={
+            "h": "It is computed, and thrown away: `h` is no leaf.",
+            "all three": "Nobody asked for that of `x`, and that of `h` is thrown away.",
+        },
+    )
     thrown_away = x @ w  # @inspect thrown_away.is_leaf thrown_away.requires_grad
     kept = thrown_away - 4
     kept.retain_grad()
@@ -3149,10 +3178,11 @@ def which_gradients_exist() -> None:
 
 
 def walking_back_twice() -> None:
-    """Walking back twice"""
+    """Backward twice"""
     x = torch.tensor([1.0, 2, 3])
     w = torch.ones(3, requires_grad=True)
     (0.5 * (x @ w - 4) ** 2).backward()  # @inspect w.grad
+    once = w.grad.clone()
     y = 0.5 * (x @ w - 4) ** 2
     y.backward()  # @inspect w.grad
     text(
@@ -3160,7 +3190,15 @@ def walking_back_twice() -> None:
         "without `zero_grad` go wrong quietly."
     )
     assert w.grad.tolist() == [4, 8, 12]
-    text("And what a walk needs, the saved activations, is freed as it goes. A second walk finds nothing:")
+    ask(
+        "Find the error: a loop calls `loss.backward()` and `optimizer.step()`, and nothing else. Its gradients barely "
+        "change from step to step. How many times the right gradient does the third step use?",
+        answer=(w.grad[0].item() + once[0].item()) / once[0].item(),
+        within=0.1,
+        why="`.grad` holds the sum of all three. `optimizer.zero_grad()` is missing.",
+        slips={1: "`backward` adds to what is there."},
+    )
+    text("What the backward pass needs, the saved activations, is freed as it goes. A second pass fails:")
     refusal = ""
     try:
         y.backward()
@@ -3186,7 +3224,7 @@ def two_layers_forward() -> None:
     w2 = torch.randn(width, outputs, requires_grad=True)  # (D, K)
     h1 = x @ w1  # (B, D) @inspect h1.shape
     h2 = h1 @ w2  # (B, K) @inspect h2.shape
-    assert (h1.shape, h2.shape) == ((32, 64), (32, 16))
+    assert h2.shape == (batch, outputs)
     forward = count(lambda: x @ w1 @ w2)  # @inspect forward.flops [FLOP]
     assert forward.flops == 2 * batch * width * width + 2 * batch * width * outputs
     text("Two FLOPs for each parameter and each row, as in section 1:")
@@ -3196,8 +3234,13 @@ def two_layers_forward() -> None:
 def two_layers_backward() -> None:
     """Two layers, backward, by hand"""
     text(
-        "Let $G = \\partial \\text{loss}/\\partial h_2$ be given. Each layer owes two gradients: that of its "
+        "Let $G = \\partial \\text{loss}/\\partial h_2$ be given. Each layer computes two gradients: that of its "
         "*weights*, to learn, and that of its *inputs*, to hand on."
+    )
+    ask(
+        "Write the line for the gradient of `w1`, from `x` and the gradient of `h1`.",
+        answer="`w1_grad = x.T @ h1_grad`",
+        hint="Shapes: (B, D) and (B, D) have to make (D, D).",
     )
     terms = [
         ("`w2.grad`", "`h1.T @ G`", "(D, B) @ (B, K)", "2BDK"),
@@ -3235,38 +3278,38 @@ def backward_term_by_term() -> None:
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect batch width outputs dtype
     x, h1, w1 = (torch.randn(n, width, device=device()).to(dtype) for n in (batch, batch, width))
     w2, upstream = (torch.randn(n, outputs, device=device()).to(dtype) for n in (width, batch))
-    first, second = 2 * batch * width * width, 2 * batch * width * outputs  # 2BDD, 2BDK @inspect first second
-    terms = {
-        "forward": (first + second, lambda: x @ w1 @ w2),
-        "w2.grad": (second, lambda: h1.T @ upstream),
-        "h1.grad": (second, lambda: upstream @ w2.T),
-        "w1.grad": (first, lambda: x.T @ h1),  # h1 stands in for its gradient, which has the same shape
-        "x.grad": (first, lambda: h1 @ w1.T),
-    }
-    rows, seconds = [], {}
-    for name, (claimed, term) in terms.items():
-        counted = count(term).flops
-        assert counted == claimed
-        times = measure(term, repeats=5, min_seconds=0.01, max_seconds=0.05)
-        seconds[name] = times.seconds
-        rows.append((name, claimed / 1e9, counted / 1e9, 1e3 * times.seconds, counted / times.seconds / 1e12))
-    table(rows, ["term", "claimed, GFLOP", "counted, GFLOP", "measured, ms", "TFLOP/s"])  # @hide
-    backward = sum(seconds[name] for name in ("w2.grad", "h1.grad", "w1.grad"))  # @inspect backward [s]
-    what_the_ratio_says(backward / seconds["forward"], (first + 2 * second) / (first + second))
-    autograd_does_the_same(x, w1, w2, upstream)
-
-
-def what_the_ratio_says(measured: float, counted: float) -> None:
-    """Backward over forward"""
-    assert math.isclose(counted, 4 / 3)  # two products of three, where K is half of D; with x.grad it would be 2
-    text(f"Backward over forward is {counted:.2f} in FLOPs and {measured:.2f} in time.")
-    decide(
-        measured / counted,
-        than=(0.75, 1.25),
-        above="The backward products take longer than their FLOPs say: shapes matter too, and so do other programs.",
-        below="The backward products are faster than their FLOPs say: at this size shapes matter as much as work.",
-        undecided="Time follows the FLOPs about as well as the runs follow one another.",
+    ask(
+        "Here $K = D/2$, and nobody asks for `x.grad`. Backward over forward, in FLOPs?",
+        answer=(4 * outputs + 2 * width) / (2 * outputs + 2 * width),
+        hint="$4BDK + 2BDD$ over $2BDK + 2BDD$",
+        slips={2: "That is with `x.grad`.", 3 / 2: "That is for $K = D$."},
     )
+    done = {
+        "forward": counted_and_measured(lambda: x @ w1 @ w2),
+        "w2.grad": counted_and_measured(lambda: h1.T @ upstream),
+        "h1.grad": counted_and_measured(lambda: upstream @ w2.T),
+        "w1.grad": counted_and_measured(lambda: x.T @ h1),  # h1 for its gradient, which has the same shape
+        "x.grad": counted_and_measured(lambda: h1 @ w1.T),
+    }  # @stepover
+    first, second = 2 * batch * width * width, 2 * batch * width * outputs  # 2BDD, 2BDK @inspect first second
+    assert [term.done.flops for term in done.values()] == [first + second, second, second, first, first]
+    rows = [(name, o.done.flops / 1e9, 1e3 * o.took.seconds, o.rate / 1e12) for name, o in done.items()]  # @hide
+    table(rows, ["term", "counted, GFLOP", "measured, ms", "TFLOP/s"])  # @hide
+    forward, *backward = [done[name] for name in ("forward", "w2.grad", "h1.grad", "w1.grad")]
+    in_flops = sum(term.done.flops for term in backward) / forward.done.flops  # @inspect in_flops
+    assert math.isclose(in_flops, 4 / 3)
+    in_time = [
+        sum(parts) for parts in zip(*(times_as_long(term.took, forward.took) for term in backward), strict=False)
+    ]
+    text(f"Backward over forward is {in_flops:.2f} in FLOPs and {statistics.median(in_time):.2f} in time.")  # @stepover
+    decide(
+        [ratio / in_flops for ratio in in_time],
+        than=(0.75, 1.25),
+        above="The backward products take longer than their FLOPs say.",
+        below="The backward products are faster than their FLOPs say.",
+        undecided="Time follows the FLOPs about as well as the samples follow one another.",
+    )
+    autograd_does_the_same(x, w1, w2, upstream)
 
 
 def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) -> None:
@@ -3286,7 +3329,7 @@ def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) 
     assert with_inputs.flops == 2 * count(lambda: x @ w1 @ w2).flops
     text(
         "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
-        "does three: the first layer's input is data, and data does not learn."
+        "does three: the first layer's input is data, whose gradient nobody needs."
     )
 
 
@@ -3294,7 +3337,7 @@ def when_the_rule_is_exact() -> None:
     """In a language model the rule is exact"""
     text(
         "There the first matrix multiplication does not work on data. It works on rows of the *embedding*, a table of "
-        "one vector per token, which is learned as well. So the gradient of the first layer's input is wanted after "
+        "one vector per token, which is learned as well. So the gradient of the first layer's input is needed after "
         "all:"
     )
     vocabulary, batch, width, outputs = 100, 32, 64, 16
@@ -3331,6 +3374,16 @@ def ratio_against_depth() -> None:
     text(
         f"One layer alone takes {ratios[1]:.0f}; {32} layers take {ratios[32]:.2f}. This is the difference that the "
         f"napkins of the deep linear model will show, in every table of counted FLOPs from here on."
+    )
+    ask(
+        "A model of 4 equal square layers, trained on data: how many FLOPs for each parameter and row?",
+        answer=ratios[4],
+        within=0,
+        hint="Count products: each layer has one forward and two backward, but for the first.",
+        slips={
+            6: "That counts `x.grad`.",
+            4: "That is the backward pass with `x.grad`; the forward pass takes 2 more.",
+        },
     )
 
 
