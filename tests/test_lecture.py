@@ -51,7 +51,7 @@ CLAIMS: dict[str, tuple[int, set[float | str]]] = {  # fewest asserts, and figur
     ),
     "arithmetic_intensity": (25, {295.4, 206.1, 153.0, 40, 887, 619, 327_680, 5.29, 11.6, 9, 20, 21}),
     "gradients": (27, {"aten.mm", 6, 2, "not a leaf", "backward through the graph a second time"}),
-    "models": (36, {128, 384, 0.987}),
+    "models": (36, {128, 384, 0.987, "cpu"}),
     "randomness_and_data": (51, {2.8e12, 32_000, "read-only", "r+", "pickle"}),
     "optimizers": (32, {1e-13, "fused", "foreach", "one by one", 36}),
     "memory_of_a_training_step": (33, {36, 16, 496, 28, 432, 368, 64, 16.8, 80, 0.7}),
