@@ -3565,29 +3565,33 @@ def scale_against_depth() -> None:
         slips={2.0**-12: "The squares are halved, the RMS falls by √2.", 1: "That would be He's rule."},
     )
     width, depth = 256, 12
-    gains = {"deviation 1": math.sqrt(width), "LeCun": 1.0, "He": math.sqrt(2), "LeCun, without ReLU": 1.0}
-    h = dict.fromkeys(gains, torch.randn(64, width))
-    scales: dict[str, list[float]] = {name: [] for name in gains}  # RMS after each layer
+    large = lecun = he = linear = torch.randn(64, width)
+    scales = []  # RMS of each after each layer
     for _ in range(depth):
         w = torch.randn(width, width) / math.sqrt(width)
-        for name, gain in gains.items():
-            y = gain * (h[name] @ w)
-            h[name] = y if name.endswith("without ReLU") else y.relu()
-            scales[name].append(h[name].square().mean().sqrt().item())  # @stepover
-    layers = list(range(1, depth + 1))  # @hide
-    napkin = {"2^(−L/2)": (layers, [2 ** (-layer / 2) for layer in layers])}  # @hide
-    curves = {name: (layers, values) for name, values in scales.items()}  # @hide
-    plot(curves, x_label="layers", y_label="RMS of the activations", y_scale="log", title="All four")  # @hide
-    near = {name: curve for name, curve in curves.items() if name != "deviation 1"}  # @hide
-    plot(near | napkin, x_label="layers", y_label="RMS", y_scale="log", title="Three of them")  # @hide
-    factors = {name: values[-1] ** (1 / depth) for name, values in scales.items()}  # per layer @inspect factors
-    expected = {"deviation 1": math.sqrt(width / 2), "LeCun": math.sqrt(1 / 2), "He": 1.0, "LeCun, without ReLU": 1.0}
-    worst = max(abs(factors[name] / expected[name] - 1) for name in factors)  # @inspect worst
+        large = (large @ (math.sqrt(width) * w)).relu()  # standard deviation 1
+        lecun = (lecun @ w).relu()
+        he = (he @ (math.sqrt(2) * w)).relu()
+        linear = linear @ w  # LeCun's weights, no ReLU
+        scales.append([h.square().mean().sqrt().item() for h in (large, lecun, he, linear)])  # @stepover
+    layers, curves = list(range(1, depth + 1)), [list(curve) for curve in zip(*scales, strict=True)]  # @hide
+    napkin = [2 ** (-layer / 2) for layer in layers]  # @hide
+    plot(
+        {"standard deviation 1": curves[0], "LeCun": curves[1], "He": curves[2]},
+        x=layers,
+        x_label="layers",
+        y_scale="log",
+    )  # @hide
+    near = {"LeCun": curves[1], "He": curves[2], "LeCun, without ReLU": curves[3], "2^(−L/2)": napkin}  # @hide
+    plot(near, x=layers, x_label="layers", y_label="RMS of the activations", y_scale="log")  # @hide
+    factors = [last ** (1 / depth) for last in scales[-1]]  # per layer @inspect factors
+    expected = [math.sqrt(width / 2), math.sqrt(1 / 2), 1.0, 1.0]
+    worst = max(abs(found / factor - 1) for found, factor in zip(factors, expected, strict=True))  # @inspect worst
     assert worst < 0.05
-    beyond = next(layer for layer, scale in zip(layers, scales["deviation 1"], strict=True) if scale > 65504)
+    beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @inspect beyond
     text(
-        f"With LeCun's weights {depth} ReLU layers shrink a signal to {scales['LeCun'][-1]:.1%} of what it was; He's "
-        f"keep it at {scales['He'][-1]:.2f}. With weights of standard deviation 1 the typical activation is "
+        f"With LeCun's weights {depth} ReLU layers shrink a signal to {curves[1][-1]:.1%} of what it was; He's "
+        f"keep it at {curves[2][-1]:.2f}. With weights of standard deviation 1 the typical activation is "
         f"beyond the largest fp16 number after {beyond} layers. Real models put a normalisation layer "
         f"between the blocks, which restores the scale in each, whatever the weights are."
     )
