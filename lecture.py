@@ -4007,7 +4007,7 @@ def determinism_and_its_cost() -> None:
     """Determinism, and what it costs"""
     text(
         "Seeds don't cover everything. A sum of floating-point numbers depends on its order, and where many threads "
-        "add to the same place, the order is that in which they arrive. `torch.use_deterministic_algorithms(True)` makes "
+        "add to the same place, the order is that of arrival. `torch.use_deterministic_algorithms(True)` makes "
         "torch choose another algorithm for such operations, and raise an error where it has none. It also fills what "
         "`empty` returns with NaN, so that a read of unset memory shows at once. On CUDA, matrix products need the "
         "environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8` as well, set before the program starts."
