@@ -2086,9 +2086,10 @@ def counts_and_rates() -> None:
     gpt3_flops = 6 * 175e9 * 300e9  # @inspect gpt3_flops [FLOP]
     stated_flops = 3.14e23
     assert math.isclose(gpt3_flops, stated_flops, rel_tol=0.01)
+    answer = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2  # @hide
     ask(
         "How many FLOPs can 8 H100s do in two weeks, if they do all that the datasheet promises for dense bf16?",
-        answer=8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2,
+        answer=answer,
         unit="FLOP",
         within=0.02,
         hint="The dense peak is 989.5 TFLOP/s; a day has 86,400 s.",
@@ -2101,6 +2102,7 @@ def counts_and_rates() -> None:
     dense_peak = H100_SPARSE_BF16 / 2  # @inspect dense_peak [FLOP/s]
     two_weeks_flops = 8 * dense_peak * 14 * SECONDS_PER_DAY  # @inspect two_weeks_flops [FLOP]
     assert math.isclose(two_weeks_flops, 9.575e21, rel_tol=1e-3)
+    assert math.isclose(two_weeks_flops, answer)  # @hide
     landmarks = {
         "8 H100s for two weeks, at peak": two_weeks_flops,
         "GPT-3 (2020), stated": stated_flops,
@@ -2148,9 +2150,11 @@ def multiplying_by_hand() -> None:
         f"instruction, starting from zero, so it does make $D$ additions; and at GPT-3's width the difference is "
         f"{overstated[1]:.3%}."
     )
+    answer = count(lambda: torch.empty(64, 512, device="meta") @ torch.empty(512, 128, device="meta")).flops  # @hide
+    assert answer == 2 * 64 * 512 * 128  # @hide
     ask(
         "How many FLOPs does a batch of 64 rows of width 512 take through a layer with 128 outputs?",
-        answer=count(lambda: torch.empty(64, 512, device="meta") @ torch.empty(512, 128, device="meta")).flops,
+        answer=answer,
         unit="FLOP",
         hint="$2BDK$",
         slips={
@@ -2465,10 +2469,17 @@ def model_flops_utilization() -> None:
         "for its own 540B model 0.46; section 1's Llama 3 405B has 0.38 to 0.43. So **0.5 is good**. Below 0.3 look "
         "for the cause: waiting for memory, launching many small operations, a slow data loader, communication."
     )
+    x, w = torch.randn(8, 16, requires_grad=True), torch.randn(16, 32, requires_grad=True)  # @hide
+    forward, step = (
+        count(lambda: x @ w).flops,
+        count(lambda: (x @ w).sum().backward()).flops_by_operator["aten.mm"],
+    )  # @hide
+    answer = (forward + step) / step  # the step, and the forward pass again @hide
+    assert answer == 8 / 6  # @hide
     ask(
         "**HFU**, hardware FLOPs utilization, counts what the hardware really did. With activation checkpointing every "
         "forward pass is run a second time. By which factor is HFU then above MFU?",
-        answer=(2 + 2 + 4) / (2 + 4),
+        answer=answer,
         hint="Per parameter and token, a forward pass takes 2 FLOPs and a backward pass 4.",
         slips={
             2: "Only the forward pass is repeated.",
@@ -2681,10 +2692,11 @@ def two_times() -> None:
         "next can be on their way, so with perfect overlap an operation takes the *larger* of the two (and without "
         "any, their sum: at most twice as long)."
     )
+    answer = 4e9 / h100.bytes_per_second / (1e9 / (h100.flops_per_second["float32"] / 2))  # @hide
     ask(
         "An H100 adds 1 to each of 10⁹ bf16 numbers. How many times longer does it take to move the numbers than to "
         "add? Take the fp32 rate of the ordinary cores: additions do not run on tensor cores.",
-        answer=4e9 / h100.bytes_per_second / (1e9 / (h100.flops_per_second["float32"] / 2)),
+        answer=answer,
         within=0.03,
         hint="67 TFLOP/s counts a multiplication and an addition in one instruction; memory moves 3.35 TB/s.",
         slips={
@@ -2704,6 +2716,7 @@ def two_times() -> None:
     compute_s = 1e9 / additions_per_second  # @inspect compute_s [s]
     memory_s = (2 + 2) * 1e9 / bandwidth  # each number is read and written @inspect memory_s [s]
     assert round(memory_s / compute_s) == 40
+    assert math.isclose(memory_s / compute_s, answer)  # @hide
     text(
         f"The additions would be done {memory_s / compute_s:.0f} times while the numbers are moved (twice as often "
         f"where two bf16 numbers share an instruction): the operation is **memory-bound**. For matrix products the "
@@ -2780,9 +2793,10 @@ def compute_bound_from() -> None:
     """From which size on a matmul is compute-bound"""
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
     ridge = h100.flops_per_second["bfloat16"] / h100.bytes_per_second
+    answer = math.ceil(3 * ridge)  # @hide
     ask(
         "From which $n$ on does an H100 stop waiting for memory in a square bf16 matmul?",
-        answer=math.ceil(3 * ridge),
+        answer=answer,
         hint=f"Its intensity is {ridge:.1f} FLOP/byte, the matmul's $n/3$.",
         slips={
             math.ceil(ridge): "That is the intensity needed; the matmul's is a third of $n$.",
@@ -2794,6 +2808,7 @@ def compute_bound_from() -> None:
         machine = known_machine(name)  # @stepover
         sides[name] = math.ceil(3 * machine.flops_per_second["bfloat16"] / machine.bytes_per_second)  # @inspect sides
     assert list(sides.values()) == [887, 619]
+    assert answer == sides["NVIDIA H100 80GB HBM3"]  # @hide
     here, itemsize = intensity_here(), getattr(torch, roofline_format()).itemsize  # @inspect here itemsize @stepover
     if here is not None:
         side = math.ceil(3 / 2 * itemsize * here)  # 2n³ FLOPs over 3n² numbers @inspect side
@@ -2935,9 +2950,11 @@ def utilization_is_bounded(operations: dict[str, Operation], roof: tuple[float, 
     )
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
     ridge = h100.flops_per_second["bfloat16"] / h100.bytes_per_second
+    answer = count(torch.randn(1000).bfloat16().relu).intensity / ridge  # @hide
+    assert round(answer, 5) == 0.00085  # @hide
     ask(
         "Which MFU can a bf16 ReLU reach on an H100 at most, however well it is written?",
-        answer=1 / 4 / ridge,
+        answer=answer,
         hint="Its intensity is 1/4 FLOP/byte.",
         slips={1 / ridge: "One FLOP takes 4 bytes: 2 read and 2 written."},
     )
@@ -3055,9 +3072,10 @@ def fusing() -> None:
     )
     small = torch.randn(1000)
     assert torch.allclose(gelu_in_steps(small), nn.functional.gelu(small, approximate="tanh"), atol=1e-6)  # @stepover
+    answer = count(lambda: gelu_in_steps(small)).bytes_moved / (2 * small.nbytes)  # @hide
     ask(
         "How many times as many bytes do the nine operations move as the one kernel?",
-        answer=count(lambda: gelu_in_steps(small)).bytes_moved / (2 * small.nbytes),
+        answer=answer,
         hint="Write the operations down. How many read one tensor, how many read two? Each writes one.",
         slips={9: "Some of the nine read two tensors: $x \\cdot x$ and its like."},
     )
@@ -3070,6 +3088,7 @@ def fusing() -> None:
     assert separate.done.flops == fused.done.flops
     assert sum(separate.done.operators.values()) == 9
     assert (separate.done.bytes_moved, fused.done.bytes_moved) == (21 * x.nbytes, 2 * x.nbytes)
+    assert separate.done.bytes_moved / fused.done.bytes_moved == answer  # @hide
     gains = times_as_long(separate.took, fused.took)  # @inspect gains @stepover
     decide(
         gains,
@@ -3130,9 +3149,10 @@ def one_gradient() -> None:
     y = 0.5 * (prediction - 5) ** 2  # @inspect y
     assert y.item() == 0.5 * (1 + 2 + 3 - 5) ** 2
     assert w.grad is None
+    answer = (int(prediction.item()) - 5) * 3  # @hide
     ask(
         "What is the last entry of the gradient of $y$ with respect to $w$?",
-        answer=(prediction.item() - 5) * 3,
+        answer=answer,
         within=0,
         hint="The chain rule: the derivative of the square, times that of $x \\cdot w$.",
         slips={
@@ -3144,6 +3164,7 @@ def one_gradient() -> None:
     text("By the chain rule the gradient is $(x \\cdot w - 5) \\, x$, and the prediction was 1 too high:")
     assert prediction.item() - 5 == 1
     assert w.grad.tolist() == [1, 2, 3]
+    assert w.grad[2] == answer  # @hide
     text(
         "That can be checked without knowing any rule: change one weight a little, up and down, and see what becomes "
         "of the loss. For a quadratic the quotient is exact but for rounding."
@@ -3207,11 +3228,13 @@ def walking_back_twice() -> None:
         "without `zero_grad` go wrong quietly."
     )
     assert w.grad.tolist() == [4, 8, 12]
+    answer = round((w.grad[0].item() + once[0].item()) / once[0].item())  # @hide
+    assert answer == 3  # @hide
     ask(
         "Find the error: a loop calls `loss.backward()` and `optimizer.step()`, and nothing else. Its gradients barely "
         "change from step to step. How many times the right gradient does the third step use?",
-        answer=(w.grad[0].item() + once[0].item()) / once[0].item(),
-        within=0.1,
+        answer=answer,
+        within=0,
         why="`.grad` holds the sum of all three. `optimizer.zero_grad()` is missing.",
         slips={1: "`backward` adds to what is there."},
     )
@@ -3295,9 +3318,10 @@ def backward_term_by_term() -> None:
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect batch width outputs dtype
     x, h1, w1 = (torch.randn(n, width, device=device()).to(dtype) for n in (batch, batch, width))
     w2, upstream = (torch.randn(n, outputs, device=device()).to(dtype) for n in (width, batch))
+    answer = (4 * outputs + 2 * width) / (2 * outputs + 2 * width)  # @hide
     ask(
         "Here $K = D/2$, and nobody asks for `x.grad`. Backward over forward, in FLOPs?",
-        answer=(4 * outputs + 2 * width) / (2 * outputs + 2 * width),
+        answer=answer,
         hint="$4BDK + 2BDD$ over $2BDK + 2BDD$",
         slips={2: "That is with `x.grad`.", 3 / 2: "That is for $K = D$."},
     )
@@ -3315,6 +3339,7 @@ def backward_term_by_term() -> None:
     forward, *backward = [done[name] for name in ("forward", "w2.grad", "h1.grad", "w1.grad")]
     in_flops = sum(term.done.flops for term in backward) / forward.done.flops  # @inspect in_flops
     assert math.isclose(in_flops, 4 / 3)
+    assert math.isclose(in_flops, answer)  # @hide
     in_time = [
         sum(parts) for parts in zip(*(times_as_long(term.took, forward.took) for term in backward), strict=False)
     ]
@@ -3508,9 +3533,10 @@ def weights_of_deviation_one() -> None:
         "Fill a matrix with random numbers of standard deviation 1 and multiply. Each output is a sum of $n$ "
         "independent terms of standard deviation 1, one for each input."
     )
+    answer = math.sqrt(16384)  # @hide
     ask(
         "A layer has 16384 inputs. Inputs and weights are drawn with standard deviation 1. What is the outputs'?",
-        answer=math.sqrt(16384),
+        answer=answer,
         within=0.02,
         hint="Variances of independent terms add up.",
         slips={16384: "That is the variance. The standard deviation is its root.", 1: "A sum of $n$ terms is larger."},
@@ -3521,6 +3547,7 @@ def weights_of_deviation_one() -> None:
     y = x @ w  # (64, output_dim)
     deviation = y.std().item()  # @inspect deviation
     assert abs(deviation / 128 - 1) < 0.05
+    assert abs(deviation / answer - 1) < 0.05  # @hide
     text(
         f"One layer, and the numbers are {deviation:.0f} times as large; the next would do it again. So the weights "
         f"are made smaller by what the sum makes larger:"
@@ -3574,9 +3601,10 @@ def scale_against_depth() -> None:
         "squares, so the root mean square (RMS) falls by $\\sqrt 2$ in each layer, and is $2^{-L/2}$ after $L$. He's "
         "rule puts the factor of $\\sqrt 2$ into the weights. Four stacks, with the same random numbers in each:"
     )
+    answer = math.sqrt(1 / 2) ** 12  # @hide
     ask(
         "LeCun's weights, 12 layers with ReLU, inputs of RMS 1. What is the RMS of the last layer's outputs?",
-        answer=math.sqrt(1 / 2) ** 12,
+        answer=answer,
         within=0.05,
         hint="Each ReLU halves the mean of the *squares*.",
         slips={2.0**-12: "The squares are halved, the RMS falls by √2.", 1: "That would be He's rule."},
@@ -3603,8 +3631,10 @@ def scale_against_depth() -> None:
     plot(near, x=layers, x_label="layers", y_label="RMS of the activations", y_scale="log")  # @hide
     factors = [last ** (1 / depth) for last in scales[-1]]  # per layer @inspect factors
     expected = [math.sqrt(width / 2), math.sqrt(1 / 2), 1.0, 1.0]
-    worst = max(abs(found / factor - 1) for found, factor in zip(factors, expected, strict=True))  # @inspect worst
-    assert worst < 0.05
+    off = [abs(found / factor - 1) for found, factor in zip(factors, expected, strict=True)]  # @inspect off
+    assert all(difference < 0.05 for difference in off)
+    assert all(first != last for first, last in zip(scales[0], scales[-1], strict=True))  # none stands still @hide
+    assert abs(math.log(curves[1][-1] / answer)) < depth * 0.05  # @hide
     beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @inspect beyond
     text(
         f"With LeCun's weights {depth} ReLU layers shrink a signal to {curves[1][-1]:.1%} of what it was; He's "
@@ -3656,14 +3686,16 @@ def truncation_that_cuts_nothing() -> None:
     input_dim = 16384
     sigma = 1 / math.sqrt(input_dim)  # standard deviation
     weight = nn.init.trunc_normal_(torch.empty(input_dim, 64), std=sigma, a=-3, b=3)
+    answer = 3 / sigma  # @hide
     ask(
         "Find the error: at how many standard deviations does it cut?",
-        answer=3 / sigma,
+        answer=answer,
         hint="`a` and `b` are values.",
         slips={3: "`a` and `b` are not in units of the standard deviation."},
     )
     cut = 3 / sigma  # @inspect cut
     assert cut == 384
+    assert cut == answer  # @hide
     largest = weight.abs().max().item() / sigma  # in standard deviations @inspect largest
     beyond_three = (weight.abs() > 3 * sigma).float().mean().item()  # @inspect beyond_three
     tails = 1 - math.erf(3 / math.sqrt(2))  # of an untruncated normal distribution @inspect tails
@@ -3717,9 +3749,11 @@ def the_deep_linear_model() -> None:
     assert forward.flops == 2 * parameters * batch
     with torch.device("meta"):  # shapes without numbers
         wide = DeepLinear(512, 4)  # @stepover
+    answer = sum(p.numel() for p in wide.parameters())  # @hide
+    assert answer == 512**2 * 4 + 512  # @hide
     ask(
         "How many parameters has it with 4 layers of width 512?",
-        answer=sum(p.numel() for p in wide.parameters()),
+        answer=answer,
         within=0,
         hint="$D^2 L + D$",
         slips={4 * 512**2: "The head is missing: 512 more.", 4 * (512**2 + 512): "There is one head, and no bias."},
@@ -4050,10 +4084,12 @@ def tokens_on_disk() -> None:
     assert 32_000 <= np.iinfo(np.uint16).max < 128_256  # Llama 3's vocabulary no longer does
     data_bytes = 1.4e12 * np.dtype(np.uint16).itemsize  # @inspect data_bytes [B]
     assert data_bytes == 2.8e12
+    answer = 15e12 * np.min_scalar_type(128_255).itemsize  # @hide
+    assert answer == 60e12  # @hide
     ask(
         "Llama 3 has a vocabulary of 128,256 and was trained on 15T tokens. How many bytes is that on disk, with "
         "NumPy's smallest type that can hold a token?",
-        answer=15e12 * np.min_scalar_type(128_255).itemsize,
+        answer=answer,
         unit="B",
         hint="A `uint16` ends at 65,535.",
         slips={15e12 * 2: "128,255 does not fit into 2 bytes.", 15e12 * 8: "`int64` is needed only for the batch."},
@@ -4214,9 +4250,11 @@ def batches() -> None:
         "Both are views of one array, and the tokens are widened to `int64` only for the batch, since that is what an "
         "embedding looks up with."
     )
+    answer = len(np.lib.stride_tricks.sliding_window_view(np.arange(1000), 64 + 1))  # @hide
+    assert answer == 1000 - 64  # @hide
     ask(
         "How many different windows of $S + 1$ tokens has a file of 1000 tokens, with $S = 64$?",
-        answer=len(np.lib.stride_tricks.sliding_window_view(np.arange(1000), 64 + 1)),
+        answer=answer,
         within=0,
         slips={
             1000 - 65: "One too few: the window that ends with the last token counts.",
@@ -4253,9 +4291,10 @@ def what_an_epoch_draws() -> None:
         "Places drawn at random are drawn *with replacement*. After an epoch (as many tokens as the file has) some "
         "tokens were seen several times, and some never."
     )
+    answer = math.exp(-1)  # @hide
     ask(
         "How large a share of the tokens was never seen?",
-        answer=math.exp(-1),
+        answer=answer,
         within=0.03,
         hint="With $n$ draws, each misses a given token with probability $1 - 1/n$.",
         slips={0: "That is so without replacement.", 0.5: "$(1 - 1/n)^n$ is not a half."},
@@ -4267,6 +4306,7 @@ def what_an_epoch_draws() -> None:
     seen[0, starts[:, None] + torch.arange(sequence)] = True
     never = 1 - seen[0].float().mean().item()  # @inspect never
     assert abs(never - math.exp(-1)) < 0.01
+    assert abs(never - answer) < 0.01  # @hide
     text("To see each token once, cut the file into windows that don't overlap, and shuffle these:")
     order = torch.randperm(tokens // sequence, generator=generator) * sequence
     seen[1, order[:, None] + torch.arange(sequence)] = True
