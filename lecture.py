@@ -2979,14 +2979,24 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
     text(
         "Training multiplies large matrices by large matrices. Decoding makes one token at a time, so at batch 1 "
         "each weight is loaded to be used *once*. One layer, $(B, d) \\times (d, d)$ in bf16: $2Bd^2$ FLOPs and "
-        "$2(d^2 + 2Bd)$ bytes. It meets the ridge, of intensity $I$, at\n\n$$ B = \\frac{I d}{d - 2I}. $$"
+        "$2(d^2 + 2Bd)$ bytes."
     )
+    answer = round(295.4 * 4096 / (4096 - 2 * 295.4))  # @hide
+    ask(
+        "One such layer with $d = 4096$, in bf16 on an H100, whose ridge is at 295.4 FLOP/byte: from which batch on "
+        "does it no longer wait for memory?",
+        answer=answer,
+        hint="Set FLOPs over bytes equal to $I$ and solve for $B$.",
+        slips={295: "That leaves out the bytes of inputs and outputs, $4Bd$.", 148: "A bf16 number is 2 bytes."},
+    )
+    text("It meets the ridge, of intensity $I$, at\n\n$$ B = \\frac{I d}{d - 2I}. $$")
     weight = torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")
     for batch, ridge in ((345, 295.4), (229, 206.1)):  # H100, H200
         x = torch.empty(batch, 4096, dtype=torch.bfloat16, device="meta")
         moved_bytes = x.nbytes + weight.nbytes + (x @ weight).nbytes
         found = count(partial(torch.mm, x, weight)).flops / moved_bytes  # FLOP/byte @inspect found
         assert batch == round(ridge * 4096 / (4096 - 2 * ridge))
+        assert batch <= answer  # @hide
         assert math.isclose(found, ridge, rel_tol=2e-3)
     dtype = getattr(torch, roofline_format())  # @stepover
     s, d = dtype.itemsize, math.isqrt(sizes().streamed_bytes // 2 // dtype.itemsize)  # @inspect s d @stepover
@@ -2998,7 +3008,7 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
         assert layer[batch].done.bytes_moved == s * (d * d + 2 * batch * d)
     rows = [
         (b, o.intensity, o.took.seconds * 1e3, o.took.seconds / b * 1e6, o.rate / roof[0]) for b, o in layer.items()
-    ]
+    ]  # @hide
     table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "MFU"], title=f"One layer, d = {d}")  # @hide
     cheaper = [512 / ratio for ratio in times_as_long(layer[512].took, layer[1].took)]  # a token, in a batch of 512
     decide(
@@ -3035,6 +3045,16 @@ def key_value_cache() -> None:
         moved_bytes = queries.nbytes + keys.nbytes + (queries @ keys).nbytes
         reading.append(count(partial(torch.matmul, queries, keys)).flops / moved_bytes)  # FLOP/byte @inspect reading
     assert 7 < reading[0] == reading[1] < 8
+    ask(
+        "Find the error: with 512 sequences at once, 512 is more than 345, so decoding is compute-bound. What still "
+        "waits for memory?",
+        answer="the weights" if reading[1] > 295.4 else "the cache",
+        choices=["the weights", "the cache", "nothing"],
+        slips={
+            "the weights": "They are read once for all sequences.",
+            "nothing": "Each sequence reads a cache of its own.",
+        },
+    )
     text(
         f"{reading[0]:.1f} FLOP/byte at any batch, far below the ridge: attention over the cache waits for memory.\n\n"
         f"Each step reads the weights once (but for the input embedding, where a token looks up one row) and the "
