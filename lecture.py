@@ -2185,13 +2185,15 @@ def flops_of_matmuls() -> None:
     """Claimed, counted, measured"""
     n = sizes().matmul_side  # @stepover
     text("$2BDK$, whichever dimension is the small one. The first two have the same FLOPs:")
-    rows, times = [], []
+    rows, times, counted = [], [], []
     for b, d, k in ((n // 8, n, n), (n, n // 8, n), (n, n, n)):
         done, took = counted_and_timed(b, d, k, torch.float32)  # @stepover
         assert done.flops == 2 * b * d * k
         rate = done.flops / took.seconds  # @inspect rate [FLOP/s]
         times.append(took)
+        counted.append(done.flops)
         rows.append((f"({b}, {d}) @ ({d}, {k})", 2 * b * d * k, done.flops, took.seconds * 1e3, rate / 1e12))  # @hide
+    assert counted[0] == counted[1] == counted[2] / 8
     table(rows, ["fp32 matmul", "claimed, FLOPs", "counted", "measured, ms", "TFLOP/s"])  # @hide
     decide(
         times_as_long(times[1], times[0]),
@@ -2218,6 +2220,7 @@ def flops_of_the_rest() -> None:
     assert counted == [n * n, 2 * n * n, 2 * n**3]
     addition, product = timed(lambda: x + x), timed(lambda: x @ x)  # @stepover
     more_flops = counted[2] / counted[0]  # @inspect more_flops
+    assert more_flops == 2 * n
     faster = [more_flops / ratio for ratio in times_as_long(product, addition)]  # in FLOP/s @inspect faster @stepover
     decide(
         faster,
@@ -2285,6 +2288,7 @@ def timing_properly() -> None:
     )
     tiny = timed(lambda: x.t())  # @inspect tiny.calls_per_sample tiny.seconds [s] @stepover
     assert tiny.calls_per_sample > 1
+    assert times_as_long(tiny, tiny) == [1.0] * len(tiny.samples_s)  # @hide
     text("A sentence about time on these pages is chosen by all samples. Where they don't agree, it says so.")
 
 
@@ -2303,7 +2307,7 @@ def how_well_a_median_is_known() -> None:
     assert abs(quartiles[1] - quartiles[0] - 0.13) < 0.002
     by_one_sample = (fast < slow).float().mean().item()  # ranked right @inspect by_one_sample
     by_the_median = (fast.median(dim=1).values < slow.median(dim=1).values).float().mean().item()
-    assert by_one_sample < 0.7 < 0.99 < by_the_median  # @inspect by_the_median
+    assert 0.6 < by_one_sample < 0.7 < 0.99 < by_the_median  # @inspect by_the_median
     text(
         f"A single pair of samples ranks them right in {by_one_sample:.0%} of the trials, the medians in "
         f"{by_the_median:.1%}, though 5% is well inside the spread. That is chance within *one* process. Processes "
@@ -2316,6 +2320,7 @@ def timed_without_synchronizing() -> None:
     """The wrong number"""
     n = 8192
     floor_s = 2 * n**3 / (H100_SPARSE_BF16 / 2)  # on an H100, at its peak @inspect floor_s [s]
+    assert round(floor_s * 1e3, 2) == 1.11  # ms
     ask(
         f"A program starts a clock, calls `x @ w` on an H100 with two bf16 matrices of {n}², stops the clock "
         f"after 10 µs, and reports {2 * n**3 / 10e-6 / 1e12:,.0f} TFLOP/s. Which line is missing, and where?",
@@ -2593,6 +2598,7 @@ def tiles_and_waves() -> None:
     plot(
         {"H100": list(used.values())}, x=sides, x_label="n", y_label="part of the tensor cores at work", style="steps"
     )  # @hide
+    assert math.isclose(used[8192], tiles[8192] / (waves[8192] * processors))
     assert min(used.values()) < 0.5 < 0.9 < used[8192] < used[7168]
     text(
         "So sizes should be large, and multiples of 64 or 128, to make whole tiles. Powers of two are nothing special: "
@@ -2845,7 +2851,7 @@ def relu_against_gelu(operations: dict[str, Operation]) -> None:
         )
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
     vector_intensity = h100.flops_per_second["float32"] / h100.bytes_per_second  # @inspect vector_intensity
-    assert 5 < vector_intensity < 295
+    assert round(vector_intensity) == 20
     text(
         f"An H100 without its tensor cores has an intensity of {vector_intensity:.0f} FLOP/byte: elementwise "
         f"operations have a lower roof than products, but one well above GELU's 5."
@@ -4156,6 +4162,7 @@ def memory_of_a_mapped_file(path: Path) -> None:
     gained = {"mapped": (mapped - before) / tokens.nbytes, "loaded": (after - mapped) / tokens.nbytes}
     assert gained["mapped"] < 0.1  # of the file's size @inspect gained
     assert loaded.nbytes == tokens.nbytes
+    assert gained["loaded"] < 1.1
     whole = "it is new memory" if gained["loaded"] > 0.5 else "the rest went into memory that it had"
     text(
         f"Loading added {gained['loaded']:.0%} of the file's size to the process: {whole}. The map added "
@@ -4172,7 +4179,7 @@ def bytes_from_disk() -> int | None:
 
 def one_token_of_a_cold_file(path: Path) -> None:
     """What one token reads"""
-    np.zeros(2**23, dtype=np.uint16).tofile(path)  # 16 MiB
+    np.arange(2**23).astype(np.uint16).tofile(path)  # 16 MiB: 0 to 65,535, again and again
     with path.open("rb") as file:
         if not hasattr(os, "posix_fadvise") or bytes_from_disk() is None:
             text("What one token reads: not measured, this operating system does not say.")
@@ -4180,9 +4187,9 @@ def one_token_of_a_cold_file(path: Path) -> None:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # out of the system's cache
     before = bytes_from_disk()
-    token = np.memmap(path, dtype=np.uint16, mode="r")[2**22]
+    token = np.memmap(path, dtype=np.uint16, mode="r")[2**22 + 5]
     read_bytes = bytes_from_disk() - before  # @stepover
-    assert token == 0
+    assert token == 5
     if read_bytes == 0:
         text("A token of a file that is not in memory: not measured, the folder for temporary files is in memory.")
         return
