@@ -3094,7 +3094,7 @@ def fusing() -> None:
     """Fusing saves bytes, not FLOPs"""
     text(
         "Written out, GELU is nine operations, and each one reads its operands from memory and writes its result back. "
-        "As one kernel, a number is read once, all of it happens in registers, and one number is written."
+        "As one kernel, a number is read once, all of it happens inside the processor, and one number is written."
     )
     small = torch.randn(1000)
     assert torch.allclose(gelu_in_steps(small), nn.functional.gelu(small, approximate="tanh"), atol=1e-6)  # @stepover
