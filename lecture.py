@@ -68,8 +68,6 @@ SECONDS_PER_DAY = 60 * 60 * 24
 
 KEPT = ("all", "each block", "every √L-th", "nothing")  # of activations, by checkpointing
 
-BRIEFLY: dict[str, Any] = {"repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2}  # measure(f, **BRIEFLY)
-
 REFERENCES = {
     "attention": {
         "url": "https://arxiv.org/abs/1706.03762",
@@ -2929,6 +2927,7 @@ def timed_without_synchronizing() -> None:
             f"mistake can't be made here."
         )
         return
+    n = sizes().matmul_side  # @stepover
     x = torch.randn(n, n, device="cuda", dtype=torch.bfloat16)
     right = statistics.median(timed_by_hand(lambda: x @ x, 5))  # @inspect right [s] @stepover
     wrong = statistics.median(timed_too_early(lambda: x @ x) for _ in range(5))  # @inspect wrong [s] @stepover
@@ -3109,8 +3108,8 @@ def traps_of_utilization() -> None:
     """Find the error"""
     rtx3090 = known_machine("NVIDIA GeForce RTX 3090").flops_per_second  # @stepover
     reported = 70.3e12 / rtx3090["float32"]  # an MFU @inspect reported
-    like_over_like = 70.3e12 / rtx3090["bfloat16"]  # @inspect like_over_like
-    assert (round(reported, 2), round(like_over_like, 2)) == (1.97, 0.99)
+    like_over_like = 70.3e12 / rtx3090["bfloat16"]  # @hide
+    assert (round(reported, 2), round(like_over_like, 2)) == (1.97, 0.99)  # @hide
     ask(
         f"A log says: bf16 matmul on an RTX 3090, 70.3 TFLOP/s, MFU {reported:.2f}. What is the MFU?",
         answer=like_over_like,
@@ -3126,7 +3125,7 @@ def traps_of_utilization() -> None:
         answer=5.4e14 / 0.1 / 1e12,
         unit="TFLOP/s",
         why=f"That is {5.4e14 / 0.1 / (H100_SPARSE_BF16 / 2):.1f} times an H100's peak: one of the two is wrong, too.",
-        slips={540: "Divide by 0.1, don't multiply by 1.", 54: "Divide by 0.1, don't multiply by it."},
+        slips={540: "That would be in 1 s.", 54: "Divide by 0.1, don't multiply by it."},
     )
 
 
@@ -3147,7 +3146,6 @@ def three_regimes() -> None:
     rates = [done.flops / took.seconds for done, took in square]  # @inspect rates [FLOP/s]
     assert [done.flops for done, _ in square] == [2 * n**3 for n in sides]
     assert [done.bytes_moved for done, _ in column] == [(n * n + 2 * n) * dtype.itemsize for n in lengths]
-    assert rates[0] < max(rates) / 2
     peak = max(rates) if device() == "cpu" else peak_flops(dtype)  # @inspect peak [FLOP/s] @stepover
     draw_costs("(n, n) @ (n, n)", sides, square, peak)  # @stepover
     draw_costs("(n, n) @ (n, 1)", lengths, column, peak)  # @stepover
@@ -3689,7 +3687,7 @@ def fusing() -> None:
     """Fusing saves bytes, not FLOPs"""
     text(
         "Written out, GELU is nine operations, and each one reads its operands from memory and writes its result back. "
-        "As one kernel, a number is read once, all of it happens in registers, and one number is written."
+        "As one kernel, a number is read once, all of it happens inside the processor, and one number is written."
     )
     small = torch.randn(1000)
     assert torch.allclose(gelu_in_steps(small), nn.functional.gelu(small, approximate="tanh"), atol=1e-6)  # @stepover
