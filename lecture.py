@@ -26,6 +26,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial, wraps
 from itertools import pairwise
@@ -38,6 +39,7 @@ from einops import EinopsError, einsum, rearrange, reduce, repeat
 from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor, nn, optim
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -4119,6 +4121,8 @@ def models() -> None:
     the_deep_linear_model()
     moving_a_model()
     step_of_the_deep_model()
+    the_language_model()
+    flops_of_the_language_model()
     text(
         "**In three lines.** A parameter is a tensor that its module knows of; $L$ square layers of width $D$ and a "
         "head have $D^2 L + D$ of them.\n\n"
@@ -4491,6 +4495,239 @@ def how_much_of_the_roof(rates: list[float], dtype: torch.dtype) -> None:
     )
 
 
+@dataclass(frozen=True)
+class Shape:
+    """The numbers that decide what a Transformer costs."""
+
+    vocabulary: int = 256  # V: every byte is a token
+    context: int = 64  # S: the tokens that it sees at once
+    width: int = 128  # D
+    layers: int = 2  # L
+    heads: int = 4  # H
+    tied: bool = False  # whether the head is the embedding, used a second time
+
+
+class Attention(nn.Module):
+    """Each token looks at itself and at those before it."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.query = nn.Linear(shape.width, shape.width, bias=False)
+        self.key = nn.Linear(shape.width, shape.width, bias=False)
+        self.value = nn.Linear(shape.width, shape.width, bias=False)
+        self.output = nn.Linear(shape.width, shape.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (
+            rearrange(part(x), "b s (h d) -> b s h d", h=self.heads) for part in (self.query, self.key, self.value)
+        )
+        by_head = [part.transpose(1, 2) for part in (turned(query), turned(key), value)]  # (B, H, S, D/H) each
+        mixed = scaled_dot_product_attention(*by_head, is_causal=True)  # (B, H, S, D/H)
+        return self.output(rearrange(mixed, "b h s d -> b s (h d)"))  # (B, S, D)
+
+
+def turned(x: Tensor) -> Tensor:
+    """Turn pairs of numbers by an angle that grows with the place: products then see how far apart two tokens are."""
+    place = torch.arange(x.shape[1], device=x.device)  # (S,)
+    pair = torch.arange(x.shape[-1] // 2, device=x.device)  # (D/2H,)
+    angle = place[:, None, None] * 1000.0 ** (-2 * pair / x.shape[-1])  # (S, 1, D/2H)
+    (a, b), cos, sin = x.chunk(2, dim=-1), angle.cos(), angle.sin()
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)  # (B, S, H, D/H)
+
+
+class Layer(nn.Module):
+    """Attention, then two matrices with a GELU between them; each behind a norm, each added to the stream."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(shape.width, bias=False)
+        self.attention = Attention(shape)
+        self.norm2 = nn.LayerNorm(shape.width, bias=False)
+        self.up = nn.Linear(shape.width, 4 * shape.width, bias=False)
+        self.down = nn.Linear(4 * shape.width, shape.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))  # (B, S, D)
+        return x + self.down(gelu(self.up(self.norm2(x))))  # (B, S, 4D) inside, (B, S, D) out
+
+
+class LanguageModel(nn.Module):
+    """Tokens in, a logit for each possible next token out."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape, self.recompute = shape, False  # True: activation checkpointing
+        self.embedding = nn.Embedding(shape.vocabulary, shape.width)
+        self.layers = nn.ModuleList([Layer(shape) for _ in range(shape.layers)])
+        self.norm = nn.LayerNorm(shape.width, bias=False)
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        for name, w in self.layers.named_parameters():
+            if w.ndim == 2:
+                added = name.endswith(("output.weight", "down.weight"))  # to the stream, 2L times
+                nn.init.normal_(w, std=1 / math.sqrt(w.shape[1] * (2 * shape.layers if added else 1)))
+        nn.init.normal_(self.head.weight, std=1 / shape.width)  # small logits: it starts by knowing nothing
+        if shape.tied:
+            self.embedding.weight = self.head.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embedding(tokens)  # (B, S, D)
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.recompute else layer(x)  # (B, S, D)
+        return self.head(self.norm(x))  # (B, S, V)
+
+
+def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of the next token, in nats: divided by ln 2, bits for each byte."""
+    return cross_entropy(model(inputs).flatten(0, 1).float(), targets.flatten())
+
+
+def parameters_by_part(shape: Shape) -> dict[str, int]:
+    """What the shape says: the layers' matrices are 12·L·D²."""
+    d = shape.width
+    return {
+        "embedding": shape.vocabulary * d,
+        "attention": 4 * shape.layers * d**2,
+        "feed-forward": 8 * shape.layers * d**2,
+        "norms": (2 * shape.layers + 1) * d,
+        "head": 0 if shape.tied else shape.vocabulary * d,
+    }
+
+
+def flops_by_part(shape: Shape, batch: int) -> dict[str, int]:
+    """6 for each token and each weight that multiplies it; and attention's two products with S keys."""
+    tokens, d = batch * shape.context, shape.width
+    return {
+        "attention's matrices": 6 * tokens * 4 * shape.layers * d**2,
+        "feed-forward": 6 * tokens * 8 * shape.layers * d**2,
+        "scores and mixtures": 6 * tokens * 2 * shape.layers * d * shape.context,
+        "logits": 6 * tokens * d * shape.vocabulary,
+    }
+
+
+def bytes_by_part(shape: Shape, batch: int) -> dict[str, int]:
+    """In fp32, when the backward pass begins: 16 numbers for each token, layer and unit of width."""
+    parameters, tokens = sum(parameters_by_part(shape).values()), batch * shape.context
+    of_layer = tokens * (16 * shape.width + shape.heads + 4)  # and each head's sum, two norms' means and deviations
+    angles = (
+        4 * shape.context * shape.width // shape.heads // 2 * shape.layers
+    )  # cosines and sines, of queries and keys
+    around = tokens * (2 * shape.width + 2)  # the last norm's input and output
+    return {
+        "parameters": 4 * parameters,
+        "gradients": 4 * parameters,
+        "optimizer states": 8 * parameters,
+        "activations": 4 * (shape.layers * of_layer + around + angles) + 16 * tokens,  # and the tokens, 8 bytes each
+        "logits": 4 * tokens * shape.vocabulary,  # their logarithms of probabilities: what cross-entropy keeps
+    }
+
+
+def the_language_model() -> None:
+    """The model that stays"""
+    text(
+        "From here on one model is carried through: a **Transformer language model** that is small enough to be "
+        "trained in seconds. A token is a byte, so its vocabulary has 256 entries and needs no tokenizer. Everything "
+        "that a large model has is in it: an embedding, layers of attention and of two matrices with a GELU between "
+        "them, norms, and a head that gives each possible next token a number, its *logit*."
+    )
+    torch.manual_seed(0)  # @hide
+    shape = Shape()  # @inspect shape.width shape.layers shape.context
+    model = LanguageModel(shape)
+    tokens = torch.randint(shape.vocabulary, (8, shape.context))  # (B, S)
+    logits = model(tokens)  # (B, S, V) @inspect logits
+    assert logits.shape == (8, shape.context, shape.vocabulary)
+    text("Attention is *causal*: no place sees what comes after it. Another last token changes nothing before it:")
+    changed = tokens.clone()
+    changed[:, -1] = (tokens[:, -1] + 1) % shape.vocabulary
+    assert torch.equal(model(changed)[:, :-1], logits[:, :-1])  # @stepover
+    assert not torch.equal(model(changed)[:, -1], logits[:, -1])  # @stepover
+    loss_before_learning(model, tokens)
+    parameters_of_the_language_model(shape, model)
+
+
+def loss_before_learning(model: LanguageModel, tokens: Tensor) -> None:
+    """What it knows before it learns"""
+    text(
+        "Its loss is the cross-entropy of the next token. In bits, it is what the text would take, compressed with it."
+    )
+    ask(
+        "What is the loss of a model that knows nothing, in bits for each byte?",
+        math.log2(model.shape.vocabulary),
+        unit="bits",
+        hint="All 256 bytes are as likely.",
+        why="$-\\log_2 (1/256) = \\log_2 256$. In nats, which is what `cross_entropy` returns, it is $\\ln 256$.",
+        slips={math.log(256): "That is in nats. A nat is $1/\\ln 2$ bits.", 1 / 256: "That is the probability."},
+    )
+    bits = loss_of(model, tokens[:, :-1], tokens[:, 1:]).item() / math.log(2)  # @inspect bits @stepover
+    assert abs(bits - math.log2(model.shape.vocabulary)) < 0.1
+
+
+def parameters_of_the_language_model(shape: Shape, model: LanguageModel) -> None:
+    """Its parameters, by part"""
+    predicted = parameters_by_part(shape)  # @inspect predicted
+    parameters = sum(p.numel() for p in model.parameters())  # @inspect parameters
+    assert parameters == sum(predicted.values())
+    layers = predicted["attention"] + predicted["feed-forward"]
+    assert layers == 12 * shape.layers * shape.width**2
+    tied = sum(p.numel() for p in LanguageModel(Shape(tied=True)).parameters())  # @inspect tied @stepover
+    assert parameters - tied == predicted["head"]
+    text(
+        f"The layers' matrices are the well-known $12 L D^2$, here {layers / parameters:.0%} of all. The head can be "
+        f"**tied** to the embedding, one matrix used twice. That saves {1 - tied / parameters:.0%} of this model, and "
+        f"less of a large one, whose layers outweigh both."
+    )
+    d, layers_of_gpt2, vocabulary = 768, 12, 50_257  # @hide
+    gpt2 = parameters_by_part(Shape(vocabulary, 1024, d, layers_of_gpt2, 12))  # @hide
+    ask(
+        "GPT-2 small has $V = 50257$, $D = 768$ and $L = 12$. How many parameters does tying save?",
+        gpt2["head"],
+        hint="The head has a row of $D$ numbers for each entry of the vocabulary.",
+        why=f"$V D$, of {sum(gpt2.values()) / 1e6:.0f} million without it (positions and biases not counted).",
+        slips={12 * 12 * d**2: "Those are the layers' matrices, which stay."},
+    )
+
+
+def flops_of_the_language_model() -> None:
+    """Its FLOPs, by part"""
+    text(
+        "Six FLOPs for each token and each weight that multiplies it, as in section 1, and something that no parameter "
+        "counts: attention multiplies queries with keys, and the result with values. Here is a step of 8 sequences, "
+        "counted on the `meta` device, where tensors have shapes and no numbers:"
+    )
+    shape, batch = Shape(), 8
+    predicted = flops_by_part(shape, batch)  # @inspect predicted
+    with torch.device("meta"):
+        model = LanguageModel(shape)
+        tokens = torch.zeros(batch, shape.context, dtype=torch.long)  # (B, S)
+    step = count(lambda: loss_of(model, tokens, tokens).backward())  # @stepover
+    products = step.flops_by_operator["aten.mm"] + step.flops_by_operator["aten.bmm"]  # @inspect products [FLOP]
+    assert products == sum(predicted.values())
+    parameters = sum(parameters_by_part(shape).values())
+    napkin = 6 * parameters * batch * shape.context  # @inspect napkin [FLOP]
+    assert abs(napkin / products - 1) < 0.002
+    longer = Shape(context=128, layers=4, tied=True)
+    napkin_of_longer = 6 * sum(parameters_by_part(longer).values()) * batch * longer.context
+    missing = sum(flops_by_part(longer, batch).values()) / napkin_of_longer - 1  # @inspect missing
+    assert missing > 0.1
+    ask(
+        f"The napkin $6 N T$ is right to {abs(napkin / products - 1):.1%}. What does that show?",
+        "It is an accident of this shape",
+        choices=[
+            "The napkin counts everything that matters",
+            "It is an accident of this shape",
+            "Attention's scores are negligible",
+        ],
+        hint="Which weights multiply nothing? Which products have no weights?",
+        why=f"The embedding is looked up, not multiplied: {6 * parameters_by_part(shape)['embedding'] * batch * 64:,} "
+        f"FLOPs too many. The scores have no weights: {predicted['scores and mixtures']:,} too few. The two are equal "
+        f"where $2 L S = V$. With a context of 128, 4 layers and a tied head the napkin is short by {missing:.0%}.",
+        slips={
+            "Attention's scores are negligible": f"They are {predicted['scores and mixtures'] / products:.0%} here, "
+            "and their share grows with the context."
+        },
+    )
+
+
 # ---------------------------------------------------------------------------------------------------------
 # 9 Randomness and data
 
@@ -4519,6 +4756,7 @@ def randomness_and_data() -> None:
     seeds_of_workers()  # @deeper
     three_ways_to_gather()  # @deeper
     pinned_memory()
+    text_for_the_language_model()
     text(
         "**In three lines.** Seed torch, NumPy and Python, and give the data a generator of its own: on the same "
         "machine the run repeats itself to the bit.\n\n"
@@ -5142,6 +5380,52 @@ def copy_while_working(batches: list[Tensor], work: Callable[[Tensor], Tensor], 
                 arriving = following.to("cuda", non_blocking=True)
         result = work(batch)
     return result
+
+
+def lecture_tokens() -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of this lecture, mapped: the last tenth is held out"""
+    tokens = np.memmap(__file__, dtype=np.uint8, mode="r")
+    cut = len(tokens) * 9 // 10
+    return tokens[:cut], tokens[cut:]
+
+
+def bits_of_bytes(train: np.ndarray, held_out: np.ndarray) -> float:
+    """Bits for each held-out byte, if each is as likely as it was in training"""
+    counts = np.bincount(train, minlength=256) + 1  # none is impossible
+    return float(-np.log2(counts / counts.sum())[held_out].mean())
+
+
+def bits_of_pairs(train: np.ndarray, held_out: np.ndarray) -> float:
+    """The same, if it depends on the byte before"""
+    counts = np.ones((256, 256))
+    np.add.at(counts, (train[:-1], train[1:]), 1)
+    return float(-np.log2(counts / counts.sum(axis=1, keepdims=True))[held_out[:-1], held_out[1:]].mean())
+
+
+def text_for_the_language_model() -> None:
+    """A text for the model"""
+    text(
+        "What the model will read is this lecture's own source: nothing to download, and its bytes are its tokens, so "
+        "the file is mapped as it lies there. The last tenth is held out. It is about other things than the rest, so "
+        "the loss on it is what a reader of the first sections would make of the last ones."
+    )
+    train, held_out = lecture_tokens()
+    share = len(held_out) / (len(train) + len(held_out))  # @inspect len(train) len(held_out)
+    assert abs(share - 0.1) < 1e-4
+    inputs, targets = draw_batch(train, batch=8, sequence=64, generator=torch.Generator().manual_seed(0))  # @stepover
+    assert inputs.shape == targets.shape == (8, 64)  # @inspect inputs.dtype
+    first_window = bytes(inputs[0].tolist()).decode(errors="replace")  # @inspect first_window
+    assert len(first_window) <= 64
+    text("Two models to beat, each a table that counts. Bits for each held-out byte:")
+    one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @inspect one two
+    assert two < one < 8
+    ask(
+        "A model needs 2.25 nats for each byte. How many bits is that?",
+        2.25 / math.log(2),
+        unit="bits",
+        why="$2.25 / \\ln 2$.",
+        slips={2.25 * math.log(2): "A bit is less than a nat, so there are more of them."},
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -5895,6 +6179,7 @@ def memory_of_a_training_step() -> None:
     logits_of_a_language_model()
     timeline_of_two_steps()
     memory_in_pieces()  # @deeper
+    memory_of_the_language_model()
     text(
         "**In three lines.** Parameters, gradients and states are so many bytes per parameter; activations grow with "
         "the number of tokens in the batch.\n\n"
@@ -6474,6 +6759,64 @@ def read_timeline(first: list[list[int]], second: list[list[int]], parameter_byt
     )
 
 
+def kept_for_backward(model: LanguageModel, inputs: Tensor, targets: Tensor) -> int:
+    """Bytes that a forward pass keeps for the backward pass, parameters not among them"""
+    saved = saved_by_autograd(lambda: loss_of(model, inputs, targets), model.parameters())
+    return sum(tensor.nbytes for tensor in saved)
+
+
+def memory_of_the_language_model() -> None:
+    """The language model's memory"""
+    text(
+        "Now the five parts for the model that is carried through, in fp32, predicted from its shape. Of activations a "
+        "layer keeps **16 numbers for each token and unit of width**: two norms' inputs (2) and outputs (2), queries, "
+        "keys and values (3), the mixture of values (1), what goes into the GELU (4) and comes out of it (4)."
+    )
+    shape, batch = Shape(), 8
+    predicted = bytes_by_part(shape, batch)  # @inspect predicted [B]
+    model = LanguageModel(shape)  # @stepover
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
+    saved_bytes = kept_for_backward(model, inputs, targets)  # @inspect saved_bytes [B] @stepover
+    assert saved_bytes == predicted["activations"] + predicted["logits"] + 4  # the number of targets, one float
+    loss_of(model, inputs, targets).backward()  # @stepover
+    optimizer = optim.AdamW(model.parameters())
+    optimizer.step()
+    states = [tensor for state in optimizer.state.values() for tensor in state.values()]
+    found = {
+        "parameters": sum(w.nbytes for w in model.parameters()),
+        "gradients": sum(w.grad.nbytes for w in model.parameters()),
+        "optimizer states": sum(tensor.nbytes for tensor in states if tensor.ndim),  # without the step counters
+    }  # @inspect found [B]
+    assert all(predicted[part] == size for part, size in found.items())
+    bars = {"predicted": list(predicted.values()), "found": [*found.values(), saved_bytes - 4 - predicted["logits"]]}
+    bars["found"].append(predicted["logits"])  # @hide
+    plot(bars, x=list(predicted), y_label="bytes", title="Where the memory of a step goes", style="bars")  # @hide
+    when_activations_decide(predicted, shape)
+
+
+def when_activations_decide(predicted: dict[str, int], shape: Shape) -> None:
+    """When activations decide"""
+    rest = predicted["parameters"] + predicted["gradients"] + predicted["optimizer states"]
+    share = predicted["activations"] / (rest + predicted["activations"] + predicted["logits"])  # @inspect share
+    text(
+        f"Here the activations are {share:.0%}. They grow with the tokens $T$ of a batch, the rest does not. With "
+        f"$12 L D^2$ parameters at 16 bytes, and $4 \\cdot 16 L D T$ bytes of activations, the two are equal at "
+        f"$T = 3D$."
+    )
+    ask(
+        "GPT-3 has $D = 12288$. From how many tokens in a batch do its activations, kept whole in fp32, outweigh "
+        "everything else?",
+        3 * 12288,
+        unit="tokens",
+        why="$3D$: a batch of language models has millions, so without section 12 nothing of the kind would fit.",
+        slips={12288: "$16 \\cdot 12 L D^2 = 64 L D T$: the $D$ has a factor."},
+    )
+    assert bytes_by_part(shape, 1)["activations"] * 8 == predicted["activations"] + 7 * 4 * shape.layers * (
+        4 * shape.context * shape.width // shape.heads // 2
+    )
+
+
 # ---------------------------------------------------------------------------------------------------------
 # 12 Using less memory
 
@@ -6507,6 +6850,7 @@ def using_less_memory() -> None:
     low_rank_adaptation()  # @deeper
     all_reduce_in_a_ring()  # @deeper
     map_of_the_rest()
+    language_model_in_less_memory()
     text(
         "**In three lines.** Micro-batches divide the activations and leave the FLOPs and the gradient as they are, if "
         "the loss is a mean over rows that do not affect each other.\n\n"
@@ -7142,6 +7486,59 @@ def which_first() -> None:
     link(**REFERENCES["scaling book"])
 
 
+def language_model_in_less_memory() -> None:
+    """The language model in less memory"""
+    text(
+        "Both ways on the model that is carried through. Its activations, as its gradients are made in smaller pieces:"
+    )
+    shape, batch = Shape(), 8
+    model = LanguageModel(shape)  # @stepover
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
+
+    def step(pieces: int) -> None:
+        for x, y in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
+            (loss_of(model, x, y) / pieces).backward()
+
+    whole = gradients_of(model, lambda: step(1))  # @stepover
+    rows = []
+    for pieces in (1, 2, 4, 8):
+        kept = kept_for_backward(model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])  # @stepover
+        gradients = gradients_of(model, partial(step, pieces))  # @stepover
+        rows.append((pieces, kept / 1e6, relative_difference(gradients, whole)))  # @stepover
+    table(rows, ["micro-batches", "activations and logits, MB", "gradients differ by"])  # @hide
+    assert rows[3][1] < rows[0][1] / 7
+    assert max(row[2] for row in rows) < 1e-6
+    recomputing_the_language_model(model, inputs, targets, whole)
+
+
+def recomputing_the_language_model(model: LanguageModel, inputs: Tensor, targets: Tensor, whole: Tensor) -> None:
+    """Recomputing its layers"""
+    ask(
+        "With a checkpoint for each layer the forward pass is done once more. How many times the FLOPs of a step is "
+        "that, at most?",
+        4 / 3,
+        hint="Forward 2, backward 4.",
+        why="$(2 + 2 + 4) / (2 + 4)$, if everything were computed again.",
+        slips={2: "Only the forward pass is done twice, and it is a third of the work.", 1.5: "A third of 6 is 2."},
+    )
+    kept = kept_for_backward(model, inputs, targets)  # @inspect kept [B] @stepover
+    flops = count(lambda: loss_of(model, inputs, targets).backward()).flops  # @stepover
+    model.recompute = True
+    left = kept_for_backward(model, inputs, targets)  # @inspect left [B] @stepover
+    gradients = gradients_of(model, lambda: loss_of(model, inputs, targets).backward())  # @stepover
+    again = count(lambda: loss_of(model, inputs, targets).backward()).flops / flops  # @inspect again @stepover
+    model.recompute = False
+    assert torch.equal(gradients, whole)
+    assert left < kept / 3
+    assert 1.15 < again < 4 / 3
+    text(
+        f"The gradients are the same to the bit. What stays is each layer's input and what is behind the last one, "
+        f"{left / 1e6:.1f} of {kept / 1e6:.1f} MB. And the FLOPs are {again:.3f} times as many, not 4/3: recomputation "
+        f"stops as soon as the last tensor that is needed is there, so a layer's last product is not computed again."
+    )
+
+
 # ---------------------------------------------------------------------------------------------------------
 # 13 Training loop
 
@@ -7168,6 +7565,7 @@ def training_loop() -> None:
     loss_that_broadcasts()
     cost_of_looking()  # @deeper
     speed_of_the_loop()
+    the_language_model_learns()
     text(
         "**In three lines.** Batch, loss, `zero_grad`, `backward`, `step`; a real loop adds schedule and clipping.\n\n"
         "Know the loss of a model that knows nothing, claim every shape, and see a change for every argument that you "
@@ -7521,6 +7919,146 @@ def share_of_the_update(shape: tuple[int, int, int], dtype: torch.dtype) -> None
     )
 
 
+@dataclass
+class LanguageRun:
+    """Everything that a run of training carries from one step to the next."""
+
+    model: LanguageModel
+    optimizer: optim.Optimizer
+    generator: torch.Generator  # of the data
+    steps: int  # planned: the schedule depends on it
+    step: int = 0
+
+
+def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
+    """Matrices decay; embedding and head, of which a step asks for few rows, learn faster; norms do neither"""
+    rows = list({id(w): w for w in (model.embedding.weight, model.head.weight)}.values())  # one, if tied
+    norms = [w for w in model.parameters() if w.ndim == 1]
+    matrices = [w for w in model.layers.parameters() if w.ndim == 2]
+    return [
+        {"params": matrices, "weight_decay": 0.1, "factor": 1.0},
+        {"params": rows, "weight_decay": 0.0, "factor": 12.0},
+        {"params": norms, "weight_decay": 0.0, "factor": 1.0},
+    ]
+
+
+def new_language_run(steps: int, where: str, seed: int = 0) -> LanguageRun:
+    """A run at its first step"""
+    torch.manual_seed(seed)
+    model = LanguageModel(Shape()).to(where)
+    optimizer = optim.AdamW(groups_of(model), betas=(0.9, 0.95), fused=True)
+    return LanguageRun(model, optimizer, torch.Generator().manual_seed(seed), steps)
+
+
+def train_step(run: LanguageRun, tokens: np.ndarray, batch: int = 8) -> Tensor:
+    """One step of training; returns its loss"""
+    for group in run.optimizer.param_groups:
+        group["lr"] = 3e-3 * group["factor"] * learning_rate(run.step, run.steps, warm_up=10)
+    where = run.model.head.weight.device
+    inputs, targets = (part.to(where) for part in draw_batch(tokens, batch, run.model.shape.context, run.generator))
+    run.optimizer.zero_grad()
+    loss = loss_of(run.model, inputs, targets)
+    loss.backward()
+    nn.utils.clip_grad_norm_(run.model.parameters(), max_norm=1.0)
+    run.optimizer.step()
+    run.step += 1
+    return loss.detach()
+
+
+@torch.no_grad()
+def bits_of_model(model: LanguageModel, tokens: np.ndarray) -> float:
+    """Bits for each byte, of windows side by side"""
+    context, where = model.shape.context, model.head.weight.device
+    windows = (len(tokens) - 1) // context
+    text_ids = torch.from_numpy(tokens[: windows * context + 1].astype(np.int64)).to(where)
+    return loss_of(model, text_ids[:-1].view(windows, context), text_ids[1:].view(windows, context)).item() / math.log(
+        2
+    )
+
+
+@torch.no_grad()
+def continued(model: LanguageModel, prompt: bytes, length: int, temperature: float = 0.8) -> str:
+    """Draw one byte after the other, each from the model's probabilities for the next"""
+    generator, where = torch.Generator().manual_seed(0), model.head.weight.device
+    written = list(prompt)
+    for _ in range(length):
+        seen = torch.tensor([written[-model.shape.context :]], device=where)  # (1, at most S)
+        probabilities = (model(seen)[0, -1].cpu() / temperature).softmax(dim=-1)  # (V,)
+        written.append(int(torch.multinomial(probabilities, 1, generator=generator)))
+    return bytes(written).decode(errors="replace")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Small products gain little from more threads, and threads that wait for each other lose much on a busy machine"""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def the_language_model_learns() -> None:
+    """The language model learns"""
+    text(
+        "All of it together: the lecture's bytes, the model, AdamW with its groups, the schedule, clipping. A hundred "
+        "steps of 8 windows of 64 bytes, on one thread of the CPU or on the GPU:"
+    )
+    train, held_out = lecture_tokens()  # @stepover
+    run = new_language_run(steps=100, where=device())  # @stepover
+    with one_thread():
+        what_it_learns(run, train, held_out)
+    tokens_a_second(run, train)
+
+
+def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) -> None:
+    """What it learns"""
+    before = bits_of_model(run.model, held_out[:8192])  # @inspect before @stepover
+    losses = [train_step(run, train) for _ in range(run.steps)]  # @stepover
+    bits = [loss.item() / math.log(2) for loss in losses]
+    after = bits_of_model(run.model, held_out[:8192])  # @inspect after @stepover
+    one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @stepover
+    assert 7.9 < before < 8.1
+    assert after < one - 1 and after < two
+    lines = {
+        "the model": bits,
+        "bytes counted": [one] * len(bits),
+        "pairs of bytes counted": [two] * len(bits),
+    }  # @hide
+    plot(lines, x_label="step", y_label="bits for each byte", title="What it learns")  # @hide
+    text(
+        f"From {before:.2f} bits for each held-out byte to {after:.2f}: better than a table of bytes ({one:.2f}) and "
+        f"one of pairs ({two:.2f}), after {run.steps * 8 * 64:,} bytes of reading, of {len(train):,}. It begins to "
+        f"have words' lengths, indentation and quotes:"
+    )
+    torch.manual_seed(0)  # @hide
+    untrained = continued(LanguageModel(Shape()), b"    text(", 40)  # @inspect untrained @stepover
+    trained = continued(run.model.cpu(), b"    text(", 120)  # @inspect trained @stepover
+    assert sum(c.isascii() for c in trained) / len(trained) > 0.9 > sum(c.isascii() for c in untrained) / len(untrained)
+    run.model.to(device())
+
+
+def tokens_a_second(run: LanguageRun, train: np.ndarray) -> None:
+    """Tokens each second, and its MFU"""
+    step = measure(lambda: train_step(run, train), repeats=5, max_seconds=0.3)  # @stepover
+    tokens = 8 * run.model.shape.context
+    rate = tokens / step.seconds  # @inspect rate [tokens/s]
+    flops = sum(flops_by_part(run.model.shape, 8).values())  # @inspect flops [FLOP]
+    peak = peak_flops("float32")  # @inspect peak [FLOP/s]
+    if peak is None:
+        text(f"{rate:,.0f} tokens each second; no peak is known for this machine.")
+        return
+    mfu = flops / step.seconds / peak  # @inspect mfu
+    decide(
+        [flops / seconds / peak for seconds in step.samples_s],
+        than=(0.3, 0.6),
+        above=f"An MFU of {mfu:.2f}: beside this machine's largest fp32 products little is lost.",
+        below=f"An MFU of {mfu:.2f}: matrices of 128 by 512 are too small for this machine's fp32 products.",
+        undecided=f"An MFU of {mfu:.2f}, beside this machine's fp32 products, with matrices of 128 by 512.",
+    )
+
+
 # ---------------------------------------------------------------------------------------------------------
 # 14 Saving and resuming
 
@@ -7569,6 +8107,7 @@ def saving_and_resuming() -> None:
         loading_is_not_restoring(Path(folder))
         cost_of_a_checkpoint(Path(folder))  # @deeper
         how_often_to_save()
+    language_model_killed_and_resumed()
     text(
         "**In three lines.** Save the model, optimizer, schedule, scaler, step, position in the data and every random "
         "generator: 12 bytes a parameter, and some.\n\n"
@@ -8036,6 +8575,45 @@ def simulated_share_lost(interval: float, save_time: float, between_failures: fl
     return 1 - (kept.sum() / gaps.sum()).item()
 
 
+def language_model_killed_and_resumed() -> None:
+    """The language model, killed and resumed"""
+    text(
+        "Eight steps at once, and eight with a death between: saved after four, everything dropped, and read back into "
+        "a model that began from another seed. On the CPU, where every sum is taken in one order:"
+    )
+    train, _ = lecture_tokens()  # @stepover
+    with one_thread():
+        killed_between(train)
+
+
+def killed_between(train: np.ndarray) -> None:
+    """Whole, and in two halves"""
+    whole = new_language_run(steps=8, where="cpu")  # @stepover
+    expected = [train_step(whole, train).item() for _ in range(8)]  # @inspect expected @stepover
+    run = new_language_run(steps=8, where="cpu")  # @stepover
+    before = [train_step(run, train).item() for _ in range(4)]  # @stepover
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.pt")
+        parts = {"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()}
+        torch.save({**parts, "generator": run.generator.get_state(), "step": run.step}, path)
+        file_bytes = path.stat().st_size  # @inspect file_bytes [B]
+        del run, parts
+        resumed = new_language_run(steps=8, where="cpu", seed=1)  # @stepover
+        saved = torch.load(path)
+    resumed.model.load_state_dict(saved["model"])
+    resumed.optimizer.load_state_dict(saved["optimizer"])
+    resumed.generator.set_state(saved["generator"])
+    resumed.step = saved["step"]
+    after = [train_step(resumed, train).item() for _ in range(4)]  # @stepover
+    assert before + after == expected
+    assert all(torch.equal(a, b) for a, b in zip(resumed.model.parameters(), whole.model.parameters(), strict=True))
+    parameters = sum(w.numel() for w in whole.model.parameters())
+    assert 12 * parameters < file_bytes < 12.3 * parameters
+    text(
+        f"Bit for bit. The file has {file_bytes / parameters:.1f} bytes for each parameter: the weights and Adam's two."
+    )
+
+
 # ---------------------------------------------------------------------------------------------------------
 # 15 Mixed precision
 
@@ -8076,6 +8654,7 @@ def mixed_precision() -> None:
     eight_bits_and_fewer()  # @deeper
     link(**REFERENCES["mixed precision"])
     link(**REFERENCES["amp"])
+    language_model_under_autocast()
     text(
         "**In three lines.** Matrix multiplications in bf16; weights, states and updates in fp32.\n\n"
         "fp16 needs a loss scale, because small gradients become zero; bf16 needs none.\n\n"
@@ -8567,6 +9146,32 @@ def where_fp8_stands(fp8_speed: float | None) -> None:
         text(f"In torch {torch.__version__} there is only `torch._scaled_mm`; the underscore says: not a public name.")
     for name in ("fp8", "fp8-lm", "transformer engine", "deepseek-v3", "nvfp4 training"):
         link(**REFERENCES[name])
+
+
+def language_model_under_autocast() -> None:
+    """The language model under autocast"""
+    text(
+        "How much of the activations does bf16 save? The products' inputs are halved, but the stream that layers add "
+        "to stays fp32, and so do the norms, and copies of the weights in bf16 are kept for the backward pass."
+    )
+    ask(
+        "By what factor do the saved bytes shrink, at most, if everything saved were halved?",
+        0.5,
+        why="Half: what is measured now is less of a saving than that.",
+    )
+    shape = Shape()
+    model = LanguageModel(shape)  # @stepover
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, 8, shape.context, torch.Generator().manual_seed(0))  # @stepover
+    saved, losses = {}, {}
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            saved[enabled] = kept_for_backward(model, inputs, targets)  # @stepover
+            losses[enabled] = loss_of(model, inputs, targets).item()  # @inspect losses @stepover
+    share = saved[True] / saved[False]  # @inspect share
+    assert 0.5 < share < 0.9
+    assert abs(losses[True] / losses[False] - 1) < 1e-3
+    text(f"{share:.2f} of the bytes, and a loss that differs by {abs(losses[True] / losses[False] - 1):.0e}.")
 
 
 # ---------------------------------------------------------------------------------------------------------

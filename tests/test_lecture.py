@@ -495,6 +495,21 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("rounding_at_random", "torch.randint(0, 2**16", "torch.randint(0, 2**15"),
     ("what_autocast_keeps", "enabled=dtype is not None", "enabled=False"),
     ("when_memory_when_compute", "+ keys.nbytes +", "+ keys.nbytes / sequences +"),
+    ("the_language_model", "(*by_head, is_causal=True)", "(*by_head, is_causal=False)"),
+    ("the_language_model", '"feed-forward": 8 * shape.layers', '"feed-forward": 6 * shape.layers'),
+    ("the_language_model", "math.log2(model.shape.vocabulary)) < 0.1", "math.log(model.shape.vocabulary)) < 0.1"),
+    ("flops_of_the_language_model", "6 * tokens * 2 * shape.layers", "6 * tokens * shape.layers"),
+    ("text_for_the_language_model", "(train[:-1], train[1:])", "(train[1:], train[1:])"),
+    ("memory_of_the_language_model", "(16 * shape.width + shape.heads + 4)", "(15 * shape.width + shape.heads + 4)"),
+    ("language_model_in_less_memory", "(loss_of(model, x, y) / pieces)", "loss_of(model, x, y)"),
+    (
+        "language_model_in_less_memory",
+        "checkpoint(layer, x, use_reentrant=False) if self.recompute",
+        "layer(x) if self.recompute",
+    ),
+    ("language_model_killed_and_resumed", 'resumed.generator.set_state(saved["generator"])', "pass"),
+    ("language_model_killed_and_resumed", 'resumed.step = saved["step"]', "pass"),
+    ("language_model_under_autocast", "torch.bfloat16, enabled=enabled):", "torch.bfloat16, enabled=False):"),
 ]
 
 
