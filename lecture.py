@@ -8030,13 +8030,22 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     text(
         f"From {before:.2f} bits for each held-out byte to {after:.2f}: better than a table of bytes ({one:.2f}) and "
         f"one of pairs ({two:.2f}), after {run.steps * 8 * 64:,} bytes of reading, of {len(train):,}. It begins to "
-        f"have words' lengths, indentation and quotes:"
+        f"have words' lengths, indentation and quotes. What it writes behind `    text(`, beside what it wrote before:"
     )
     torch.manual_seed(0)  # @hide
-    untrained = continued(LanguageModel(Shape()), b"    text(", 40)  # @inspect untrained @stepover
-    trained = continued(run.model.cpu(), b"    text(", 120)  # @inspect trained @stepover
-    assert sum(c.isascii() for c in trained) / len(trained) > 0.9 > sum(c.isascii() for c in untrained) / len(untrained)
+    untrained = continued(LanguageModel(Shape()), b"    text(", 60)  # @stepover
+    trained = continued(run.model.cpu(), b"    text(", 240)  # @stepover
+    learnt, before_that = (share_of_ascii(written) for written in (trained, untrained))  # @inspect learnt before_that
+    assert learnt > 0.9 > before_that
+    for written in (untrained, trained):  # @hide
+        shown = "".join(c if c.isprintable() or c == "\n" else "·" for c in written.replace("`", "'"))
+        text(f"```text\n{shown}\n```")
     run.model.to(device())
+
+
+def share_of_ascii(written: str) -> float:
+    """How much of a text is ASCII, as most of this lecture is"""
+    return sum(c.isascii() for c in written) / len(written)
 
 
 def tokens_a_second(run: LanguageRun, train: np.ndarray) -> None:

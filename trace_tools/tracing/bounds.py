@@ -22,7 +22,7 @@ from trace_tools.schema import Answer, Narrative, Series
 from trace_tools.summaries import NOT_KEPT
 from trace_tools.tracing.journal import Observation, Row, Unsettled
 
-LINE = 1_000  # characters of a line that is not broken in two
+LINE = 8_000  # characters of a line that is not broken in two
 STEPS = 100_000  # executions of statements kept of one run
 FEW = 2  # first and last executions that are kept of a statement in a call once a run has as many steps
 FAILED = 100  # executions kept of one run, because a claim failed in them, that the limit would leave out
