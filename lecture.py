@@ -8002,11 +8002,11 @@ def one_thread() -> Iterator[None]:
 def the_language_model_learns() -> None:
     """The language model learns"""
     text(
-        "All of it together: the lecture's bytes, the model, AdamW with its groups, the schedule, clipping. A hundred "
+        "All of it together: the lecture's bytes, the model, AdamW with its groups, the schedule, clipping. Eighty "
         "steps of 8 windows of 64 bytes, on one thread of the CPU or on the GPU:"
     )
     train, held_out = lecture_tokens()  # @stepover
-    run = new_language_run(steps=100, where=device())  # @stepover
+    run = new_language_run(steps=80, where=device())  # @stepover
     with one_thread():
         what_it_learns(run, train, held_out)
     tokens_a_second(run, train)
@@ -8033,8 +8033,8 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
         f"have words' lengths, indentation and quotes. What it writes behind `    text(`, beside what it wrote before:"
     )
     torch.manual_seed(0)  # @hide
-    untrained = continued(LanguageModel(Shape()), b"    text(", 60)  # @stepover
-    trained = continued(run.model.cpu(), b"    text(", 240)  # @stepover
+    untrained = continued(LanguageModel(Shape()), b"    text(", 40)  # @stepover
+    trained = continued(run.model.cpu(), b"    text(", 160)  # @stepover
     learnt, before_that = (share_of_ascii(written) for written in (trained, untrained))  # @inspect learnt before_that
     assert learnt > 0.9 > before_that
     for written in (untrained, trained):  # @hide

@@ -189,6 +189,8 @@ def test_a_section_comes_to_what_the_curriculum_lists(section: str) -> None:
 
 def test_every_function_is_called_and_has_a_title() -> None:
     used = set().union(*(reachable(section) for section in named(FUNCTIONS["main"])))
+    in_classes = [node for node in TREE.body if isinstance(node, ast.ClassDef)]
+    used |= {name.id for node in in_classes for name in ast.walk(node) if isinstance(name, ast.Name)} & set(FUNCTIONS)
     assert set(FUNCTIONS) - used == {"main"}
     assert [name for name in used if not ast.get_docstring(FUNCTIONS[name])] == []
 
@@ -494,7 +496,7 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("what_if_one_part_is_forgotten", "set_generator_states(checkpoint", "dict(checkpoint"),
     ("rounding_at_random", "torch.randint(0, 2**16", "torch.randint(0, 2**15"),
     ("what_autocast_keeps", "enabled=dtype is not None", "enabled=False"),
-    ("when_memory_when_compute", "+ keys.nbytes +", "+ keys.nbytes / sequences +"),
+    ("when_memory_when_compute", "+ keys.nbytes + scores_bytes", "+ keys.nbytes / sequences + scores_bytes"),
     ("the_language_model", "(*by_head, is_causal=True)", "(*by_head, is_causal=False)"),
     ("the_language_model", '"feed-forward": 8 * shape.layers', '"feed-forward": 6 * shape.layers'),
     ("the_language_model", "math.log2(model.shape.vocabulary)) < 0.1", "math.log(model.shape.vocabulary)) < 0.1"),
