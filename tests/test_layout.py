@@ -98,3 +98,15 @@ def test_the_function_in_whose_frame_a_statement_is_executed() -> None:
 def test_lines_end_where_pythons_own_numbers_count() -> None:
     assert split_lines("a\r\nb\rc\nd\x0ce\u2028f\n") == ["a", "b", "c", "d\x0ce\u2028f"]
     assert split_lines("\ufeffa") == ["a"] and split_lines("") == []
+
+
+def test_a_return_behind_what_was_said_goes_with_it() -> None:
+    source = cut_source(
+        "from trace_tools import text\n"
+        "def f(x):\n    if x is None:\n        text('none')\n        return\n    y = x\n    if y:\n        return\n"
+        "    if x:\n        text('some')\n        return y\n",
+        "l.py",
+    )
+    body = source.body(source.parsed.function("f"))
+    shown = [source.lines[line - 1] for s in body if not s.narrative for line in range(s.first, s.last + 1)]
+    assert shown == ["    y = x", "    if y:", "        return", "    if x:", "        return y"]

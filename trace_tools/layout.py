@@ -81,7 +81,7 @@ def cut_source(text: str, path: str) -> CutSource:
     inner: dict[int, list[Statement]] = {}
     for statement in reversed(parsed.statements):
         if statement.number not in inspected and _only(statement, inner.get(statement.number, ()), narrative):
-            narrative.add(statement.number)
+            narrative |= {statement.number, *(s.number for s in inner[statement.number])}
         if statement.parent is not None:
             inner.setdefault(statement.parent, []).append(statement)
     for statement in parsed.statements:
@@ -140,10 +140,16 @@ def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
 
 
 def _only(statement: Statement, inner: Sequence[Statement], narrative: set[int]) -> bool:
-    """Whether a compound statement holds narrative and nothing else (functions and classes are code)."""
+    """Whether a compound statement holds narrative and nothing else (functions and classes are code).
+
+    A bare `return` behind what was said is the end of that, too.
+    """
     if not isinstance(statement.node, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)):
         return False
-    return bool(inner) and all(s.number in narrative or isinstance(s.node, ast.Pass) for s in inner)
+    said = [s for s in inner if s.number in narrative]
+    others = (s.node for s in inner if s.number not in narrative)
+    ends = (isinstance(n, ast.Pass) or (isinstance(n, ast.Return) and n.value is None and said) for n in others)
+    return bool(inner) and all(ends)
 
 
 def _without_directives(text: str, directives: Iterable[Directive]) -> tuple[str | None, ...]:
