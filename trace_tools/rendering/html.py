@@ -52,7 +52,7 @@ from trace_tools.schema import Value
 
 DOTS = 6  # colours of storages
 PAGE = 398_000  # bytes of a page, its index for the search included
-LEAST = 20_000  # bytes of that index, on a page of any size
+LEAST = 13_000  # bytes of that index, on a page of any size
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_tools.comparing.judging.statistics import (
@@ -18,6 +18,7 @@ from trace_tools.comparing.judging.statistics import (
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a busy machine draws slowly
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_benjamini_hochberg_rejects_as_its_definition_does(p: list[float]) -> None:
     ordered = sorted(p)
