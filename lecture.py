@@ -1941,7 +1941,7 @@ def tensors_from_the_inside() -> None:
     writing_through_a_view()
     contiguity()
     what_copies()
-    what_views_and_copies_cost()
+    what_views_and_copies_cost()  # @deeper
     causal_mask()
     matrix_multiplication()
     expanding()  # @deeper
@@ -3267,13 +3267,13 @@ def arithmetic_intensity() -> None:
     two_times()
     operations = intensities()
     compute_bound_from()
-    relu_against_gelu(operations)
+    relu_against_gelu(operations)  # @deeper
     bandwidth = caches()  # @deeper
     roof = the_roofline(operations, bandwidth)
     utilization_is_bounded(operations, roof)  # @deeper
     training_and_decoding(roof)
     key_value_cache()  # @deeper
-    fusing()
+    fusing()  # @deeper
     link(**REFERENCES["roofline"])
     link(**REFERENCES["brrr"])
     link(**REFERENCES["scaling book"])
@@ -3750,7 +3750,7 @@ def gradients() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     one_gradient()
     which_gradients_exist()
-    walking_back_twice()
+    walking_back_twice()  # @deeper
     two_layers_forward()
     two_layers_backward()
     backward_term_by_term()
@@ -4755,14 +4755,14 @@ def randomness_and_data() -> None:
         "catches most people by one. Without a GPU, say in words how copies and work overlap."
     )
     seeds()
-    seeds_that_do_nothing()
+    seeds_that_do_nothing()  # @deeper
     generators()
     numbers_depend_on_how_many()  # @deeper
     the_same_run_twice()
     determinism_and_its_cost()  # @deeper
     tokens_on_disk()
     batches()
-    what_an_epoch_draws()
+    what_an_epoch_draws()  # @deeper
     seeds_of_workers()  # @deeper
     three_ways_to_gather()  # @deeper
     pinned_memory()
@@ -5613,7 +5613,7 @@ def optimizers() -> None:
     parameter_groups()
     one_step_from_inside()  # @deeper
     when_states_are_allocated()
-    three_ways_to_take_a_step()
+    three_ways_to_take_a_step()  # @deeper
     what_zero_grad_frees()
     orthogonal_steps()  # @deeper
     text(
@@ -8137,7 +8137,7 @@ def saving_and_resuming() -> None:
         writing_atomically(Path(folder))
         kill_and_resume(Path(folder))
         what_if_one_part_is_forgotten()
-        loading_is_not_restoring(Path(folder))
+        loading_is_not_restoring(Path(folder))  # @deeper
         cost_of_a_checkpoint(Path(folder))  # @deeper
         how_often_to_save()
     language_model_killed_and_resumed()
