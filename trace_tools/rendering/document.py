@@ -376,10 +376,10 @@ WORDS_A_MINUTE = 200  # of prose that is read to be understood
 ROWS_A_MINUTE = 15  # of code with what was observed beside it
 
 
-def reading_minutes(blocks: Sequence[Block], *, deeper: bool = False) -> int:
-    """Return how long a page, or a part of one, takes to read: its core, or with `deeper` what is folded beside that.
+def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> int:
+    """Return how long a page, or a part of one, takes to read: its core, with `deeper` what is folded beside that.
 
-    Minutes of prose and of code that stands open, rounded up where there is any.
+    None: both. Minutes of prose and of code that stands open, rounded up where there is any.
     """
     words = rows = 0
 
@@ -388,9 +388,11 @@ def reading_minutes(blocks: Sequence[Block], *, deeper: bool = False) -> int:
         for block in blocks:
             if isinstance(block, Call) and block.shown == "part":
                 read(block.blocks, below or block.deeper)
-            elif below is deeper and isinstance(block, Narration) and block.narrative.kind in ("text", "ask"):
+            elif deeper is not None and below is not deeper:
+                continue
+            elif isinstance(block, Narration) and block.narrative.kind in ("text", "ask"):
                 words += len((block.narrative.text or "").split())
-            elif below is deeper and isinstance(block, CodeListing):
+            elif isinstance(block, CodeListing):
                 rows += len(block.rows)
 
     read(blocks, below=False)

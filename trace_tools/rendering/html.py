@@ -221,7 +221,7 @@ class _HtmlPage:
 
     def minutes(self, blocks: Sequence[Block]) -> int:
         """Return how long a part takes to read, what is folded in it included."""
-        return reading_minutes(blocks) + reading_minutes(blocks, deeper=True)
+        return reading_minutes(blocks, deeper=None)
 
     def said(self, said: Narration) -> Markup:
         return as_html(said, self.image)

@@ -135,7 +135,7 @@ class MarkdownWriter:
         if call.shown == "part":
             yield f"{'#' * call.level} {inline_markdown(call.title)}"
             inner = self._blocks(call.blocks)
-            minutes = reading_minutes(call.blocks) + reading_minutes(call.blocks, deeper=True)
+            minutes = reading_minutes(call.blocks, deeper=None)
             yield from folded(f"Deeper, {minutes} min", inner) if call.deeper else inner
         elif call.shown != "named":
             which = f", call {call.number} of {call.total}" if call.total > 1 else ""

@@ -149,10 +149,15 @@ def claim_lists(document: Document) -> list[ClaimList]:
     return [listed for listed in lists if listed.claims]
 
 
+def claim_kinds_text(document: Document) -> str:
+    """Say what stands behind the claims; "" where there are none."""
+    return tally(line.kind for listed in claim_lists(document) for line in listed.claims)
+
+
 def headline(document: Document) -> Iterator[tuple[str, str]]:
     """Yield in words how the claims stand, how long `main` took, and what was recorded."""
     yield "claims", claims_text(document.held, document.failed)
-    if kinds := tally(line.kind for listed in claim_lists(document) for line in listed.claims):
+    if kinds := claim_kinds_text(document):
         yield "what stands behind them", kinds
     for name, times in (("first run", _cold_runs(document.run)), ("second run", _warm_runs(document.run))):
         if times:
@@ -166,9 +171,8 @@ def key_figures(document: Document) -> Iterator[KeyFigure]:
     if document.failed:
         yield KeyFigure(f"{document.failed:,}", f"of {document.held + document.failed:,} claims failed", bad=True)
     elif document.held:
-        kinds = tally(line.kind for listed in claim_lists(document) for line in listed.claims)
         label = "claims, all of them hold" if document.held > 1 else "claim, it holds"
-        yield KeyFigure(f"{document.held:,}", label, kinds)
+        yield KeyFigure(f"{document.held:,}", label, claim_kinds_text(document))
     cold, warm = _cold_runs(document.run), _warm_runs(document.run)
     if warm or cold:
         first = f"{formats.duration(statistics.median(cold))} the first time" if warm and cold else ""

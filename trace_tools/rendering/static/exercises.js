@@ -1,6 +1,5 @@
 // Questions: what a reader answers is judged here, and what was right is remembered. The answers are folded on the page.
 (() => {
-  const asked = [...document.querySelectorAll(".ask")];
   const store = {
     get: (key) => { try { return localStorage.getItem(`asked-${key}`); } catch { return null; } },
     set: (key) => { try { localStorage.setItem(`asked-${key}`, "right"); } catch { /* a page may have no storage */ } },
@@ -43,13 +42,8 @@
     made.append(...inside);
     return made;
   };
-  const count = () => {
-    const right = asked.filter((one) => one.classList.contains("right")).length;
-    const said = document.getElementById("answered");
-    if (said) said.textContent = `${right} of ${asked.length} answered`;
-  };
 
-  asked.forEach((box) => {
+  document.querySelectorAll(".ask").forEach((box) => {
     const { kind, right, within, unit, slips } = JSON.parse(box.dataset.answer);
     const key = box.dataset.asked;
     const verdict = element("output", { className: "verdict" });
@@ -60,7 +54,6 @@
       box.classList.toggle("wrong", state === "wrong");
       verdict.innerHTML = words;  // of the lecture, written by the renderer
       if (state === "right") { store.set(key); solution.open = true; }
-      count();
     };
     const answering = element("div", { className: "answering" });
     if (kind === "choice") {
@@ -104,5 +97,4 @@
     if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
     if (store.get(key)) { box.classList.add("right"); verdict.textContent = "✓ Answered before."; }
   });
-  count();
 })();
