@@ -10,7 +10,7 @@ import pytest
 from tests.traces import example_trace
 from trace_tools.errors import TraceFileError
 from trace_tools.file_format.validation import validate
-from trace_tools.schema import Frame, Raised, SourceFile, Step, Value
+from trace_tools.schema import Answer, Frame, Narrative, Raised, SourceFile, Step, Trace, Value
 
 
 def test_values_nested_without_end() -> None:
@@ -36,3 +36,24 @@ def test_so_many_sources_are_no_lectures() -> None:
     with pytest.raises(TraceFileError, match=r"sources: found 1,001 of them; expected at most 1,000$"):
         validate(trace, Path("trace.yaml"))
     validate(example_trace(sources=sources[:-1], steps=[Frame(0, "f")]), Path("trace.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Answer(float("nan"), within=0.01), "found a number that is none"),
+        (Answer(1, within=0.01, slips=[(float("inf"), "no")]), "found a number that is none"),
+        (Answer("c", choices=["a", "b"]), "expected one of the choices"),
+        (Answer(1), "expected how far from it a number is right"),
+        (Answer("a", within=0.01), "expected how far from it a number is right"),
+        (Answer(1, within=-1.0), "expected 0 or more"),
+    ],
+)
+def test_an_answer_that_nobody_can_judge_is_refused(answer: Answer, says: str) -> None:
+    def asked(told: Answer) -> Trace:
+        narrative = [Narrative("ask", text="?", answer=told)]
+        return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
+
+    validate(asked(Answer(1, within=0.0, slips=[(2, "no")])), Path("trace.yaml"))
+    with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.answer.*{says}"):
+        validate(asked(answer), Path("trace.yaml"))
