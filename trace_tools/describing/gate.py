@@ -362,13 +362,6 @@ class Gate:
             del error
 
 
-def began_here(frame: FrameType) -> bool:
-    """Tell whether the stack of a thread began in this module: observed code runs there, left behind perhaps."""
-    while frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code.co_filename == __file__
-
-
 def _alarm_is_free() -> bool:
     return (
         get_ident() == threading.main_thread().ident

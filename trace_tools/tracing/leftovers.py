@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any
 
 from trace_tools import accelerators
-from trace_tools.describing.gate import began_here
+from trace_tools.describing.threads import began_apart
 from trace_tools.tracing.patches import LecturesOwn, Names
 from trace_tools.tracing.process_settings import ProcessSetting, process_settings
 
@@ -128,7 +128,7 @@ def _lines_of_threads(own: LecturesOwn) -> list[int]:
     spaces = [vars(module) for module in own.modules.values()]
     here, lines = threading.get_ident(), []
     for ident, frame in _current_frames().items():
-        at: FrameType | None = frame if ident != here and not began_here(frame) else None
+        at: FrameType | None = frame if ident != here and not began_apart(frame) else None
         while at is not None and not any(at.f_globals is space for space in spaces):
             at = at.f_back
         if at is not None:
