@@ -415,11 +415,11 @@ def main() -> None:
     models()
     randomness_and_data()
     optimizers()
+    training_loop()
+    mixed_precision()
     memory_of_a_training_step()
     using_less_memory()
-    training_loop()
     saving_and_resuming()
-    mixed_precision()
     summary()
 
 
@@ -785,7 +785,7 @@ def largest_model() -> None:
     assert (needed_bytes, gpus) == (1.12e12, 14)
     text(
         "That is before **activations**, what the forward pass leaves in memory for the backward pass. They depend on "
-        "the batch, and come in section 11."
+        "the batch, and come in section 13."
     )
 
 
@@ -1016,7 +1016,7 @@ def moves_of_the_first_step() -> None:
 def copies_of_autocast() -> None:
     """What autocast adds"""
     text(
-        "`torch.autocast` (section 15) keeps parameters and gradients in fp32 and converts what the matrix "
+        "`torch.autocast` (section 12) keeps parameters and gradients in fp32 and converts what the matrix "
         "multiplications read. The bf16 copies of the weights are made in the forward pass and freed in the backward "
         "pass, layer by layer, while the gradients appear. What is the largest sum? Sixteen layers with a small batch, "
         "followed operator by operator:"
@@ -4807,7 +4807,7 @@ def seeds() -> None:
     assert not torch.equal(torch.rand(2), first)
     torch.set_rng_state(state)
     assert torch.equal(torch.rand(2), first)
-    text("That is what a checkpoint saves (section 14): the seed alone would start the sequence over.")
+    text("That is what a checkpoint saves (section 15): the seed alone would start the sequence over.")
 
 
 def seeds_that_do_nothing() -> None:
@@ -5939,7 +5939,7 @@ def when_states_are_allocated() -> None:
     assert [(before, after) for _, before, after, _ in rows] == [(0, 0), (1, 1), (0, 1), (0, 2), (0, 2)]
     text(
         "AdaGrad alone allocates when it is made. For all others, a first forward and backward pass that fits proves "
-        "little: the state comes after it. Section 11 says which step has the highest peak."
+        "little: the state comes after it. Section 13 says which step has the highest peak."
     )
 
 
@@ -6156,7 +6156,1103 @@ def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None
 
 
 # ---------------------------------------------------------------------------------------------------------
-# 11 The memory of a training step
+# 11 Training loop
+
+
+def training_loop() -> None:
+    """Training loop"""
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
+    _, fast, _ = train(num_layers=0, lr=0.1)  # @stepover @hide
+    text(
+        f"After this section you can write a training loop, know what its first loss must be, and find the mistakes "
+        f"that raise no error. The key figure: on a task whose answer is known, {len(fast) - 1} steps take the loss "
+        f"from **{fast[0]:.0f}** to **{fast[-1]:.0e}**."
+    )
+    note(
+        "Eight minutes. Write the loop with them, then break it: an argument that is ignored, a shape that "
+        "broadcasts. Ask for the first loss of a language model."
+    )
+    text("Data, model, optimizer: what is left is the loop around them.")
+    the_task()
+    two_learning_rates()
+    same_rates_with_hidden_layers()  # @deeper
+    what_a_real_loop_adds()
+    arguments_that_nobody_reads()
+    loss_that_broadcasts()
+    cost_of_looking()  # @deeper
+    speed_of_the_loop()
+    the_language_model_learns()
+    text(
+        "**In three lines.** Batch, loss, `zero_grad`, `backward`, `step`; a real loop adds schedule and clipping.\n\n"
+        "Know the loss of a model that knows nothing, claim every shape, and see a change for every argument that you "
+        "change.\n\n"
+        "Report steps per second, tokens per second and MFU: $6N$ FLOPs a token over the time, over the peak."
+    )
+
+
+def the_task() -> None:
+    """A task whose answer is known"""
+    text(
+        "Each $x$ is $D$ random numbers, and $y = x \\cdot (0, 1, \\dots, D - 1)$. A model without hidden layers is "
+        "one vector; trained, it should be that vector. Before training, how bad is it?"
+    )
+    x, y = linear_batch(4096, 16)  # @inspect x.shape y.shape
+    model = DeepLinear(16, 0)  # a head only @stepover
+    assert [w.shape for w in model.parameters()] == [(16, 1)]
+    loss = nn.functional.mse_loss(model(x), y).item()  # @inspect loss @stepover
+    difference = torch.arange(16.0) - model.head.weight.detach().squeeze(-1)
+    expected = difference.square().sum().item()  # of the loss, over all x there are @inspect expected
+    assert abs(loss / expected - 1) < 0.1
+    saying_zero = y.square().mean().item()  # the loss of predicting 0 @inspect saying_zero
+    assert abs(saying_zero / 1240 - 1) < 0.1  # 0² + 1² + … + 15²
+    text(
+        f"Predicting 0 would lose $0^2 + 1^2 + \\dots + 15^2 = {sum(d**2 for d in range(16))}$ on average; the random "
+        f"vector loses {loss:.0f}. A first loss that is far from what a model without knowledge must lose is a mistake."
+    )
+    ask(
+        "A language model with a vocabulary of 50257 has just been initialised, and gives each token about the same "
+        "probability. What is its first cross-entropy loss, in nats?",
+        nn.functional.cross_entropy(torch.zeros(1, 50257), torch.tensor([7])).item(),
+        hint="$-\\ln$ of the probability of the right token.",
+        slips={math.log2(50257): "That is in bits: torch takes the natural logarithm.", 1 / 50257: "The probability."},
+    )
+
+
+def linear_batch(rows: int, width: int) -> tuple[Tensor, Tensor]:
+    """Random rows, and what the model should make of them"""
+    x = torch.randn(rows, width)
+    return x, x @ torch.arange(float(width))
+
+
+def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list[float], list[float]]:
+    """Train on a new batch each step. Returns the model, its losses on one fixed batch, before each step and after the
+    last, and the losses of the batches trained on, each taken before its step"""
+    torch.default_generator.manual_seed(0)
+    model = DeepLinear(16, num_layers)
+    optimizer = SGD(model.parameters(), lr=lr)
+    fixed_x, fixed_y = linear_batch(256, 16)  # never trained on
+    losses, of_batches = [], []
+    for _ in range(steps):
+        with torch.no_grad():
+            losses.append(nn.functional.mse_loss(model(fixed_x), fixed_y).item())
+        x, y = linear_batch(32, 16)  # (B, D), (B,)
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        of_batches.append(loss.item())
+    with torch.no_grad():
+        losses.append(nn.functional.mse_loss(model(fixed_x), fixed_y).item())
+    return model, losses, of_batches
+
+
+def two_learning_rates() -> None:
+    """Two learning rates"""
+    ask(
+        "The loss is the mean of $(e \\cdot x)^2$, where $e$ is how far the weights are off; its gradient, over all "
+        "$x$, is $2e$. With a learning rate of 0.1, by which factor would a step on it multiply the *loss*?",
+        (1 - 2 * 0.1) ** 2,
+        hint="A step multiplies the error of each weight by $1 - 2 \\cdot lr$.",
+        slips={
+            1 - 2 * 0.1: "That is the factor of the weights' error. The loss is its square.",
+            (1 - 0.1) ** 2: "The gradient of $e^2$ is $2e$.",
+        },
+    )
+    text(
+        "The loss is taken on a fixed batch that is never trained on, so that steps can be compared. Sixty steps with "
+        "a learning rate of 0.01, and sixty with 0.1:"
+    )
+    _, slow, slow_batches = train(num_layers=0, lr=0.01)  # @stepover
+    fast_model, fast, _ = train(num_layers=0, lr=0.1)  # @stepover
+    a_step = (fast[-1] / fast[0]) ** (1 / 60)  # @inspect a_step
+    noise = 4 * 0.1**2 * 17 / 32  # a batch has 32 rows of 16 numbers, and its gradient is not quite 2e
+    assert abs(a_step / ((1 - 2 * 0.1) ** 2 + noise) - 1) < 0.02
+    curves = {"lr = 0.01": slow, "lr = 0.1": fast}  # @hide
+    plot(curves, x=list(range(len(slow))), x_label="steps", y_label="loss, fixed batch", y_scale="log")  # @hide
+    assert slow[0] == fast[0]  # the same start, on the same batch
+    assert len(slow) - 1 == 60
+    assert fast[-1] < 1e-4 < 10 < slow[-1] < slow[0] / 2  # @inspect slow[-1] fast[-1]
+    found = fast_model.head.weight.detach().squeeze(-1)  # @inspect found
+    assert torch.allclose(found, torch.arange(16.0), atol=0.01)
+    shrinking = (slow[-1] / slow[0]) ** (1 / 60)  # of the loss, per step @inspect shrinking
+    assert abs(shrinking / (1 - 2 * 0.01) ** 2 - 1) < 0.01
+    text(
+        f"The larger rate has found the vector, the smaller is still on its way, at a loss of {slow[-1]:.0f}. A step "
+        f"multiplies the error by about $1 - 2 \\cdot lr$ and the loss by its square: {(1 - 0.02) ** 2:.4f}, and "
+        f"measured, {shrinking:.4f}. With the larger rate the noise of a batch of 32 can be seen: "
+        f"{(1 - 0.2) ** 2:.2f}, and measured, {a_step:.2f}."
+    )
+    ratios = [batch / fixed for batch, fixed in zip(slow_batches, slow, strict=False)]
+    ratio, spread = statistics.mean(ratios), statistics.stdev(ratios)  # @inspect ratio spread
+    assert abs(ratio - 1) < 0.1 < spread
+    seen, unseen = losses_after_memorising()  # @inspect seen unseen @stepover
+    assert seen < unseen / 10
+    text(
+        f"Is the loss of the batches trained on flattering? Not here: each batch is new, and its loss is taken "
+        f"*before* its step. On average it is {ratio:.2f} times the fixed batch's, only noisy (standard deviation "
+        f"{spread:.2f}). It is flattering where data are seen again: after 200 steps on *one* batch of 8 rows the loss "
+        f"is {seen:.1g} on that batch and {unseen:.0f} on others."
+    )
+
+
+def losses_after_memorising() -> tuple[float, float]:
+    """Train on one batch of 8 rows again and again; the loss on it, and on rows never seen"""
+    model = DeepLinear(16, 0)
+    optimizer = SGD(model.parameters(), lr=0.05)
+    x, y = linear_batch(8, 16)
+    for _ in range(200):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        new_x, new_y = linear_batch(256, 16)
+        return nn.functional.mse_loss(model(x), y).item(), nn.functional.mse_loss(model(new_x), new_y).item()
+
+
+def same_rates_with_hidden_layers() -> None:
+    """The same rates, with hidden layers"""
+    text("A learning rate is not a property of a task. The same task, the same rates, and hidden layers in between:")
+    ends = {}
+    for num_layers in (0, 1, 2):
+        ends[num_layers] = {lr: train(num_layers, lr)[1][-1] for lr in (0.01, 0.1)}  # @inspect ends @stepover
+    diverged = {n: [lr for lr, loss in by_rate.items() if not loss < 1e4] for n, by_rate in ends.items()}
+    assert diverged == {0: [], 1: [0.1], 2: [0.01, 0.1]}  # @inspect diverged
+    assert ends[1][0.01] < ends[0][0.1]
+    rows = [(n, *(f"{loss:.3g}" for loss in by_rate.values())) for n, by_rate in ends.items()]  # @hide
+    table(rows, ["hidden layers", "loss after 60 steps, lr = 0.01", "lr = 0.1"])  # @hide
+    text(
+        "With one hidden layer only the smaller rate is stable, and it gets further than the larger rate did without: "
+        "each factor's gradient is multiplied by the other factor. With two, both runs diverge."
+    )
+
+
+def what_a_real_loop_adds() -> None:
+    """What a real loop adds"""
+    text(
+        "**A schedule.** The learning rate rises over some steps (warm-up, while the optimizer's averages are still "
+        "young), then falls along half a cosine, here to a tenth:"
+    )
+    rates = [learning_rate(step, steps=100, warm_up=10) for step in range(101)]  # @stepover
+    plot({"learning rate / peak": rates}, x_label="step", y_label="share of the peak")  # @hide
+    assert rates.index(max(rates)) == 9
+    assert math.isclose(rates[9], 1)
+    assert math.isclose(rates[100], 0.1)
+    assert math.isclose(rates[55], (1 + 0.1) / 2)  # half-way between the warm-up and the end
+    text(
+        "**Clipping.** If the norm of all gradients together exceeds a limit, they are scaled down to it; their "
+        "direction stays. SGD's step shrinks with them. Adam's first does not: it divides by the gradient's size."
+    )
+    moved = {}
+    for optimizer_class in (optim.SGD, optim.Adam):
+        weight = nn.Parameter(torch.zeros(100))
+        weight.grad = torch.full((100,), 0.25)  # of norm 2.5
+        norm = nn.utils.clip_grad_norm_([weight], max_norm=1.0).item()  # before clipping @inspect norm
+        optimizer_class([weight], lr=0.01).step()
+        moved[optimizer_class.__name__] = weight.norm().item() / 0.01  # in learning rates @inspect moved
+    assert math.isclose(norm, 2.5, rel_tol=1e-6)
+    assert abs(moved["SGD"] - 1) < 1e-5
+    assert abs(moved["Adam"] - math.sqrt(100)) < 1e-4
+    text("What clipping is for: one batch with a huge gradient would stay in Adam's averages for many steps.")
+    ask(
+        "Gradients of norm 2.5 are clipped at 1. By which factor is each multiplied?",
+        1.0 / norm,
+        slips={2.5: "Clipping makes gradients smaller.", 1.0: "The *norm* becomes 1, not the factor."},
+    )
+
+
+def learning_rate(step: int, steps: int, warm_up: int) -> float:
+    """Warm-up, then half a cosine to a tenth: the share of the peak rate"""
+    if step < warm_up:
+        return (step + 1) / warm_up
+    done = (step - warm_up) / (steps - warm_up)
+    return 0.1 + 0.9 * (1 + math.cos(math.pi * done)) / 2
+
+
+def arguments_that_nobody_reads() -> None:
+    """Trap: arguments that nobody reads"""
+    text(
+        "A `train(num_layers, lr)` that builds its model with 0 layers and its optimizer with a rate of 0.01, whatever "
+        "it was given, runs without an error, and its plots look right. What tells is a claim that results *differ*:"
+    )
+    base = train(num_layers=0, lr=0.01)[1]  # @stepover
+    assert train(num_layers=0, lr=0.02)[1] != base  # @stepover
+    assert train(num_layers=1, lr=0.01)[1] != base  # @stepover
+    assert train(num_layers=0, lr=0.01)[1] == base  # and nothing else makes it differ @stepover
+    text("The last one to the bit: where no argument changes, no result does.")
+
+
+def loss_that_broadcasts() -> None:
+    """Trap: a loss that broadcasts"""
+    x, y = linear_batch(256, 16)
+    perfect = x @ torch.arange(16.0).unsqueeze(-1)  # (B, 1) @inspect perfect.shape y.shape
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loss = nn.functional.mse_loss(perfect, y).item()  # @inspect loss
+    ask(
+        "Find the error: `loss = mse_loss(prediction, y)` with `prediction.shape == (256, 1)` and `y.shape == (256,)`.",
+        "every prediction is compared with every target",
+        choices=[
+            "nothing: the shapes agree but for a 1",
+            "torch raises an error",
+            "every prediction is compared with every target",
+        ],
+        slips={
+            "nothing: the shapes agree but for a 1": "Shapes are aligned from the right: (256, 1), (1, 256).",
+            "torch raises an error": "It warns, and computes.",
+        },
+    )
+    text(
+        "A linear head returns (B, 1), the targets are (B,). Here every prediction is perfect, and the loss above is "
+        "not 0:"
+    )
+    assert nn.functional.mse_loss(perfect.squeeze(-1), y).item() < 1e-9
+    compared = (perfect - y).shape  # @inspect compared
+    assert tuple(compared) == (256, 256)
+    twice_the_variance = 2 * y.var(correction=0).item()  # @inspect twice_the_variance
+    assert abs(loss / twice_the_variance - 1) < 1e-4
+    assert "broadcasting" in str(caught[0].message)
+    text(
+        f"{loss:.0f}, twice the variance of $y$, because every prediction is compared with every target. The best that "
+        f"a model can do against this loss is to say the mean every time. torch warns, once. A scalar prediction "
+        f"broadcasts against a vector in the same way, so claim the shape:"
+    )
+    assert perfect.squeeze(-1).shape == y.shape != perfect.shape
+
+
+def cost_of_looking() -> None:
+    """The cost of looking"""
+    text(
+        "`loss.item()` makes a Python number of the loss. On a GPU the loop runs ahead, queueing work; to return a "
+        "number it has to wait until the queue is empty. On a CPU nothing is queued, and there is nothing to wait for."
+    )
+    if device() != "cuda":
+        text("What it costs on a GPU: not run, no CUDA device.")
+        return
+    x = torch.randn(64, 64, device="cuda")
+    model = DeepLinear(64, 4).to("cuda")  # @stepover
+
+    def steps(*, looking: bool) -> None:
+        for _ in range(20):
+            loss = model(x).square().mean()
+            if looking:
+                loss.item()
+
+    silent, looking = (  # @stepover
+        measure(partial(steps, looking=look), repeats=10, min_seconds=0.05) for look in (False, True)
+    )
+    ratios = [long / short for long, short in zip(looking.samples_s, silent.samples_s, strict=False)]
+    decide(
+        ratios,
+        than=1.1,
+        above=f"Twenty small forward passes with an `item()` each take {statistics.median(ratios):.1f} times as long.",
+        below="Twenty small forward passes with an `item()` each take no longer here.",
+        undecided="Whether twenty small forward passes take longer with an `item()` each, the samples do not agree.",
+    )
+
+
+def speed_of_the_loop() -> None:
+    """Steps per second, FLOP/s, MFU"""
+    text(
+        "Last, the loop's own accounting. One step from zero_grad to optimizer, of the toy above and of a model of a "
+        "size that suits this machine: 6 FLOPs per parameter and row, over the time, over the peak."
+    )
+    dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect dtype
+    peak = peak_flops(dtype)  # @inspect peak [FLOP/s]
+    shapes = {"toy": (16, 1, 32), "large": (sizes().loop_width, 4, sizes().loop_rows)}  # @stepover
+    rows, rates, samples, operators = [], {}, {}, {}
+    for name, (width, num_layers, batch) in shapes.items():
+        step, _ = one_step(width, num_layers, batch, dtype)  # @stepover
+        napkin = 6 * batch * (width**2 * num_layers + width)
+        counts = count(step)
+        counted = counts.flops_by_operator["aten.mm"]
+        assert counted == napkin - 2 * batch * width**2  # x.grad, which nobody asks for
+        timing = measure(step, min_seconds=0.06, max_seconds=0.3)
+        rates[name], samples[name] = counted / timing.seconds, [counted / s for s in timing.samples_s]
+        operators[name] = timing.seconds / sum(counts.operators.values())  # seconds for each
+        mfu = None if peak is None else round(rates[name] / peak, 4)
+        rows.append((name, napkin, counted, round(1 / timing.seconds, 1), round(rates[name] / 1e9, 2), mfu))
+    columns = ["model", "claimed: 6 · P · B", "counted, FLOPs", "measured: steps/s", "GFLOP/s", "MFU"]  # @hide
+    table(rows, columns)  # @hide
+    assert rates["toy"] < rates["large"]  # FLOP/s
+    missing = [1 - counted / napkin for _, napkin, counted, *_ in rows]  # @hide
+    text(f"(The counts lack the gradient of `x`: {missing[0]:.0%} of the toy, {missing[1]:.0%} of the large model.)")
+    if peak is None:
+        text("No peak is known for this machine, so there is no MFU. The rates stand for themselves.")
+    else:
+        in_products = rows[0][2] / peak  # seconds of the toy's FLOPs at the peak @inspect in_products [s]
+        text(
+            f"The toy's step takes {1e6 * operators['toy']:.0f} µs for each operator; at the peak, all of its products "
+            f"together would take {1e6 * in_products:.1f} µs."
+        )
+        say_what_the_loop_reaches([rate / peak for rate in samples["large"]])
+    share_of_the_update(shapes["large"], dtype)
+    ask(
+        "A model of 8 billion parameters trains on H100s (989.5 TFLOP/s in bf16) with an MFU of 0.4. How many tokens "
+        "per second does each of them get through?",
+        0.4 * H100_SPARSE_BF16 / 2 / (6 * 8e9),
+        hint="$6N$ FLOPs for each token.",
+        slips={
+            0.4 * H100_SPARSE_BF16 / 2 / (2 * 8e9): "2N is the forward pass alone.",
+            H100_SPARSE_BF16 / 2 / (6 * 8e9): "At the peak. The MFU is 0.4.",
+        },
+    )
+
+
+def one_step(width: int, num_layers: int, batch: int, dtype: torch.dtype) -> tuple[Callable[[], None], ...]:
+    """A training step on the device, and its update alone; on one batch, so that no time goes into data"""
+    with torch.device(device()):
+        model = DeepLinear(width, num_layers).to(dtype)
+        x, y = torch.randn(batch, width, dtype=dtype), torch.randn(batch, dtype=dtype)
+    optimizer = SGD(model.parameters(), lr=1e-6)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    return step, optimizer.step
+
+
+def say_what_the_loop_reaches(utilizations: list[float]) -> None:
+    """What the utilization of the large model says"""
+    middle = statistics.median(utilizations)
+    spread = f"The large model reaches an MFU of {middle:.2f}"
+    decide(
+        utilizations,
+        than=0.5,
+        above=f"{spread}: good.",
+        below=f"{spread}: short of good, which begins at 0.5.",
+        undecided=f"{spread}; its samples are on both sides of 0.5, where good begins.",
+    )
+    text(
+        "MFU counts the FLOPs that the model needs. Recomputation as in section 14 is not among them: it raises the "
+        "work and the time, and MFU, rightly, falls."
+    )
+
+
+def share_of_the_update(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    """What the update takes"""
+    width, num_layers, batch = shape
+    step, update = one_step(width, num_layers, batch, dtype)  # @stepover
+    seconds = [measure(f, min_seconds=0.02, max_seconds=0.1).seconds for f in (step, update)]  # @stepover
+    update_share = seconds[1] / seconds[0]  # @inspect update_share
+    text(
+        f"Its update, which reads and writes every weight and multiplies no matrices, takes about {update_share:.0%} "
+        f"of the step. That share falls as the batch grows: the update is the same for any number of rows."
+    )
+
+
+@dataclass
+class LanguageRun:
+    """Everything that a run of training carries from one step to the next."""
+
+    model: LanguageModel
+    optimizer: optim.Optimizer
+    generator: torch.Generator  # of the data
+    steps: int  # planned: the schedule depends on it
+    step: int = 0
+
+
+def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
+    """Matrices decay; embedding and head learn faster, by a factor found by trying; norms do neither"""
+    rows = list({id(w): w for w in (model.embedding.weight, model.head.weight)}.values())  # one, if tied
+    norms = [w for w in model.parameters() if w.ndim == 1]
+    matrices = [w for w in model.layers.parameters() if w.ndim == 2]
+    return [
+        {"params": matrices, "weight_decay": 0.1, "factor": 1.0},
+        {"params": rows, "weight_decay": 0.0, "factor": 12.0},
+        {"params": norms, "weight_decay": 0.0, "factor": 1.0},
+    ]
+
+
+def new_language_run(steps: int, where: str, seed: int = 0) -> LanguageRun:
+    """A run at its first step"""
+    torch.manual_seed(seed)
+    model = LanguageModel(Shape()).to(where)
+    optimizer = optim.AdamW(groups_of(model), betas=(0.9, 0.95), fused=True)
+    return LanguageRun(model, optimizer, torch.Generator().manual_seed(seed), steps)
+
+
+def train_step(run: LanguageRun, tokens: np.ndarray, batch: int = 8) -> Tensor:
+    """One step of training; returns its loss"""
+    for group in run.optimizer.param_groups:
+        group["lr"] = 3e-3 * group["factor"] * learning_rate(run.step, run.steps, warm_up=10)
+    where = run.model.head.weight.device
+    inputs, targets = (part.to(where) for part in draw_batch(tokens, batch, run.model.shape.context, run.generator))
+    run.optimizer.zero_grad()
+    loss = loss_of(run.model, inputs, targets)
+    loss.backward()
+    nn.utils.clip_grad_norm_(run.model.parameters(), max_norm=1.0)
+    run.optimizer.step()
+    run.step += 1
+    return loss.detach()
+
+
+@torch.no_grad()
+def bits_of_model(model: LanguageModel, tokens: np.ndarray) -> float:
+    """Bits for each byte, of windows side by side"""
+    context, where = model.shape.context, model.head.weight.device
+    windows = (len(tokens) - 1) // context
+    text_ids = torch.from_numpy(tokens[: windows * context + 1].astype(np.int64)).to(where)
+    return loss_of(model, text_ids[:-1].view(windows, context), text_ids[1:].view(windows, context)).item() / math.log(
+        2
+    )
+
+
+@torch.no_grad()
+def continued(model: LanguageModel, prompt: bytes, length: int, temperature: float = 0.8) -> str:
+    """Draw one byte after the other, each from the model's probabilities for the next"""
+    generator, where = torch.Generator().manual_seed(0), model.head.weight.device
+    written = list(prompt)
+    for _ in range(length):
+        seen = torch.tensor([written[-model.shape.context :]], device=where)  # (1, at most S)
+        probabilities = (model(seen)[0, -1].cpu() / temperature).softmax(dim=-1)  # (V,)
+        written.append(int(torch.multinomial(probabilities, 1, generator=generator)))
+    return bytes(written).decode(errors="replace")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Small products gain little from more threads, and threads that wait for each other lose much on a busy machine"""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def the_language_model_learns() -> None:
+    """The language model learns"""
+    text(
+        "All of it together: the lecture's bytes, the model, AdamW with its groups, the schedule, clipping. Eighty "
+        "steps of 8 windows of 64 bytes, on one thread of the CPU or on the GPU:"
+    )
+    train, held_out = lecture_tokens()  # @stepover
+    run = new_language_run(steps=80, where=device())  # @stepover
+    what_it_learns(run, train, held_out)
+    tokens_a_second(run, train)
+
+
+@one_thread()
+def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) -> None:
+    """What it learns"""
+    before = bits_of_model(run.model, held_out[:8192])  # @inspect before @stepover
+    losses = [train_step(run, train) for _ in range(run.steps)]  # @stepover
+    bits = [loss.item() / math.log(2) for loss in losses]
+    after = bits_of_model(run.model, held_out[:8192])  # @inspect after @stepover
+    one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @stepover
+    assert 7.9 < before < 8.1
+    assert after < one - 1 and after < two
+    lines = {
+        "the model": bits,
+        "bytes counted": [one] * len(bits),
+        "pairs of bytes counted": [two] * len(bits),
+    }  # @hide
+    plot(lines, x_label="step", y_label="bits for each byte", title="What it learns")  # @hide
+    text(
+        f"From {before:.2f} bits for each held-out byte to {after:.2f}: better than a table of bytes ({one:.2f}) and "
+        f"one of pairs ({two:.2f}), after {run.steps * 8 * 64:,} bytes of reading, of {len(train):,}. It begins to "
+        f"have words' lengths, indentation and quotes. What it writes behind `    text(`, beside what it wrote before:"
+    )
+    torch.manual_seed(0)  # @hide
+    untrained = continued(LanguageModel(Shape()), b"    text(", 40)  # @stepover
+    trained = continued(run.model.cpu(), b"    text(", 160)  # @stepover
+    learnt, before_that = (share_of_ascii(written) for written in (trained, untrained))  # @inspect learnt before_that
+    assert learnt > 0.9 > before_that
+    for written in (untrained, trained):  # @hide
+        shown = "".join(c if c.isprintable() or c == "\n" else "·" for c in written.replace("`", "'"))
+        text(f"```text\n{shown}\n```")
+    run.model.to(device())
+
+
+def share_of_ascii(written: str) -> float:
+    """How much of a text is ASCII, as most of this lecture is"""
+    return sum(c.isascii() for c in written) / len(written)
+
+
+def tokens_a_second(run: LanguageRun, train: np.ndarray) -> None:
+    """Tokens each second, and its MFU"""
+    step = measure(lambda: train_step(run, train), repeats=5, max_seconds=0.3)  # @stepover
+    tokens = 8 * run.model.shape.context
+    rate = tokens / step.seconds  # @inspect rate [tokens/s]
+    flops = sum(flops_by_part(run.model.shape, 8).values())  # @inspect flops [FLOP]
+    peak = peak_flops("float32")  # @inspect peak [FLOP/s]
+    if peak is None:
+        text(f"{rate:,.0f} tokens each second; no peak is known for this machine.")
+        return
+    mfu = flops / step.seconds / peak  # @inspect mfu
+    decide(
+        [flops / seconds / peak for seconds in step.samples_s],
+        than=(0.3, 0.6),
+        above=f"An MFU of {mfu:.2f}: beside this machine's largest fp32 products little is lost.",
+        below=f"An MFU of {mfu:.2f}: matrices of 128 by 512 are too small for this machine's fp32 products.",
+        undecided=f"An MFU of {mfu:.2f}, beside this machine's fp32 products, with matrices of 128 by 512.",
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 12 Mixed precision
+
+
+def mixed_precision() -> None:
+    """Mixed precision"""
+    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
+    up, down = largest_lost_updates()  # @stepover @hide
+    text(
+        f"After this section you can say which numbers may have 16 bits and which must not, scale a loss, and read "
+        f"what autocast does. The key figure: beside a weight of 1, bf16 loses every update that adds less than "
+        f"**{up:.4f}** or takes away less than **{down:.4f}**."
+    )
+    text(
+        "Section 2 found what two bytes can't do: fp16 runs out of range, bf16 out of digits. Mixed precision gives "
+        "each number what it needs. The recipe, of 2017 and little changed since:\n\n"
+        "1. **Multiply in 16 bits.** Weights and activations are cast for the matrix multiplications, whose sums are "
+        "kept in fp32.\n"
+        "2. **Keep fp32 master weights**, and optimizer states in fp32. Updates are small, and must not be rounded "
+        "away.\n"
+        "3. In fp16, **scale the loss**, so that small gradients are not flushed to zero. bf16 has fp32's range and "
+        "needs no scaling."
+    )
+    note(
+        "Eight minutes. Start with the hundred updates that are lost and take bets. The table of autocast's dtypes "
+        "is worth reading aloud, row by row."
+    )
+    updates_that_vanish()
+    rounding_at_random()  # @deeper
+    gradients_that_vanish()
+    the_window_of_loss_scales()  # @deeper
+    dynamic_loss_scaling()
+    scaling_bf16_does_nothing()  # @deeper
+    which_operator_runs_in_which_dtype()
+    what_autocast_keeps()
+    three_recipes_learn()
+    three_steps_side_by_side()
+    eight_bits_and_fewer()  # @deeper
+    link(**REFERENCES["mixed precision"])
+    link(**REFERENCES["amp"])
+    language_model_under_autocast()
+    text(
+        "**In three lines.** Matrix multiplications in bf16; weights, states and updates in fp32.\n\n"
+        "fp16 needs a loss scale, because small gradients become zero; bf16 needs none.\n\n"
+        "Autocast saves activations (not half of them: the residual stream stays fp32) and no parameter memory."
+    )
+
+
+def largest_lost_updates() -> tuple[float, float]:
+    """The largest powers of two that are lost when added to 1 in bf16, and when taken away from it"""
+    one = torch.tensor(1.0, dtype=torch.bfloat16)
+    added = max(2.0**-k for k in range(20) if one + 2.0**-k == 1)
+    taken = max(2.0**-k for k in range(20) if one - 2.0**-k == 1)
+    return added, taken
+
+
+def updates_that_vanish() -> None:
+    """Updates that vanish"""
+    ask(
+        "A bf16 weight of 1 receives a hundred updates of +0.001, one after the other. What is it then?",
+        (torch.ones((), dtype=torch.bfloat16) + 1e-3).item(),  # and the next hundred times the same
+        within=0,
+        hint="The numbers next to 1 in bf16 are 1.0078 and 0.9961.",
+        slips={1.1: "Each update is rounded before the next one comes."},
+    )
+    text("A weight of 1 receives a hundred updates of 0.001: once in bf16, once in fp32 with a bf16 copy to work with.")
+    bf16 = torch.tensor(1.0, dtype=torch.bfloat16)
+    master = torch.tensor(1.0)
+    for _ in range(100):
+        bf16 += 1e-3
+        master += 1e-3
+        copy = master.bfloat16()  # what the next forward pass would use
+    results = {"bf16": bf16.item(), "master": master.item(), "copy": copy.item()}  # @inspect results
+    assert results["bf16"] == 1  # none of the hundred arrived
+    assert math.isclose(results["master"], 1.1, rel_tol=1e-5)
+    assert abs(results["copy"] - 1.1) < 2**-8
+    half_a_step = torch.finfo(torch.bfloat16).eps / 2  # @inspect half_a_step
+    one = torch.tensor(1.0, dtype=torch.bfloat16)
+    assert one + 0.99 * half_a_step == 1
+    assert one + 1.01 * half_a_step > 1
+    assert one - 0.49 * half_a_step == 1
+    assert one - 0.51 * half_a_step < 1  # below 1 the numbers are twice as dense
+    assert (one - 0.003).item() == 1 - 2**-8 == 0.99609375
+    assert 1.25 * one + 1.25 * half_a_step > 1.25  # the share that is lost is largest just above a power of two
+    text(
+        f"To a weight of 1, bf16 adds nothing that is below {half_a_step:.4f}; downwards, where numbers are twice as "
+        f"dense, an update of half that still counts: $1 - 0.003$ becomes {(one - 0.003).item():.4f}. What is lost is "
+        f"lost each time anew: a hundred lost updates are still nothing. In the master they add up, and once they "
+        f"have, the copy moves. fp16 has three more binary digits and would have seen these; it loses those below a "
+        f"{round(2 / torch.finfo(torch.float16).eps)}th."
+    )
+
+
+def rounding_at_random() -> None:
+    """Rounding at random"""
+    text(
+        "There is a second way to keep small updates without a master: round up or down *at random*, with the "
+        "probability that makes the result right on average (**stochastic rounding**). A thousand bf16 weights of 1, "
+        "each with a hundred updates of 0.001:"
+    )
+    weights = torch.ones(1000)
+    for _ in range(100):
+        weights = rounded_at_random(weights + 1e-3)  # @stepover
+    assert torch.equal(weights, weights.bfloat16().float())  # they are bf16 numbers
+    mean, spread = weights.mean().item(), weights.std().item()  # @inspect mean spread
+    assert abs(mean - 1.1) < 0.005
+    assert 0.02 < spread < 0.05
+    text(
+        f"Their mean is {mean:.3f}, which is right; each has an error of about {spread:.3f} (standard deviation). It "
+        f"replaces 4 bytes of master by noise."
+    )
+
+
+def rounded_at_random(x: Tensor) -> Tensor:
+    """fp32 to the bf16 number above or below: add random bits below the last digit kept, and cut"""
+    noise = torch.randint(0, 2**16, x.shape, dtype=torch.int32)
+    return ((x.view(torch.int32) + noise) & -(2**16)).view(torch.float32)
+
+
+def gradients_that_vanish() -> None:
+    """Gradients that vanish, and loss scaling"""
+    text("A gradient of 1e-8, which autograd has to write down in fp16:")
+    weight = torch.ones(4, dtype=torch.float16, requires_grad=True)
+    (weight * 1e-8).float().sum().backward()
+    assert weight.grad.tolist() == [0, 0, 0, 0]  # @inspect weight.grad
+    text("Multiply the *loss* by 1024, and the chain rule multiplies every gradient by it. Divide at the end, in fp32:")
+    weight.grad = None
+    loss = (weight * 1e-8).float().sum()
+    (loss * 1024).backward()
+    gradient = weight.grad.float() / 1024  # @inspect gradient
+    error_in_fp16 = (gradient / 1e-8 - 1).abs().max().item()  # @inspect error_in_fp16
+    assert 0 < error_in_fp16 < 0.01
+    text("The same without any scaling in bf16:")
+    weight = torch.ones(4, dtype=torch.bfloat16, requires_grad=True)
+    (weight * 1e-8).float().sum().backward()
+    error_in_bf16 = (weight.grad.float() / 1e-8 - 1).abs().max().item()  # @inspect error_in_bf16
+    assert 0 < error_in_bf16 < 2**-8
+
+
+def the_window_of_loss_scales() -> None:
+    """The window of loss scales"""
+    text(
+        "Too small a scale and the small gradients are zero; too large a scale and the large ones are infinite. Take "
+        "gradients spread over five powers of ten on either side of 1e-6. (Made up; the paper below shows the "
+        "histogram of a real network, and it is wide too.)"
+    )
+    gradients = 10 ** (-6 + 5 / 3 * torch.randn(20_000))
+    exponents = list(range(0, 41, 2))
+    scaled = [(gradients * 2.0**k).half() for k in exponents]  # @stepover
+    vanished = [(s == 0).float().mean().item() for s in scaled]  # @stepover
+    overflowed = [s.isinf().float().mean().item() for s in scaled]  # @stepover
+    x_label = "loss scale, power of two"  # @hide
+    plot({"zero": vanished, "infinite": overflowed}, x=exponents, x_label=x_label, y_label="share")  # @hide
+    drawn_from = statistics.NormalDist(-6, 5 / 3)  # powers of ten
+    expected = [drawn_from.cdf(math.log10(2.0 ** (-25 - k))) for k in exponents]  # half of the smallest subnormal
+    assert max(abs(share - e) for share, e in zip(vanished, expected, strict=True)) < 0.015
+    assert overflowed == sorted(overflowed)
+    harmless = [k for k, n, o in zip(exponents, vanished, overflowed, strict=True) if n < 0.01 and o == 0]
+    assert min(vanished[0], overflowed[-1]) > 0.1
+    assert 6 < harmless[0] < harmless[-1] < 18  # @inspect harmless
+    text(
+        f"Unscaled, {vanished[0]:.0%} of them are lost. Between $2^{{{harmless[0]}}}$ and $2^{{{harmless[-1]}}}$ "
+        f"fewer than one in a hundred is, and none overflows. A single infinity spoils the whole step, a zero only "
+        f"its own weight; so the scale should be large, and come down whenever something overflows."
+    )
+    in_bf16 = gradients.bfloat16()
+    assert in_bf16.count_nonzero() == len(gradients)
+
+
+def dynamic_loss_scaling() -> None:
+    """A scale that finds itself"""
+    default = torch.amp.GradScaler("cpu").get_growth_interval()  # @inspect default
+    text(
+        f"`torch.amp.GradScaler` does that. Every step: **scale** the loss, **backward**, **step** (it divides the "
+        f"gradients, and leaves the step out if one is infinite or NaN), **update** (halve the scale after such a "
+        f"step; double it after `growth_interval` good ones, {default} by default, three here). "
+        f"`torch.cuda.amp.GradScaler` is deprecated."
+    )
+    weight = nn.Parameter(torch.full((4,), 100.0))
+    optimizer = optim.SGD([weight], lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", growth_interval=3)
+    scales = [scaler.get_scale()]
+    for _ in range(16):
+        loss = (weight.half() * 8).float().sum()  # its gradient is 8, and passes through fp16
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    plot({"scale": scales}, x_label="step", y_label="loss scale", y_scale="log", style="steps")  # @hide
+    left_out = sum(after < before for before, after in pairwise(scales))  # @inspect left_out
+    taken = (100 - weight[0].item()) / 8  # each step with a learning rate of 1 moves it by 8 @inspect taken
+    assert (left_out, taken) == (7, 9)
+    assert (scales[0], min(scales)) == (2.0**16, 2.0**12)  # @inspect scales
+    assert 8 * min(scales) <= torch.finfo(torch.float16).max < 8 * 2 * min(scales)
+    text(
+        f"It starts at {scales[0]:.0f}, comes down until 8 times the scale fits into fp16, and tries the double again "
+        f"and again: {left_out} steps of 16 are left out here, one in {default + 1} with the default. To clip "
+        f"gradients, divide first: `scaler.unscale_(optimizer)`."
+    )
+    optimizer.zero_grad()
+    scaler.scale((weight.half() * 8).float().sum()).backward()
+    assert weight.grad.tolist() == [8 * scales[-1]] * 4  # @inspect weight.grad
+    scaler.unscale_(optimizer)
+    assert weight.grad.tolist() == [8] * 4  # @inspect weight.grad
+    ask(
+        "Find the error: `scaler.scale(loss).backward()`, `clip_grad_norm_(weights, 1.0)`, `scaler.step(optimizer)`.",
+        "scaled gradients are clipped",
+        choices=["scaled gradients are clipped", "clipping needs the loss, not gradients", "update() must come first"],
+        hint=f"How large are the gradients there, with a scale of {scales[0]:.0f}?",
+        slips={
+            "clipping needs the loss, not gradients": "It does work on gradients.",
+            "update() must come first": "`update` comes last: it looks at what `step` found.",
+        },
+    )
+
+
+def scaling_bf16_does_nothing() -> None:
+    """A GradScaler around bf16"""
+    ask(
+        "Which of these needs a `GradScaler`?",
+        "autocast to fp16",
+        choices=["autocast to fp16", "autocast to bf16", "both"],
+        hint="Which format runs out of exponents?",
+        slips={"autocast to bf16": "bf16 has fp32's exponents.", "both": "bf16 has fp32's exponents."},
+    )
+    text(
+        "Around bf16 it does nothing useful: bf16 has fp32's exponents, and a factor that is a power of two changes "
+        "exponents only. The weights after ten steps, with and without:"
+    )
+    x = torch.randn(64, 16)
+    ends, factors = [], []
+    for enabled in (False, True):
+        weight = nn.Parameter(torch.linspace(-1, 1, 16).view(16, 1))
+        optimizer = optim.AdamW([weight], lr=0.01)
+        scaler = torch.amp.GradScaler("cpu", enabled=enabled)
+        for _ in range(10):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = x @ weight  # (64, 1), in bf16
+            optimizer.zero_grad()
+            scaler.scale(y.float().square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        ends.append(weight.detach())
+        factors.append(scaler.get_scale())  # @inspect factors
+    assert factors == [1, 2**16]
+    assert ends[0].equal(ends[1])  # bit for bit @inspect ends
+    assert not ends[0].equal(torch.linspace(-1, 1, 16).view(16, 1))
+    text("Equal to the bit. What it costs: a pass over all gradients, and a wait for the GPU in each step.")
+
+
+def dtypes_under_autocast(where: str) -> dict[str, str]:
+    """The dtype of each operation's result under autocast; x is fp32, h is bf16"""
+    x, h = torch.rand(4, 4, device=where), torch.rand(4, 4, device=where).bfloat16()
+    labels = torch.zeros(4, dtype=torch.int64, device=where)
+    with torch.autocast(where, dtype=torch.bfloat16):
+        results = {
+            "x @ x": x @ x,
+            "linear(x, x)": nn.functional.linear(x, x),
+            "relu(h)": h.relu(),
+            "h + x": h + x,
+            "exp(h)": h.exp(),
+            "sum(h)": h.sum(),
+            "softmax(h)": h.softmax(dim=-1),
+            "layer_norm(h)": nn.functional.layer_norm(h, (4,)),
+            "mse_loss(h, h)": nn.functional.mse_loss(h, h),
+            "cross_entropy(h, labels)": nn.functional.cross_entropy(h, labels),
+        }
+    return {name: str(result.dtype).removeprefix("torch.") for name, result in results.items()}
+
+
+def which_operator_runs_in_which_dtype() -> None:
+    """Autocast: which operation in which dtype"""
+    text(
+        "Inside `torch.autocast`, each operation falls into one of three groups: matrix multiplications are cast down, "
+        "operations that lose too much are cast up to fp32, and all others take what comes, the widest where operands "
+        "differ. Below, `x` is fp32 and `h` bf16."
+    )
+    found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
+    columns = ["cpu", "cuda"]
+    rows = [[name, *(found[w][name] if w in found else "not run" for w in columns)] for name in found["cpu"]]  # @hide
+    table(rows, ["operation", *columns])  # @hide
+    for dtypes in found.values():
+        assert dtypes["x @ x"] == dtypes["linear(x, x)"] == dtypes["relu(h)"] == "bfloat16"
+        assert dtypes["mse_loss(h, h)"] == dtypes["h + x"] == "float32"
+    text("Outside, nothing is cast, and an operation in fp64 is left alone even inside:")
+    x = torch.rand(4, 4)
+    assert (x @ x).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (x.double() @ x.double()).dtype == torch.float64
+    if "cuda" not in found:
+        text("The column for CUDA: not run, no CUDA device. Its list is another one: look before you rely on it.")
+        return
+    differing = [name for name in found["cpu"] if found["cpu"][name] != found["cuda"][name]]  # @inspect differing
+    text(f"The two devices' lists differ: here in {', '.join(f'`{name}`' for name in differing) or 'none of these'}.")
+
+
+def saved_under(
+    model: Callable[[Tensor], Tensor], weights: Iterable[Tensor], x: Tensor, dtype: torch.dtype | None
+) -> tuple[int, int]:
+    """The bytes of activations, and of copies of weights, that a forward pass saves; `dtype` for autocast"""
+    weights = list(weights)
+    with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+        saved = saved_by_autograd(lambda: model(x), weights)
+    shapes = {shape for w in weights for shape in (w.shape, w.shape[::-1])}
+    copies = sum(t.nbytes for t in saved if t.shape in shapes)
+    return sum(t.nbytes for t in saved) - copies, copies
+
+
+def what_autocast_keeps() -> None:
+    """What stays in fp32, and what shrinks"""
+    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU())
+    x = torch.randn(512, 64, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = model(x)  # @inspect y.dtype
+    y.float().square().mean().backward()  # outside: backward runs each operation in the dtype of its forward
+    assert y.dtype == torch.bfloat16
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
+    text("The parameters are the masters. What autocast makes smaller is what is saved for the backward pass:")
+    saved_in_fp32, no_copies = saved_under(model, model.parameters(), x, None)  # @stepover
+    saved_in_bf16, copies = saved_under(model, model.parameters(), x, torch.bfloat16)  # @stepover
+    assert saved_in_fp32 == 4 * (4 * x.numel())  # two inputs of layers, two of GELUs @inspect saved_in_fp32 [B]
+    assert saved_in_bf16 == saved_in_fp32 / 2  # @inspect saved_in_bf16 [B]
+    weights = sum(p.numel() for p in model.parameters() if p.dim() == 2)
+    assert (no_copies, copies) == (0, 2 * weights)  # @inspect copies [B]
+    text("Here, half. In a Transformer layer less is gained. The layer of section 13, with fp32 weights:")
+    layer_weights = {name: w.detach().float().requires_grad_() for name, w in transformer_weights(256).items()}
+    layer = partial(gpt_layer, weights=layer_weights, heads=8, attend=attention_in_one)
+    x = torch.randn(2, 96, 256, requires_grad=True)  # (B, S, D)
+    plain, _ = saved_under(layer, layer_weights.values(), x, None)  # @stepover
+    cast, layer_copies = saved_under(layer, layer_weights.values(), x, torch.bfloat16)  # @stepover
+    ratio = cast / plain  # @inspect ratio
+    assert 0.52 < ratio < 0.7
+    assert layer_copies == 2 * sum(w.numel() for w in layer_weights.values() if w.dim() == 2)
+    text(
+        f"{ratio:.2f} of the bytes: the residual stream and what the norms save stay in fp32, masks have one byte in "
+        f"either case. The bf16 copies of the weights come on top while they are saved."
+    )
+    text(
+        "It does not shrink parameters: with a master there are 4 bytes of it and 2 of a copy, where fp32 has 4. "
+        "`model.bfloat16()` does shrink everything, but bf16 weights without a master are not this recipe: the updates "
+        "vanish."
+    )
+    ask(
+        "A colleague switches from fp32 to bf16 parameters and gradients with fp32 master weights and AdamW states. "
+        "How many bytes per parameter are saved, activations apart?",
+        (4 + 4 + 8) - (2 + 2 + 4 + 8),
+        within=0,
+        hint="Add up parameters, gradients, master and states on both sides.",
+        slips={4: "The master weights are 4 more.", 8: "The states stay in fp32."},
+    )
+
+
+def losses_of(recipe: str, x: Tensor, y: Tensor) -> list[float]:
+    """Train a small model on y; `recipe` is fp32, autocast or bf16"""
+    torch.default_generator.manual_seed(1)
+    model = nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 1))
+    dtype = torch.bfloat16 if recipe == "bf16" else torch.float32
+    model.to(device(), dtype)
+    optimizer = optim.AdamW(model.parameters(), lr=2e-4)
+    losses = []
+    for _ in range(120):
+        with torch.autocast(device(), dtype=torch.bfloat16, enabled=recipe == "autocast"):
+            prediction = model(x.to(dtype))  # (256, 1)
+        loss = (prediction.float() - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def three_recipes_learn() -> None:
+    """The three recipes, learning"""
+    text("The same model, data and optimizer: all in fp32, with autocast, and with everything in bf16.")
+    x = torch.randn(256, 16).to(device())
+    y = x[:, :1] * x[:, 1:2]  # (256, 1)
+    losses = {recipe: losses_of(recipe, x, y) for recipe in ("fp32", "autocast", "bf16")}  # @stepover
+    plot(losses, x_label="step", y_label="loss")  # @hide
+    learned = {recipe: curve[0] - curve[-1] for recipe, curve in losses.items()}  # @inspect learned
+    assert abs(learned["autocast"] / learned["fp32"] - 1) < 0.02
+    assert learned["bf16"] < 0.9 * learned["fp32"]
+    text(
+        f"Autocast follows fp32 so closely that the curves can't be told apart. Pure bf16 has learned "
+        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: at this learning rate many updates are below half "
+        f"a step of their weight. Larger learning rates hide it, and the end of a schedule, where they are small, "
+        f"brings it back."
+    )
+
+
+def training_step(model: nn.Module, optimizer: optim.Optimizer, x: Tensor, *, autocast: bool) -> None:
+    """Forward, backward, optimizer"""
+    with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast):
+        y = model(x)
+    optimizer.zero_grad()
+    y.float().square().mean().backward()
+    optimizer.step()
+
+
+def three_steps_side_by_side() -> None:
+    """A step in fp32, in tf32, in bf16"""
+    width, batch = sizes().step_width, sizes().step_batch  # @inspect width batch @stepover
+    model = nn.Sequential(*(nn.Linear(width, width, device=device()) for _ in range(2)))  # @stepover
+    optimizer = optim.AdamW(model.parameters())
+    x = torch.randn(batch, width, device=device())  # (B, D)
+    steps = {"fp32": False, "bf16 autocast": True} | ({"tf32": False} if device() == "cuda" else {})
+    timings, matmul_flops = {}, {}
+    for name, autocast in steps.items():  # @stepover
+        torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
+        step = partial(training_step, model, optimizer, x, autocast=autocast)
+        by_operator = count(step).flops_by_operator
+        matmul_flops[name] = sum(n for operator, n in by_operator.items() if "mm" in operator)
+        timings[name] = measure(step, repeats=5, min_seconds=0.1, max_seconds=1)
+    torch.set_float32_matmul_precision("highest")
+    forward = 2 * 2 * batch * width**2
+    assert set(matmul_flops.values()) == {3 * forward - forward // 2}  # the first layer's input needs no gradient
+    seconds = {name: timing.seconds for name, timing in timings.items()}  # @inspect seconds [s]
+    rates = {name: matmul_flops[name] / s for name, s in seconds.items()}  # @inspect rates [FLOP/s]
+    rows = [(n, s * 1e3, rates[n] / 1e12, seconds["fp32"] / s) for n, s in seconds.items()]  # @hide
+    table(rows, ["step", "ms", "TFLOP/s", "times fp32's speed"], title=f"{batch} × {width}, two layers")  # @hide
+    text(f"Every variant multiplies the same {matmul_flops['fp32'] / 1e9:,.2f} GFLOP; only their format differs.")
+    say_how_fast(timings["fp32"].samples_s, timings["bf16 autocast"].samples_s)
+    if "tf32" not in seconds:
+        text("tf32, a way in which tensor cores multiply fp32 numbers: not run, no CUDA device.")
+
+
+def say_how_fast(fp32_s: Sequence[float], autocast_s: Sequence[float]) -> None:
+    """What autocast brought"""
+    ratios = [long / short for long, short in zip(fp32_s, autocast_s, strict=False)]
+    ratio = statistics.median(ratios)
+    decide(
+        ratios,
+        than=(0.9, 1.1),
+        above=f"On this machine a step under autocast is {ratio:.1f} times as fast as in fp32.",
+        below=(
+            f"On this machine a step under autocast is *slower*: {ratio:.2f} of the speed of fp32. What remains is the "
+            f"memory."
+        ),
+        undecided="On this machine a step under autocast takes about as long as in fp32, as far as the samples agree.",
+    )
+
+
+def to_fp8(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """A tensor in fp8, and the scale that brings it back: its largest element becomes the format's largest"""
+    scale = x.abs().max() / torch.finfo(dtype).max
+    return (x / scale).to(dtype), scale
+
+
+def eight_bits_and_fewer() -> None:
+    """Eight bits, and fewer"""
+    text(
+        "fp8 has so little range that every tensor is stored with a scale. Two formats share the work: **E4M3**, one "
+        "more digit, for weights and activations; **E5M2**, more range, for gradients."
+    )
+    e4m3, e5m2 = torch.float8_e4m3fn, torch.float8_e5m2
+    x, w = torch.randn(256, 256), torch.randn(256, 256)
+    errors = {}
+    for dtype in (e4m3, e5m2):
+        x8, scale = to_fp8(x, dtype)  # @stepover
+        errors[dtype] = relative_error(x8.float() * scale, x)  # @inspect errors @stepover
+    assert 1.7 < errors[e5m2] / errors[e4m3] < 2.3  # one digit less, twice the error
+    text("Gradients, spread over many powers of ten as above. How many become zero?")
+    gradients = 10 ** (-6 + 5 / 3 * torch.randn(20_000))
+    lost = {dtype: (to_fp8(gradients, dtype)[0].float() == 0).float().mean().item() for dtype in (e4m3, e5m2)}
+    assert lost[e5m2] < lost[e4m3] / 2  # @inspect lost
+    text("And a product, multiplied in fp8 and summed in fp32: each product of two fp8 numbers is exact there.")
+    (x8, x_scale), (w8, w_scale) = to_fp8(x, e4m3), to_fp8(w, e4m3)  # @stepover
+    product = (x8.float() @ w8.float()) * (x_scale * w_scale)
+    product_error = relative_error(product, x @ w)  # @inspect product_error @stepover
+    assert errors[e4m3] < product_error < 2 * errors[e4m3]
+    text(
+        f"Each number is off by {errors[e4m3]:.1%}, and so the product by {product_error:.1%}: the errors are "
+        f"independent, and in a long sum they average out as well as the terms do."
+    )
+    fp8_speed = speed_of_fp8()  # times bf16's @inspect fp8_speed
+    where_fp8_stands(fp8_speed)
+
+
+def speed_of_fp8() -> float | None:
+    """Multiplying fp8 on this machine"""
+    if device() != "cuda":
+        text("fp8 on tensor cores: not run, no CUDA device. On a GPU that has such, `torch._scaled_mm` uses them.")
+        return None
+    capability = torch.cuda.get_device_capability()  # @inspect capability
+    if capability < (8, 9):
+        text(f"fp8: not run, this GPU's compute capability is {capability}, and its tensor cores begin at (8, 9).")
+        return None
+    width = sizes().step_width  # @stepover
+    x, w = torch.randn(2, width, width, device="cuda")
+    (x8, x_scale), (w8, w_scale) = to_fp8(x, torch.float8_e4m3fn), to_fp8(w, torch.float8_e4m3fn)  # @stepover
+    scaled_mm = partial(torch._scaled_mm, scale_a=x_scale, scale_b=w_scale, out_dtype=torch.bfloat16)
+    try:
+        product = scaled_mm(x8, w8.t())  # the right matrix has to be stored by columns
+    except (RuntimeError, ValueError, TypeError) as error:  # which of them, is the kernel's choice
+        text(f"fp8: not run. torch {torch.__version__} says: {str(error).partition(chr(10))[0]}")
+        return None
+    expected = (x8.float() @ w8.float().t()) * (x_scale * w_scale)
+    off = relative_error(product, expected)  # @inspect off @stepover
+    assert off < 2**-5  # a result in bf16, and sums in a little less than fp32
+    x16, w16 = x.bfloat16(), w.bfloat16()
+    fp8 = measure(lambda: scaled_mm(x8, w8.t()), repeats=10).seconds
+    bf16 = measure(lambda: x16 @ w16.t(), repeats=10).seconds
+    rows = [(n, s * 1e3, 2 * width**3 / s / 1e12) for n, s in (("bf16", bf16), ("fp8", fp8))]  # @hide
+    table(rows, ["product", "ms", "TFLOP/s"], title=f"{width} × {width} by {width} × {width}")  # @hide
+    text(f"fp8 is {bf16 / fp8:.2f} times as fast as bf16 here. The datasheet promises twice.")
+    return bf16 / fp8
+
+
+def where_fp8_stands(fp8_speed: float | None) -> None:
+    """Where they stand"""
+    if fp8_speed is None:
+        text("So nothing is said here of fp8's speed; the datasheet of an H100 promises twice bf16's.")
+    text(
+        f"- **Training in fp8.** The multiplications of linear layers are in fp8; attention, norms, the head and the "
+        f"master weights are not. NVIDIA's Transformer Engine supplies the layers, and recipes of scales: with one for "
+        f"each tensor, E4M3 forward and E5M2 backward by default; with one byte of scale for each block of 32 (MXFP8, "
+        f"on Blackwell: {8 + 8 / 32} bits a number), E4M3 for both. FP8-LM also kept gradients and one of Adam's "
+        f"states in 8 bits. DeepSeek-V3 was trained in fp8 with one scale per 128 numbers of activations, and E4M3 for "
+        f"everything: with scales that fine, range stops being the problem.\n"
+        f"- **Training in four bits.** For NVFP4 (section 2: {4 + 8 / 16} bits a number; MXFP4, with blocks of 32, "
+        f"{4 + 8 / 32}) NVIDIA reports a 12B model trained on 10T tokens, with some layers left in bf16, gradients "
+        f"rounded at random, and outliers spread out by a rotation.\n"
+        f"- **Inference** comes first every time: weights are cast once, there are no updates to lose, and decoding "
+        f"waits for bytes (section 6), so that half the bytes take about half the time."
+    )
+    if hasattr(nn.functional, "scaled_mm"):
+        text(f"In torch {torch.__version__}, `torch.nn.functional.scaled_mm` is the public name, with block scales.")
+    else:
+        text(f"In torch {torch.__version__} there is only `torch._scaled_mm`; the underscore says: not a public name.")
+    for name in ("fp8", "fp8-lm", "transformer engine", "deepseek-v3", "nvfp4 training"):
+        link(**REFERENCES[name])
+
+
+def language_model_under_autocast() -> None:
+    """The language model under autocast"""
+    text(
+        "How much of the activations does bf16 save? The products' inputs are halved, but the stream that layers add "
+        "to stays fp32, and so do the norms, and copies of the weights in bf16 are kept for the backward pass."
+    )
+    ask(
+        "By what factor do the saved bytes shrink, at most, if everything saved were halved?",
+        0.5,
+        why="Half: what is measured now is less of a saving than that.",
+    )
+    shape = Shape()
+    model = LanguageModel(shape)  # @stepover
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, 8, shape.context, torch.Generator().manual_seed(0))  # @stepover
+    saved, losses = {}, {}
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            saved[enabled] = kept_for_backward(model, inputs, targets)  # @stepover
+            losses[enabled] = loss_of(model, inputs, targets).item()  # @inspect losses @stepover
+    share = saved[True] / saved[False]  # @inspect share
+    assert 0.5 < share < 0.9
+    assert abs(losses[True] / losses[False] - 1) < 1e-3
+    text(f"{share:.2f} of the bytes, and a loss that differs by {abs(losses[True] / losses[False] - 1):.0e}.")
+
+
+# ---------------------------------------------------------------------------------------------------------
+# 13 The memory of a training step
 
 
 def memory_of_a_training_step() -> None:
@@ -6823,7 +7919,7 @@ def when_activations_decide(predicted: dict[str, int], shape: Shape) -> None:
         "in a batch do its activations outweigh everything else?",
         3 * 12288,
         unit="tokens",
-        why="$3D$. A batch of a large model has millions of tokens: without section 12 its activations would not fit.",
+        why="$3D$. A batch of a large model has millions of tokens: without section 14 its activations would not fit.",
         slips={12288: "Solve $16 \\cdot 12 L D^2 = 64 L D T$ for $T$."},
     )
     assert bytes_by_part(shape, 1)["activations"] * 8 == predicted["activations"] + 7 * 4 * shape.layers * (
@@ -6832,7 +7928,7 @@ def when_activations_decide(predicted: dict[str, int], shape: Shape) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------
-# 12 Using less memory
+# 14 Using less memory
 
 
 def using_less_memory() -> None:
@@ -6843,7 +7939,7 @@ def using_less_memory() -> None:
     text(
         f"After this section you can fit a batch that does not fit: by **gradient accumulation** (the batch in smaller "
         f"pieces), by **activation checkpointing** (forget, and compute again), or by one of nine other ways, each "
-        f"with the term of section 11 that it makes smaller. The key figure: 36 layers that keep every sixth "
+        f"with the term of section 13 that it makes smaller. The key figure: 36 layers that keep every sixth "
         f"activation need **{plain_peak / peak:.1f} times less** memory for **{passes / plain_passes - 1:.0%}** more "
         f"FLOPs."
     )
@@ -7327,7 +8423,7 @@ def selective_recomputation() -> None:
     """Forgetting what is cheap"""
     text(
         "**Selective recomputation** forgets what is large and cheap: in a Transformer, the $S \\times S$ scores, "
-        "their softmax and dropout, the second term of section 11's formula. In the layer from there, with a "
+        "their softmax and dropout, the second term of section 13's formula. In the layer from there, with a "
         "checkpoint around attention only, what is alive after the forward pass, per $S \\cdot B \\cdot D$:"
     )
     batch, length, width, heads = 2, 128, 64, 4
@@ -7557,543 +8653,7 @@ def recomputing_the_language_model(model: LanguageModel, inputs: Tensor, targets
 
 
 # ---------------------------------------------------------------------------------------------------------
-# 13 Training loop
-
-
-def training_loop() -> None:
-    """Training loop"""
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    _, fast, _ = train(num_layers=0, lr=0.1)  # @stepover @hide
-    text(
-        f"After this section you can write a training loop, know what its first loss must be, and find the mistakes "
-        f"that raise no error. The key figure: on a task whose answer is known, {len(fast) - 1} steps take the loss "
-        f"from **{fast[0]:.0f}** to **{fast[-1]:.0e}**."
-    )
-    note(
-        "Eight minutes. Write the loop with them, then break it: an argument that is ignored, a shape that "
-        "broadcasts. Ask for the first loss of a language model."
-    )
-    text("Data, model, optimizer: what is left is the loop around them.")
-    the_task()
-    two_learning_rates()
-    same_rates_with_hidden_layers()  # @deeper
-    what_a_real_loop_adds()
-    arguments_that_nobody_reads()
-    loss_that_broadcasts()
-    cost_of_looking()  # @deeper
-    speed_of_the_loop()
-    the_language_model_learns()
-    text(
-        "**In three lines.** Batch, loss, `zero_grad`, `backward`, `step`; a real loop adds schedule and clipping.\n\n"
-        "Know the loss of a model that knows nothing, claim every shape, and see a change for every argument that you "
-        "change.\n\n"
-        "Report steps per second, tokens per second and MFU: $6N$ FLOPs a token over the time, over the peak."
-    )
-
-
-def the_task() -> None:
-    """A task whose answer is known"""
-    text(
-        "Each $x$ is $D$ random numbers, and $y = x \\cdot (0, 1, \\dots, D - 1)$. A model without hidden layers is "
-        "one vector; trained, it should be that vector. Before training, how bad is it?"
-    )
-    x, y = linear_batch(4096, 16)  # @inspect x.shape y.shape
-    model = DeepLinear(16, 0)  # a head only @stepover
-    assert [w.shape for w in model.parameters()] == [(16, 1)]
-    loss = nn.functional.mse_loss(model(x), y).item()  # @inspect loss @stepover
-    difference = torch.arange(16.0) - model.head.weight.detach().squeeze(-1)
-    expected = difference.square().sum().item()  # of the loss, over all x there are @inspect expected
-    assert abs(loss / expected - 1) < 0.1
-    saying_zero = y.square().mean().item()  # the loss of predicting 0 @inspect saying_zero
-    assert abs(saying_zero / 1240 - 1) < 0.1  # 0² + 1² + … + 15²
-    text(
-        f"Predicting 0 would lose $0^2 + 1^2 + \\dots + 15^2 = {sum(d**2 for d in range(16))}$ on average; the random "
-        f"vector loses {loss:.0f}. A first loss that is far from what a model without knowledge must lose is a mistake."
-    )
-    ask(
-        "A language model with a vocabulary of 50257 has just been initialised, and gives each token about the same "
-        "probability. What is its first cross-entropy loss, in nats?",
-        nn.functional.cross_entropy(torch.zeros(1, 50257), torch.tensor([7])).item(),
-        hint="$-\\ln$ of the probability of the right token.",
-        slips={math.log2(50257): "That is in bits: torch takes the natural logarithm.", 1 / 50257: "The probability."},
-    )
-
-
-def linear_batch(rows: int, width: int) -> tuple[Tensor, Tensor]:
-    """Random rows, and what the model should make of them"""
-    x = torch.randn(rows, width)
-    return x, x @ torch.arange(float(width))
-
-
-def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list[float], list[float]]:
-    """Train on a new batch each step. Returns the model, its losses on one fixed batch, before each step and after the
-    last, and the losses of the batches trained on, each taken before its step"""
-    torch.default_generator.manual_seed(0)
-    model = DeepLinear(16, num_layers)
-    optimizer = SGD(model.parameters(), lr=lr)
-    fixed_x, fixed_y = linear_batch(256, 16)  # never trained on
-    losses, of_batches = [], []
-    for _ in range(steps):
-        with torch.no_grad():
-            losses.append(nn.functional.mse_loss(model(fixed_x), fixed_y).item())
-        x, y = linear_batch(32, 16)  # (B, D), (B,)
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        of_batches.append(loss.item())
-    with torch.no_grad():
-        losses.append(nn.functional.mse_loss(model(fixed_x), fixed_y).item())
-    return model, losses, of_batches
-
-
-def two_learning_rates() -> None:
-    """Two learning rates"""
-    ask(
-        "The loss is the mean of $(e \\cdot x)^2$, where $e$ is how far the weights are off; its gradient, over all "
-        "$x$, is $2e$. With a learning rate of 0.1, by which factor would a step on it multiply the *loss*?",
-        (1 - 2 * 0.1) ** 2,
-        hint="A step multiplies the error of each weight by $1 - 2 \\cdot lr$.",
-        slips={
-            1 - 2 * 0.1: "That is the factor of the weights' error. The loss is its square.",
-            (1 - 0.1) ** 2: "The gradient of $e^2$ is $2e$.",
-        },
-    )
-    text(
-        "The loss is taken on a fixed batch that is never trained on, so that steps can be compared. Sixty steps with "
-        "a learning rate of 0.01, and sixty with 0.1:"
-    )
-    _, slow, slow_batches = train(num_layers=0, lr=0.01)  # @stepover
-    fast_model, fast, _ = train(num_layers=0, lr=0.1)  # @stepover
-    a_step = (fast[-1] / fast[0]) ** (1 / 60)  # @inspect a_step
-    noise = 4 * 0.1**2 * 17 / 32  # a batch has 32 rows of 16 numbers, and its gradient is not quite 2e
-    assert abs(a_step / ((1 - 2 * 0.1) ** 2 + noise) - 1) < 0.02
-    curves = {"lr = 0.01": slow, "lr = 0.1": fast}  # @hide
-    plot(curves, x=list(range(len(slow))), x_label="steps", y_label="loss, fixed batch", y_scale="log")  # @hide
-    assert slow[0] == fast[0]  # the same start, on the same batch
-    assert len(slow) - 1 == 60
-    assert fast[-1] < 1e-4 < 10 < slow[-1] < slow[0] / 2  # @inspect slow[-1] fast[-1]
-    found = fast_model.head.weight.detach().squeeze(-1)  # @inspect found
-    assert torch.allclose(found, torch.arange(16.0), atol=0.01)
-    shrinking = (slow[-1] / slow[0]) ** (1 / 60)  # of the loss, per step @inspect shrinking
-    assert abs(shrinking / (1 - 2 * 0.01) ** 2 - 1) < 0.01
-    text(
-        f"The larger rate has found the vector, the smaller is still on its way, at a loss of {slow[-1]:.0f}. A step "
-        f"multiplies the error by about $1 - 2 \\cdot lr$ and the loss by its square: {(1 - 0.02) ** 2:.4f}, and "
-        f"measured, {shrinking:.4f}. With the larger rate the noise of a batch of 32 can be seen: "
-        f"{(1 - 0.2) ** 2:.2f}, and measured, {a_step:.2f}."
-    )
-    ratios = [batch / fixed for batch, fixed in zip(slow_batches, slow, strict=False)]
-    ratio, spread = statistics.mean(ratios), statistics.stdev(ratios)  # @inspect ratio spread
-    assert abs(ratio - 1) < 0.1 < spread
-    seen, unseen = losses_after_memorising()  # @inspect seen unseen @stepover
-    assert seen < unseen / 10
-    text(
-        f"Is the loss of the batches trained on flattering? Not here: each batch is new, and its loss is taken "
-        f"*before* its step. On average it is {ratio:.2f} times the fixed batch's, only noisy (standard deviation "
-        f"{spread:.2f}). It is flattering where data are seen again: after 200 steps on *one* batch of 8 rows the loss "
-        f"is {seen:.1g} on that batch and {unseen:.0f} on others."
-    )
-
-
-def losses_after_memorising() -> tuple[float, float]:
-    """Train on one batch of 8 rows again and again; the loss on it, and on rows never seen"""
-    model = DeepLinear(16, 0)
-    optimizer = SGD(model.parameters(), lr=0.05)
-    x, y = linear_batch(8, 16)
-    for _ in range(200):
-        optimizer.zero_grad()
-        nn.functional.mse_loss(model(x), y).backward()
-        optimizer.step()
-    with torch.no_grad():
-        new_x, new_y = linear_batch(256, 16)
-        return nn.functional.mse_loss(model(x), y).item(), nn.functional.mse_loss(model(new_x), new_y).item()
-
-
-def same_rates_with_hidden_layers() -> None:
-    """The same rates, with hidden layers"""
-    text("A learning rate is not a property of a task. The same task, the same rates, and hidden layers in between:")
-    ends = {}
-    for num_layers in (0, 1, 2):
-        ends[num_layers] = {lr: train(num_layers, lr)[1][-1] for lr in (0.01, 0.1)}  # @inspect ends @stepover
-    diverged = {n: [lr for lr, loss in by_rate.items() if not loss < 1e4] for n, by_rate in ends.items()}
-    assert diverged == {0: [], 1: [0.1], 2: [0.01, 0.1]}  # @inspect diverged
-    assert ends[1][0.01] < ends[0][0.1]
-    rows = [(n, *(f"{loss:.3g}" for loss in by_rate.values())) for n, by_rate in ends.items()]  # @hide
-    table(rows, ["hidden layers", "loss after 60 steps, lr = 0.01", "lr = 0.1"])  # @hide
-    text(
-        "With one hidden layer only the smaller rate is stable, and it gets further than the larger rate did without: "
-        "each factor's gradient is multiplied by the other factor. With two, both runs diverge."
-    )
-
-
-def what_a_real_loop_adds() -> None:
-    """What a real loop adds"""
-    text(
-        "**A schedule.** The learning rate rises over some steps (warm-up, while the optimizer's averages are still "
-        "young), then falls along half a cosine, here to a tenth:"
-    )
-    rates = [learning_rate(step, steps=100, warm_up=10) for step in range(101)]  # @stepover
-    plot({"learning rate / peak": rates}, x_label="step", y_label="share of the peak")  # @hide
-    assert rates.index(max(rates)) == 9
-    assert math.isclose(rates[9], 1)
-    assert math.isclose(rates[100], 0.1)
-    assert math.isclose(rates[55], (1 + 0.1) / 2)  # half-way between the warm-up and the end
-    text(
-        "**Clipping.** If the norm of all gradients together exceeds a limit, they are scaled down to it; their "
-        "direction stays. SGD's step shrinks with them. Adam's first does not: it divides by the gradient's size."
-    )
-    moved = {}
-    for optimizer_class in (optim.SGD, optim.Adam):
-        weight = nn.Parameter(torch.zeros(100))
-        weight.grad = torch.full((100,), 0.25)  # of norm 2.5
-        norm = nn.utils.clip_grad_norm_([weight], max_norm=1.0).item()  # before clipping @inspect norm
-        optimizer_class([weight], lr=0.01).step()
-        moved[optimizer_class.__name__] = weight.norm().item() / 0.01  # in learning rates @inspect moved
-    assert math.isclose(norm, 2.5, rel_tol=1e-6)
-    assert abs(moved["SGD"] - 1) < 1e-5
-    assert abs(moved["Adam"] - math.sqrt(100)) < 1e-4
-    text("What clipping is for: one batch with a huge gradient would stay in Adam's averages for many steps.")
-    ask(
-        "Gradients of norm 2.5 are clipped at 1. By which factor is each multiplied?",
-        1.0 / norm,
-        slips={2.5: "Clipping makes gradients smaller.", 1.0: "The *norm* becomes 1, not the factor."},
-    )
-
-
-def learning_rate(step: int, steps: int, warm_up: int) -> float:
-    """Warm-up, then half a cosine to a tenth: the share of the peak rate"""
-    if step < warm_up:
-        return (step + 1) / warm_up
-    done = (step - warm_up) / (steps - warm_up)
-    return 0.1 + 0.9 * (1 + math.cos(math.pi * done)) / 2
-
-
-def arguments_that_nobody_reads() -> None:
-    """Trap: arguments that nobody reads"""
-    text(
-        "A `train(num_layers, lr)` that builds its model with 0 layers and its optimizer with a rate of 0.01, whatever "
-        "it was given, runs without an error, and its plots look right. What tells is a claim that results *differ*:"
-    )
-    base = train(num_layers=0, lr=0.01)[1]  # @stepover
-    assert train(num_layers=0, lr=0.02)[1] != base  # @stepover
-    assert train(num_layers=1, lr=0.01)[1] != base  # @stepover
-    assert train(num_layers=0, lr=0.01)[1] == base  # and nothing else makes it differ @stepover
-    text("The last one to the bit: where no argument changes, no result does.")
-
-
-def loss_that_broadcasts() -> None:
-    """Trap: a loss that broadcasts"""
-    x, y = linear_batch(256, 16)
-    perfect = x @ torch.arange(16.0).unsqueeze(-1)  # (B, 1) @inspect perfect.shape y.shape
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        loss = nn.functional.mse_loss(perfect, y).item()  # @inspect loss
-    ask(
-        "Find the error: `loss = mse_loss(prediction, y)` with `prediction.shape == (256, 1)` and `y.shape == (256,)`.",
-        "every prediction is compared with every target",
-        choices=[
-            "nothing: the shapes agree but for a 1",
-            "torch raises an error",
-            "every prediction is compared with every target",
-        ],
-        slips={
-            "nothing: the shapes agree but for a 1": "Shapes are aligned from the right: (256, 1), (1, 256).",
-            "torch raises an error": "It warns, and computes.",
-        },
-    )
-    text(
-        "A linear head returns (B, 1), the targets are (B,). Here every prediction is perfect, and the loss above is "
-        "not 0:"
-    )
-    assert nn.functional.mse_loss(perfect.squeeze(-1), y).item() < 1e-9
-    compared = (perfect - y).shape  # @inspect compared
-    assert tuple(compared) == (256, 256)
-    twice_the_variance = 2 * y.var(correction=0).item()  # @inspect twice_the_variance
-    assert abs(loss / twice_the_variance - 1) < 1e-4
-    assert "broadcasting" in str(caught[0].message)
-    text(
-        f"{loss:.0f}, twice the variance of $y$, because every prediction is compared with every target. The best that "
-        f"a model can do against this loss is to say the mean every time. torch warns, once. A scalar prediction "
-        f"broadcasts against a vector in the same way, so claim the shape:"
-    )
-    assert perfect.squeeze(-1).shape == y.shape != perfect.shape
-
-
-def cost_of_looking() -> None:
-    """The cost of looking"""
-    text(
-        "`loss.item()` makes a Python number of the loss. On a GPU the loop runs ahead, queueing work; to return a "
-        "number it has to wait until the queue is empty. On a CPU nothing is queued, and there is nothing to wait for."
-    )
-    if device() != "cuda":
-        text("What it costs on a GPU: not run, no CUDA device.")
-        return
-    x = torch.randn(64, 64, device="cuda")
-    model = DeepLinear(64, 4).to("cuda")  # @stepover
-
-    def steps(*, looking: bool) -> None:
-        for _ in range(20):
-            loss = model(x).square().mean()
-            if looking:
-                loss.item()
-
-    silent, looking = (  # @stepover
-        measure(partial(steps, looking=look), repeats=10, min_seconds=0.05) for look in (False, True)
-    )
-    ratios = [long / short for long, short in zip(looking.samples_s, silent.samples_s, strict=False)]
-    decide(
-        ratios,
-        than=1.1,
-        above=f"Twenty small forward passes with an `item()` each take {statistics.median(ratios):.1f} times as long.",
-        below="Twenty small forward passes with an `item()` each take no longer here.",
-        undecided="Whether twenty small forward passes take longer with an `item()` each, the samples do not agree.",
-    )
-
-
-def speed_of_the_loop() -> None:
-    """Steps per second, FLOP/s, MFU"""
-    text(
-        "Last, the loop's own accounting. One step from zero_grad to optimizer, of the toy above and of a model of a "
-        "size that suits this machine: 6 FLOPs per parameter and row, over the time, over the peak."
-    )
-    dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect dtype
-    peak = peak_flops(dtype)  # @inspect peak [FLOP/s]
-    shapes = {"toy": (16, 1, 32), "large": (sizes().loop_width, 4, sizes().loop_rows)}  # @stepover
-    rows, rates, samples, operators = [], {}, {}, {}
-    for name, (width, num_layers, batch) in shapes.items():
-        step, _ = one_step(width, num_layers, batch, dtype)  # @stepover
-        napkin = 6 * batch * (width**2 * num_layers + width)
-        counts = count(step)
-        counted = counts.flops_by_operator["aten.mm"]
-        assert counted == napkin - 2 * batch * width**2  # x.grad, which nobody asks for
-        timing = measure(step, min_seconds=0.06, max_seconds=0.3)
-        rates[name], samples[name] = counted / timing.seconds, [counted / s for s in timing.samples_s]
-        operators[name] = timing.seconds / sum(counts.operators.values())  # seconds for each
-        mfu = None if peak is None else round(rates[name] / peak, 4)
-        rows.append((name, napkin, counted, round(1 / timing.seconds, 1), round(rates[name] / 1e9, 2), mfu))
-    columns = ["model", "claimed: 6 · P · B", "counted, FLOPs", "measured: steps/s", "GFLOP/s", "MFU"]  # @hide
-    table(rows, columns)  # @hide
-    assert rates["toy"] < rates["large"]  # FLOP/s
-    missing = [1 - counted / napkin for _, napkin, counted, *_ in rows]  # @hide
-    text(f"(The counts lack the gradient of `x`: {missing[0]:.0%} of the toy, {missing[1]:.0%} of the large model.)")
-    if peak is None:
-        text("No peak is known for this machine, so there is no MFU. The rates stand for themselves.")
-    else:
-        in_products = rows[0][2] / peak  # seconds of the toy's FLOPs at the peak @inspect in_products [s]
-        text(
-            f"The toy's step takes {1e6 * operators['toy']:.0f} µs for each operator; at the peak, all of its products "
-            f"together would take {1e6 * in_products:.1f} µs."
-        )
-        say_what_the_loop_reaches([rate / peak for rate in samples["large"]])
-    share_of_the_update(shapes["large"], dtype)
-    ask(
-        "A model of 8 billion parameters trains on H100s (989.5 TFLOP/s in bf16) with an MFU of 0.4. How many tokens "
-        "per second does each of them get through?",
-        0.4 * H100_SPARSE_BF16 / 2 / (6 * 8e9),
-        hint="$6N$ FLOPs for each token.",
-        slips={
-            0.4 * H100_SPARSE_BF16 / 2 / (2 * 8e9): "2N is the forward pass alone.",
-            H100_SPARSE_BF16 / 2 / (6 * 8e9): "At the peak. The MFU is 0.4.",
-        },
-    )
-
-
-def one_step(width: int, num_layers: int, batch: int, dtype: torch.dtype) -> tuple[Callable[[], None], ...]:
-    """A training step on the device, and its update alone; on one batch, so that no time goes into data"""
-    with torch.device(device()):
-        model = DeepLinear(width, num_layers).to(dtype)
-        x, y = torch.randn(batch, width, dtype=dtype), torch.randn(batch, dtype=dtype)
-    optimizer = SGD(model.parameters(), lr=1e-6)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        nn.functional.mse_loss(model(x), y).backward()
-        optimizer.step()
-
-    return step, optimizer.step
-
-
-def say_what_the_loop_reaches(utilizations: list[float]) -> None:
-    """What the utilization of the large model says"""
-    middle = statistics.median(utilizations)
-    spread = f"The large model reaches an MFU of {middle:.2f}"
-    decide(
-        utilizations,
-        than=0.5,
-        above=f"{spread}: good.",
-        below=f"{spread}: short of good, which begins at 0.5.",
-        undecided=f"{spread}; its samples are on both sides of 0.5, where good begins.",
-    )
-    text(
-        "MFU counts the FLOPs that the model needs. Recomputation as in section 12 is not among them: it raises the "
-        "work and the time, and MFU, rightly, falls."
-    )
-
-
-def share_of_the_update(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
-    """What the update takes"""
-    width, num_layers, batch = shape
-    step, update = one_step(width, num_layers, batch, dtype)  # @stepover
-    seconds = [measure(f, min_seconds=0.02, max_seconds=0.1).seconds for f in (step, update)]  # @stepover
-    update_share = seconds[1] / seconds[0]  # @inspect update_share
-    text(
-        f"Its update, which reads and writes every weight and multiplies no matrices, takes about {update_share:.0%} "
-        f"of the step. That share falls as the batch grows: the update is the same for any number of rows."
-    )
-
-
-@dataclass
-class LanguageRun:
-    """Everything that a run of training carries from one step to the next."""
-
-    model: LanguageModel
-    optimizer: optim.Optimizer
-    generator: torch.Generator  # of the data
-    steps: int  # planned: the schedule depends on it
-    step: int = 0
-
-
-def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
-    """Matrices decay; embedding and head learn faster, by a factor found by trying; norms do neither"""
-    rows = list({id(w): w for w in (model.embedding.weight, model.head.weight)}.values())  # one, if tied
-    norms = [w for w in model.parameters() if w.ndim == 1]
-    matrices = [w for w in model.layers.parameters() if w.ndim == 2]
-    return [
-        {"params": matrices, "weight_decay": 0.1, "factor": 1.0},
-        {"params": rows, "weight_decay": 0.0, "factor": 12.0},
-        {"params": norms, "weight_decay": 0.0, "factor": 1.0},
-    ]
-
-
-def new_language_run(steps: int, where: str, seed: int = 0) -> LanguageRun:
-    """A run at its first step"""
-    torch.manual_seed(seed)
-    model = LanguageModel(Shape()).to(where)
-    optimizer = optim.AdamW(groups_of(model), betas=(0.9, 0.95), fused=True)
-    return LanguageRun(model, optimizer, torch.Generator().manual_seed(seed), steps)
-
-
-def train_step(run: LanguageRun, tokens: np.ndarray, batch: int = 8) -> Tensor:
-    """One step of training; returns its loss"""
-    for group in run.optimizer.param_groups:
-        group["lr"] = 3e-3 * group["factor"] * learning_rate(run.step, run.steps, warm_up=10)
-    where = run.model.head.weight.device
-    inputs, targets = (part.to(where) for part in draw_batch(tokens, batch, run.model.shape.context, run.generator))
-    run.optimizer.zero_grad()
-    loss = loss_of(run.model, inputs, targets)
-    loss.backward()
-    nn.utils.clip_grad_norm_(run.model.parameters(), max_norm=1.0)
-    run.optimizer.step()
-    run.step += 1
-    return loss.detach()
-
-
-@torch.no_grad()
-def bits_of_model(model: LanguageModel, tokens: np.ndarray) -> float:
-    """Bits for each byte, of windows side by side"""
-    context, where = model.shape.context, model.head.weight.device
-    windows = (len(tokens) - 1) // context
-    text_ids = torch.from_numpy(tokens[: windows * context + 1].astype(np.int64)).to(where)
-    return loss_of(model, text_ids[:-1].view(windows, context), text_ids[1:].view(windows, context)).item() / math.log(
-        2
-    )
-
-
-@torch.no_grad()
-def continued(model: LanguageModel, prompt: bytes, length: int, temperature: float = 0.8) -> str:
-    """Draw one byte after the other, each from the model's probabilities for the next"""
-    generator, where = torch.Generator().manual_seed(0), model.head.weight.device
-    written = list(prompt)
-    for _ in range(length):
-        seen = torch.tensor([written[-model.shape.context :]], device=where)  # (1, at most S)
-        probabilities = (model(seen)[0, -1].cpu() / temperature).softmax(dim=-1)  # (V,)
-        written.append(int(torch.multinomial(probabilities, 1, generator=generator)))
-    return bytes(written).decode(errors="replace")
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small products gain little from more threads, and threads that wait for each other lose much on a busy machine"""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def the_language_model_learns() -> None:
-    """The language model learns"""
-    text(
-        "All of it together: the lecture's bytes, the model, AdamW with its groups, the schedule, clipping. Eighty "
-        "steps of 8 windows of 64 bytes, on one thread of the CPU or on the GPU:"
-    )
-    train, held_out = lecture_tokens()  # @stepover
-    run = new_language_run(steps=80, where=device())  # @stepover
-    what_it_learns(run, train, held_out)
-    tokens_a_second(run, train)
-
-
-@one_thread()
-def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) -> None:
-    """What it learns"""
-    before = bits_of_model(run.model, held_out[:8192])  # @inspect before @stepover
-    losses = [train_step(run, train) for _ in range(run.steps)]  # @stepover
-    bits = [loss.item() / math.log(2) for loss in losses]
-    after = bits_of_model(run.model, held_out[:8192])  # @inspect after @stepover
-    one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @stepover
-    assert 7.9 < before < 8.1
-    assert after < one - 1 and after < two
-    lines = {
-        "the model": bits,
-        "bytes counted": [one] * len(bits),
-        "pairs of bytes counted": [two] * len(bits),
-    }  # @hide
-    plot(lines, x_label="step", y_label="bits for each byte", title="What it learns")  # @hide
-    text(
-        f"From {before:.2f} bits for each held-out byte to {after:.2f}: better than a table of bytes ({one:.2f}) and "
-        f"one of pairs ({two:.2f}), after {run.steps * 8 * 64:,} bytes of reading, of {len(train):,}. It begins to "
-        f"have words' lengths, indentation and quotes. What it writes behind `    text(`, beside what it wrote before:"
-    )
-    torch.manual_seed(0)  # @hide
-    untrained = continued(LanguageModel(Shape()), b"    text(", 40)  # @stepover
-    trained = continued(run.model.cpu(), b"    text(", 160)  # @stepover
-    learnt, before_that = (share_of_ascii(written) for written in (trained, untrained))  # @inspect learnt before_that
-    assert learnt > 0.9 > before_that
-    for written in (untrained, trained):  # @hide
-        shown = "".join(c if c.isprintable() or c == "\n" else "·" for c in written.replace("`", "'"))
-        text(f"```text\n{shown}\n```")
-    run.model.to(device())
-
-
-def share_of_ascii(written: str) -> float:
-    """How much of a text is ASCII, as most of this lecture is"""
-    return sum(c.isascii() for c in written) / len(written)
-
-
-def tokens_a_second(run: LanguageRun, train: np.ndarray) -> None:
-    """Tokens each second, and its MFU"""
-    step = measure(lambda: train_step(run, train), repeats=5, max_seconds=0.3)  # @stepover
-    tokens = 8 * run.model.shape.context
-    rate = tokens / step.seconds  # @inspect rate [tokens/s]
-    flops = sum(flops_by_part(run.model.shape, 8).values())  # @inspect flops [FLOP]
-    peak = peak_flops("float32")  # @inspect peak [FLOP/s]
-    if peak is None:
-        text(f"{rate:,.0f} tokens each second; no peak is known for this machine.")
-        return
-    mfu = flops / step.seconds / peak  # @inspect mfu
-    decide(
-        [flops / seconds / peak for seconds in step.samples_s],
-        than=(0.3, 0.6),
-        above=f"An MFU of {mfu:.2f}: beside this machine's largest fp32 products little is lost.",
-        below=f"An MFU of {mfu:.2f}: matrices of 128 by 512 are too small for this machine's fp32 products.",
-        undecided=f"An MFU of {mfu:.2f}, beside this machine's fp32 products, with matrices of 128 by 512.",
-    )
-
-
-# ---------------------------------------------------------------------------------------------------------
-# 14 Saving and resuming
+# 15 Saving and resuming
 
 
 class Killed(Exception):
@@ -8154,7 +8714,7 @@ def new_training(where: str) -> Training:
     model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 1)).to(where)
     optimizer = optim.AdamW(model.parameters(), lr=1e-2)
     scheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
-    scaler = torch.amp.GradScaler(where, init_scale=2.0**17, growth_interval=2)  # for fp16: section 15
+    scaler = torch.amp.GradScaler(where, init_scale=2.0**17, growth_interval=2)  # for fp16: section 12
     return Training(model, optimizer, scheduler, scaler)
 
 
@@ -8174,7 +8734,7 @@ def train_until(run: Training, last_step: int, data: Tensor, *, killed_at: int |
         scale = run.scaler.get_scale()
         run.scaler.step(run.optimizer)
         run.scaler.update()
-        if run.scaler.get_scale() >= scale:  # else the gradients overflowed, and the step was left out: section 15
+        if run.scaler.get_scale() >= scale:  # else the gradients overflowed, and the step was left out: section 12
             run.scheduler.step()
         run.step += 1
         run.position = (run.position + 8) % len(data)
@@ -8248,7 +8808,7 @@ def what_is_saved() -> None:
     """What there is to save"""
     text(
         "A run of seven steps, with everything in it that a real one has, in small. (It trains in fp16 with a loss "
-        "scale, section 15's subject, because the scale is one more thing to save.)"
+        "scale, section 12's subject, because the scale is one more thing to save.)"
     )
     run = new_training("cpu")
     data = torch.randn(64, 16)
@@ -8645,566 +9205,6 @@ def killed_between(train: np.ndarray) -> None:
     text(
         f"Bit for bit. The file has {file_bytes / parameters:.1f} bytes for each parameter: the weights and Adam's two."
     )
-
-
-# ---------------------------------------------------------------------------------------------------------
-# 15 Mixed precision
-
-
-def mixed_precision() -> None:
-    """Mixed precision"""
-    torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    up, down = largest_lost_updates()  # @stepover @hide
-    text(
-        f"After this section you can say which numbers may have 16 bits and which must not, scale a loss, and read "
-        f"what autocast does. The key figure: beside a weight of 1, bf16 loses every update that adds less than "
-        f"**{up:.4f}** or takes away less than **{down:.4f}**."
-    )
-    text(
-        "Section 2 found what two bytes can't do: fp16 runs out of range, bf16 out of digits. Mixed precision gives "
-        "each number what it needs. The recipe, of 2017 and little changed since:\n\n"
-        "1. **Multiply in 16 bits.** Weights and activations are cast for the matrix multiplications, whose sums are "
-        "kept in fp32.\n"
-        "2. **Keep fp32 master weights**, and optimizer states in fp32. Updates are small, and must not be rounded "
-        "away.\n"
-        "3. In fp16, **scale the loss**, so that small gradients are not flushed to zero. bf16 has fp32's range and "
-        "needs no scaling."
-    )
-    note(
-        "Eight minutes. Start with the hundred updates that are lost and take bets. The table of autocast's dtypes "
-        "is worth reading aloud, row by row."
-    )
-    updates_that_vanish()
-    rounding_at_random()  # @deeper
-    gradients_that_vanish()
-    the_window_of_loss_scales()  # @deeper
-    dynamic_loss_scaling()
-    scaling_bf16_does_nothing()  # @deeper
-    which_operator_runs_in_which_dtype()
-    what_autocast_keeps()
-    three_recipes_learn()
-    three_steps_side_by_side()
-    eight_bits_and_fewer()  # @deeper
-    link(**REFERENCES["mixed precision"])
-    link(**REFERENCES["amp"])
-    language_model_under_autocast()
-    text(
-        "**In three lines.** Matrix multiplications in bf16; weights, states and updates in fp32.\n\n"
-        "fp16 needs a loss scale, because small gradients become zero; bf16 needs none.\n\n"
-        "Autocast saves activations (not half of them: the residual stream stays fp32) and no parameter memory."
-    )
-
-
-def largest_lost_updates() -> tuple[float, float]:
-    """The largest powers of two that are lost when added to 1 in bf16, and when taken away from it"""
-    one = torch.tensor(1.0, dtype=torch.bfloat16)
-    added = max(2.0**-k for k in range(20) if one + 2.0**-k == 1)
-    taken = max(2.0**-k for k in range(20) if one - 2.0**-k == 1)
-    return added, taken
-
-
-def updates_that_vanish() -> None:
-    """Updates that vanish"""
-    ask(
-        "A bf16 weight of 1 receives a hundred updates of +0.001, one after the other. What is it then?",
-        (torch.ones((), dtype=torch.bfloat16) + 1e-3).item(),  # and the next hundred times the same
-        within=0,
-        hint="The numbers next to 1 in bf16 are 1.0078 and 0.9961.",
-        slips={1.1: "Each update is rounded before the next one comes."},
-    )
-    text("A weight of 1 receives a hundred updates of 0.001: once in bf16, once in fp32 with a bf16 copy to work with.")
-    bf16 = torch.tensor(1.0, dtype=torch.bfloat16)
-    master = torch.tensor(1.0)
-    for _ in range(100):
-        bf16 += 1e-3
-        master += 1e-3
-        copy = master.bfloat16()  # what the next forward pass would use
-    results = {"bf16": bf16.item(), "master": master.item(), "copy": copy.item()}  # @inspect results
-    assert results["bf16"] == 1  # none of the hundred arrived
-    assert math.isclose(results["master"], 1.1, rel_tol=1e-5)
-    assert abs(results["copy"] - 1.1) < 2**-8
-    half_a_step = torch.finfo(torch.bfloat16).eps / 2  # @inspect half_a_step
-    one = torch.tensor(1.0, dtype=torch.bfloat16)
-    assert one + 0.99 * half_a_step == 1
-    assert one + 1.01 * half_a_step > 1
-    assert one - 0.49 * half_a_step == 1
-    assert one - 0.51 * half_a_step < 1  # below 1 the numbers are twice as dense
-    assert (one - 0.003).item() == 1 - 2**-8 == 0.99609375
-    assert 1.25 * one + 1.25 * half_a_step > 1.25  # the share that is lost is largest just above a power of two
-    text(
-        f"To a weight of 1, bf16 adds nothing that is below {half_a_step:.4f}; downwards, where numbers are twice as "
-        f"dense, an update of half that still counts: $1 - 0.003$ becomes {(one - 0.003).item():.4f}. What is lost is "
-        f"lost each time anew: a hundred lost updates are still nothing. In the master they add up, and once they "
-        f"have, the copy moves. fp16 has three more binary digits and would have seen these; it loses those below a "
-        f"{round(2 / torch.finfo(torch.float16).eps)}th."
-    )
-
-
-def rounding_at_random() -> None:
-    """Rounding at random"""
-    text(
-        "There is a second way to keep small updates without a master: round up or down *at random*, with the "
-        "probability that makes the result right on average (**stochastic rounding**). A thousand bf16 weights of 1, "
-        "each with a hundred updates of 0.001:"
-    )
-    weights = torch.ones(1000)
-    for _ in range(100):
-        weights = rounded_at_random(weights + 1e-3)  # @stepover
-    assert torch.equal(weights, weights.bfloat16().float())  # they are bf16 numbers
-    mean, spread = weights.mean().item(), weights.std().item()  # @inspect mean spread
-    assert abs(mean - 1.1) < 0.005
-    assert 0.02 < spread < 0.05
-    text(
-        f"Their mean is {mean:.3f}, which is right; each has an error of about {spread:.3f} (standard deviation). It "
-        f"replaces 4 bytes of master by noise."
-    )
-
-
-def rounded_at_random(x: Tensor) -> Tensor:
-    """fp32 to the bf16 number above or below: add random bits below the last digit kept, and cut"""
-    noise = torch.randint(0, 2**16, x.shape, dtype=torch.int32)
-    return ((x.view(torch.int32) + noise) & -(2**16)).view(torch.float32)
-
-
-def gradients_that_vanish() -> None:
-    """Gradients that vanish, and loss scaling"""
-    text("A gradient of 1e-8, which autograd has to write down in fp16:")
-    weight = torch.ones(4, dtype=torch.float16, requires_grad=True)
-    (weight * 1e-8).float().sum().backward()
-    assert weight.grad.tolist() == [0, 0, 0, 0]  # @inspect weight.grad
-    text("Multiply the *loss* by 1024, and the chain rule multiplies every gradient by it. Divide at the end, in fp32:")
-    weight.grad = None
-    loss = (weight * 1e-8).float().sum()
-    (loss * 1024).backward()
-    gradient = weight.grad.float() / 1024  # @inspect gradient
-    error_in_fp16 = (gradient / 1e-8 - 1).abs().max().item()  # @inspect error_in_fp16
-    assert 0 < error_in_fp16 < 0.01
-    text("The same without any scaling in bf16:")
-    weight = torch.ones(4, dtype=torch.bfloat16, requires_grad=True)
-    (weight * 1e-8).float().sum().backward()
-    error_in_bf16 = (weight.grad.float() / 1e-8 - 1).abs().max().item()  # @inspect error_in_bf16
-    assert 0 < error_in_bf16 < 2**-8
-
-
-def the_window_of_loss_scales() -> None:
-    """The window of loss scales"""
-    text(
-        "Too small a scale and the small gradients are zero; too large a scale and the large ones are infinite. Take "
-        "gradients spread over five powers of ten on either side of 1e-6. (Made up; the paper below shows the "
-        "histogram of a real network, and it is wide too.)"
-    )
-    gradients = 10 ** (-6 + 5 / 3 * torch.randn(20_000))
-    exponents = list(range(0, 41, 2))
-    scaled = [(gradients * 2.0**k).half() for k in exponents]  # @stepover
-    vanished = [(s == 0).float().mean().item() for s in scaled]  # @stepover
-    overflowed = [s.isinf().float().mean().item() for s in scaled]  # @stepover
-    x_label = "loss scale, power of two"  # @hide
-    plot({"zero": vanished, "infinite": overflowed}, x=exponents, x_label=x_label, y_label="share")  # @hide
-    drawn_from = statistics.NormalDist(-6, 5 / 3)  # powers of ten
-    expected = [drawn_from.cdf(math.log10(2.0 ** (-25 - k))) for k in exponents]  # half of the smallest subnormal
-    assert max(abs(share - e) for share, e in zip(vanished, expected, strict=True)) < 0.015
-    assert overflowed == sorted(overflowed)
-    harmless = [k for k, n, o in zip(exponents, vanished, overflowed, strict=True) if n < 0.01 and o == 0]
-    assert min(vanished[0], overflowed[-1]) > 0.1
-    assert 6 < harmless[0] < harmless[-1] < 18  # @inspect harmless
-    text(
-        f"Unscaled, {vanished[0]:.0%} of them are lost. Between $2^{{{harmless[0]}}}$ and $2^{{{harmless[-1]}}}$ "
-        f"fewer than one in a hundred is, and none overflows. A single infinity spoils the whole step, a zero only "
-        f"its own weight; so the scale should be large, and come down whenever something overflows."
-    )
-    in_bf16 = gradients.bfloat16()
-    assert in_bf16.count_nonzero() == len(gradients)
-
-
-def dynamic_loss_scaling() -> None:
-    """A scale that finds itself"""
-    default = torch.amp.GradScaler("cpu").get_growth_interval()  # @inspect default
-    text(
-        f"`torch.amp.GradScaler` does that. Every step: **scale** the loss, **backward**, **step** (it divides the "
-        f"gradients, and leaves the step out if one is infinite or NaN), **update** (halve the scale after such a "
-        f"step; double it after `growth_interval` good ones, {default} by default, three here). "
-        f"`torch.cuda.amp.GradScaler` is deprecated."
-    )
-    weight = nn.Parameter(torch.full((4,), 100.0))
-    optimizer = optim.SGD([weight], lr=1.0)
-    scaler = torch.amp.GradScaler("cpu", growth_interval=3)
-    scales = [scaler.get_scale()]
-    for _ in range(16):
-        loss = (weight.half() * 8).float().sum()  # its gradient is 8, and passes through fp16
-        optimizer.zero_grad()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        scales.append(scaler.get_scale())
-    plot({"scale": scales}, x_label="step", y_label="loss scale", y_scale="log", style="steps")  # @hide
-    left_out = sum(after < before for before, after in pairwise(scales))  # @inspect left_out
-    taken = (100 - weight[0].item()) / 8  # each step with a learning rate of 1 moves it by 8 @inspect taken
-    assert (left_out, taken) == (7, 9)
-    assert (scales[0], min(scales)) == (2.0**16, 2.0**12)  # @inspect scales
-    assert 8 * min(scales) <= torch.finfo(torch.float16).max < 8 * 2 * min(scales)
-    text(
-        f"It starts at {scales[0]:.0f}, comes down until 8 times the scale fits into fp16, and tries the double again "
-        f"and again: {left_out} steps of 16 are left out here, one in {default + 1} with the default. To clip "
-        f"gradients, divide first: `scaler.unscale_(optimizer)`."
-    )
-    optimizer.zero_grad()
-    scaler.scale((weight.half() * 8).float().sum()).backward()
-    assert weight.grad.tolist() == [8 * scales[-1]] * 4  # @inspect weight.grad
-    scaler.unscale_(optimizer)
-    assert weight.grad.tolist() == [8] * 4  # @inspect weight.grad
-    ask(
-        "Find the error: `scaler.scale(loss).backward()`, `clip_grad_norm_(weights, 1.0)`, `scaler.step(optimizer)`.",
-        "scaled gradients are clipped",
-        choices=["scaled gradients are clipped", "clipping needs the loss, not gradients", "update() must come first"],
-        hint=f"How large are the gradients there, with a scale of {scales[0]:.0f}?",
-        slips={
-            "clipping needs the loss, not gradients": "It does work on gradients.",
-            "update() must come first": "`update` comes last: it looks at what `step` found.",
-        },
-    )
-
-
-def scaling_bf16_does_nothing() -> None:
-    """A GradScaler around bf16"""
-    ask(
-        "Which of these needs a `GradScaler`?",
-        "autocast to fp16",
-        choices=["autocast to fp16", "autocast to bf16", "both"],
-        hint="Which format runs out of exponents?",
-        slips={"autocast to bf16": "bf16 has fp32's exponents.", "both": "bf16 has fp32's exponents."},
-    )
-    text(
-        "Around bf16 it does nothing useful: bf16 has fp32's exponents, and a factor that is a power of two changes "
-        "exponents only. The weights after ten steps, with and without:"
-    )
-    x = torch.randn(64, 16)
-    ends, factors = [], []
-    for enabled in (False, True):
-        weight = nn.Parameter(torch.linspace(-1, 1, 16).view(16, 1))
-        optimizer = optim.AdamW([weight], lr=0.01)
-        scaler = torch.amp.GradScaler("cpu", enabled=enabled)
-        for _ in range(10):
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                y = x @ weight  # (64, 1), in bf16
-            optimizer.zero_grad()
-            scaler.scale(y.float().square().mean()).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        ends.append(weight.detach())
-        factors.append(scaler.get_scale())  # @inspect factors
-    assert factors == [1, 2**16]
-    assert ends[0].equal(ends[1])  # bit for bit @inspect ends
-    assert not ends[0].equal(torch.linspace(-1, 1, 16).view(16, 1))
-    text("Equal to the bit. What it costs: a pass over all gradients, and a wait for the GPU in each step.")
-
-
-def dtypes_under_autocast(where: str) -> dict[str, str]:
-    """The dtype of each operation's result under autocast; x is fp32, h is bf16"""
-    x, h = torch.rand(4, 4, device=where), torch.rand(4, 4, device=where).bfloat16()
-    labels = torch.zeros(4, dtype=torch.int64, device=where)
-    with torch.autocast(where, dtype=torch.bfloat16):
-        results = {
-            "x @ x": x @ x,
-            "linear(x, x)": nn.functional.linear(x, x),
-            "relu(h)": h.relu(),
-            "h + x": h + x,
-            "exp(h)": h.exp(),
-            "sum(h)": h.sum(),
-            "softmax(h)": h.softmax(dim=-1),
-            "layer_norm(h)": nn.functional.layer_norm(h, (4,)),
-            "mse_loss(h, h)": nn.functional.mse_loss(h, h),
-            "cross_entropy(h, labels)": nn.functional.cross_entropy(h, labels),
-        }
-    return {name: str(result.dtype).removeprefix("torch.") for name, result in results.items()}
-
-
-def which_operator_runs_in_which_dtype() -> None:
-    """Autocast: which operation in which dtype"""
-    text(
-        "Inside `torch.autocast`, each operation falls into one of three groups: matrix multiplications are cast down, "
-        "operations that lose too much are cast up to fp32, and all others take what comes, the widest where operands "
-        "differ. Below, `x` is fp32 and `h` bf16."
-    )
-    found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
-    columns = ["cpu", "cuda"]
-    rows = [[name, *(found[w][name] if w in found else "not run" for w in columns)] for name in found["cpu"]]  # @hide
-    table(rows, ["operation", *columns])  # @hide
-    for dtypes in found.values():
-        assert dtypes["x @ x"] == dtypes["linear(x, x)"] == dtypes["relu(h)"] == "bfloat16"
-        assert dtypes["mse_loss(h, h)"] == dtypes["h + x"] == "float32"
-    text("Outside, nothing is cast, and an operation in fp64 is left alone even inside:")
-    x = torch.rand(4, 4)
-    assert (x @ x).dtype == torch.float32
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert (x.double() @ x.double()).dtype == torch.float64
-    if "cuda" not in found:
-        text("The column for CUDA: not run, no CUDA device. Its list is another one: look before you rely on it.")
-        return
-    differing = [name for name in found["cpu"] if found["cpu"][name] != found["cuda"][name]]  # @inspect differing
-    text(f"The two devices' lists differ: here in {', '.join(f'`{name}`' for name in differing) or 'none of these'}.")
-
-
-def saved_under(
-    model: Callable[[Tensor], Tensor], weights: Iterable[Tensor], x: Tensor, dtype: torch.dtype | None
-) -> tuple[int, int]:
-    """The bytes of activations, and of copies of weights, that a forward pass saves; `dtype` for autocast"""
-    weights = list(weights)
-    with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
-        saved = saved_by_autograd(lambda: model(x), weights)
-    shapes = {shape for w in weights for shape in (w.shape, w.shape[::-1])}
-    copies = sum(t.nbytes for t in saved if t.shape in shapes)
-    return sum(t.nbytes for t in saved) - copies, copies
-
-
-def what_autocast_keeps() -> None:
-    """What stays in fp32, and what shrinks"""
-    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU())
-    x = torch.randn(512, 64, requires_grad=True)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = model(x)  # @inspect y.dtype
-    y.float().square().mean().backward()  # outside: backward runs each operation in the dtype of its forward
-    assert y.dtype == torch.bfloat16
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
-    assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
-    text("The parameters are the masters. What autocast makes smaller is what is saved for the backward pass:")
-    saved_in_fp32, no_copies = saved_under(model, model.parameters(), x, None)  # @stepover
-    saved_in_bf16, copies = saved_under(model, model.parameters(), x, torch.bfloat16)  # @stepover
-    assert saved_in_fp32 == 4 * (4 * x.numel())  # two inputs of layers, two of GELUs @inspect saved_in_fp32 [B]
-    assert saved_in_bf16 == saved_in_fp32 / 2  # @inspect saved_in_bf16 [B]
-    weights = sum(p.numel() for p in model.parameters() if p.dim() == 2)
-    assert (no_copies, copies) == (0, 2 * weights)  # @inspect copies [B]
-    text("Here, half. In a Transformer layer less is gained. The layer of section 11, with fp32 weights:")
-    layer_weights = {name: w.detach().float().requires_grad_() for name, w in transformer_weights(256).items()}
-    layer = partial(gpt_layer, weights=layer_weights, heads=8, attend=attention_in_one)
-    x = torch.randn(2, 96, 256, requires_grad=True)  # (B, S, D)
-    plain, _ = saved_under(layer, layer_weights.values(), x, None)  # @stepover
-    cast, layer_copies = saved_under(layer, layer_weights.values(), x, torch.bfloat16)  # @stepover
-    ratio = cast / plain  # @inspect ratio
-    assert 0.52 < ratio < 0.7
-    assert layer_copies == 2 * sum(w.numel() for w in layer_weights.values() if w.dim() == 2)
-    text(
-        f"{ratio:.2f} of the bytes: the residual stream and what the norms save stay in fp32, masks have one byte in "
-        f"either case. The bf16 copies of the weights come on top while they are saved."
-    )
-    text(
-        "It does not shrink parameters: with a master there are 4 bytes of it and 2 of a copy, where fp32 has 4. "
-        "`model.bfloat16()` does shrink everything, but bf16 weights without a master are not this recipe: the updates "
-        "vanish."
-    )
-    ask(
-        "A colleague switches from fp32 to bf16 parameters and gradients with fp32 master weights and AdamW states. "
-        "How many bytes per parameter are saved, activations apart?",
-        (4 + 4 + 8) - (2 + 2 + 4 + 8),
-        within=0,
-        hint="Add up parameters, gradients, master and states on both sides.",
-        slips={4: "The master weights are 4 more.", 8: "The states stay in fp32."},
-    )
-
-
-def losses_of(recipe: str, x: Tensor, y: Tensor) -> list[float]:
-    """Train a small model on y; `recipe` is fp32, autocast or bf16"""
-    torch.default_generator.manual_seed(1)
-    model = nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 1))
-    dtype = torch.bfloat16 if recipe == "bf16" else torch.float32
-    model.to(device(), dtype)
-    optimizer = optim.AdamW(model.parameters(), lr=2e-4)
-    losses = []
-    for _ in range(120):
-        with torch.autocast(device(), dtype=torch.bfloat16, enabled=recipe == "autocast"):
-            prediction = model(x.to(dtype))  # (256, 1)
-        loss = (prediction.float() - y).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def three_recipes_learn() -> None:
-    """The three recipes, learning"""
-    text("The same model, data and optimizer: all in fp32, with autocast, and with everything in bf16.")
-    x = torch.randn(256, 16).to(device())
-    y = x[:, :1] * x[:, 1:2]  # (256, 1)
-    losses = {recipe: losses_of(recipe, x, y) for recipe in ("fp32", "autocast", "bf16")}  # @stepover
-    plot(losses, x_label="step", y_label="loss")  # @hide
-    learned = {recipe: curve[0] - curve[-1] for recipe, curve in losses.items()}  # @inspect learned
-    assert abs(learned["autocast"] / learned["fp32"] - 1) < 0.02
-    assert learned["bf16"] < 0.9 * learned["fp32"]
-    text(
-        f"Autocast follows fp32 so closely that the curves can't be told apart. Pure bf16 has learned "
-        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: at this learning rate many updates are below half "
-        f"a step of their weight. Larger learning rates hide it, and the end of a schedule, where they are small, "
-        f"brings it back."
-    )
-
-
-def training_step(model: nn.Module, optimizer: optim.Optimizer, x: Tensor, *, autocast: bool) -> None:
-    """Forward, backward, optimizer"""
-    with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast):
-        y = model(x)
-    optimizer.zero_grad()
-    y.float().square().mean().backward()
-    optimizer.step()
-
-
-def three_steps_side_by_side() -> None:
-    """A step in fp32, in tf32, in bf16"""
-    width, batch = sizes().step_width, sizes().step_batch  # @inspect width batch @stepover
-    model = nn.Sequential(*(nn.Linear(width, width, device=device()) for _ in range(2)))  # @stepover
-    optimizer = optim.AdamW(model.parameters())
-    x = torch.randn(batch, width, device=device())  # (B, D)
-    steps = {"fp32": False, "bf16 autocast": True} | ({"tf32": False} if device() == "cuda" else {})
-    timings, matmul_flops = {}, {}
-    for name, autocast in steps.items():  # @stepover
-        torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
-        step = partial(training_step, model, optimizer, x, autocast=autocast)
-        by_operator = count(step).flops_by_operator
-        matmul_flops[name] = sum(n for operator, n in by_operator.items() if "mm" in operator)
-        timings[name] = measure(step, repeats=5, min_seconds=0.1, max_seconds=1)
-    torch.set_float32_matmul_precision("highest")
-    forward = 2 * 2 * batch * width**2
-    assert set(matmul_flops.values()) == {3 * forward - forward // 2}  # the first layer's input needs no gradient
-    seconds = {name: timing.seconds for name, timing in timings.items()}  # @inspect seconds [s]
-    rates = {name: matmul_flops[name] / s for name, s in seconds.items()}  # @inspect rates [FLOP/s]
-    rows = [(n, s * 1e3, rates[n] / 1e12, seconds["fp32"] / s) for n, s in seconds.items()]  # @hide
-    table(rows, ["step", "ms", "TFLOP/s", "times fp32's speed"], title=f"{batch} × {width}, two layers")  # @hide
-    text(f"Every variant multiplies the same {matmul_flops['fp32'] / 1e9:,.2f} GFLOP; only their format differs.")
-    say_how_fast(timings["fp32"].samples_s, timings["bf16 autocast"].samples_s)
-    if "tf32" not in seconds:
-        text("tf32, a way in which tensor cores multiply fp32 numbers: not run, no CUDA device.")
-
-
-def say_how_fast(fp32_s: Sequence[float], autocast_s: Sequence[float]) -> None:
-    """What autocast brought"""
-    ratios = [long / short for long, short in zip(fp32_s, autocast_s, strict=False)]
-    ratio = statistics.median(ratios)
-    decide(
-        ratios,
-        than=(0.9, 1.1),
-        above=f"On this machine a step under autocast is {ratio:.1f} times as fast as in fp32.",
-        below=(
-            f"On this machine a step under autocast is *slower*: {ratio:.2f} of the speed of fp32. What remains is the "
-            f"memory."
-        ),
-        undecided="On this machine a step under autocast takes about as long as in fp32, as far as the samples agree.",
-    )
-
-
-def to_fp8(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """A tensor in fp8, and the scale that brings it back: its largest element becomes the format's largest"""
-    scale = x.abs().max() / torch.finfo(dtype).max
-    return (x / scale).to(dtype), scale
-
-
-def eight_bits_and_fewer() -> None:
-    """Eight bits, and fewer"""
-    text(
-        "fp8 has so little range that every tensor is stored with a scale. Two formats share the work: **E4M3**, one "
-        "more digit, for weights and activations; **E5M2**, more range, for gradients."
-    )
-    e4m3, e5m2 = torch.float8_e4m3fn, torch.float8_e5m2
-    x, w = torch.randn(256, 256), torch.randn(256, 256)
-    errors = {}
-    for dtype in (e4m3, e5m2):
-        x8, scale = to_fp8(x, dtype)  # @stepover
-        errors[dtype] = relative_error(x8.float() * scale, x)  # @inspect errors @stepover
-    assert 1.7 < errors[e5m2] / errors[e4m3] < 2.3  # one digit less, twice the error
-    text("Gradients, spread over many powers of ten as above. How many become zero?")
-    gradients = 10 ** (-6 + 5 / 3 * torch.randn(20_000))
-    lost = {dtype: (to_fp8(gradients, dtype)[0].float() == 0).float().mean().item() for dtype in (e4m3, e5m2)}
-    assert lost[e5m2] < lost[e4m3] / 2  # @inspect lost
-    text("And a product, multiplied in fp8 and summed in fp32: each product of two fp8 numbers is exact there.")
-    (x8, x_scale), (w8, w_scale) = to_fp8(x, e4m3), to_fp8(w, e4m3)  # @stepover
-    product = (x8.float() @ w8.float()) * (x_scale * w_scale)
-    product_error = relative_error(product, x @ w)  # @inspect product_error @stepover
-    assert errors[e4m3] < product_error < 2 * errors[e4m3]
-    text(
-        f"Each number is off by {errors[e4m3]:.1%}, and so the product by {product_error:.1%}: the errors are "
-        f"independent, and in a long sum they average out as well as the terms do."
-    )
-    fp8_speed = speed_of_fp8()  # times bf16's @inspect fp8_speed
-    where_fp8_stands(fp8_speed)
-
-
-def speed_of_fp8() -> float | None:
-    """Multiplying fp8 on this machine"""
-    if device() != "cuda":
-        text("fp8 on tensor cores: not run, no CUDA device. On a GPU that has such, `torch._scaled_mm` uses them.")
-        return None
-    capability = torch.cuda.get_device_capability()  # @inspect capability
-    if capability < (8, 9):
-        text(f"fp8: not run, this GPU's compute capability is {capability}, and its tensor cores begin at (8, 9).")
-        return None
-    width = sizes().step_width  # @stepover
-    x, w = torch.randn(2, width, width, device="cuda")
-    (x8, x_scale), (w8, w_scale) = to_fp8(x, torch.float8_e4m3fn), to_fp8(w, torch.float8_e4m3fn)  # @stepover
-    scaled_mm = partial(torch._scaled_mm, scale_a=x_scale, scale_b=w_scale, out_dtype=torch.bfloat16)
-    try:
-        product = scaled_mm(x8, w8.t())  # the right matrix has to be stored by columns
-    except (RuntimeError, ValueError, TypeError) as error:  # which of them, is the kernel's choice
-        text(f"fp8: not run. torch {torch.__version__} says: {str(error).partition(chr(10))[0]}")
-        return None
-    expected = (x8.float() @ w8.float().t()) * (x_scale * w_scale)
-    off = relative_error(product, expected)  # @inspect off @stepover
-    assert off < 2**-5  # a result in bf16, and sums in a little less than fp32
-    x16, w16 = x.bfloat16(), w.bfloat16()
-    fp8 = measure(lambda: scaled_mm(x8, w8.t()), repeats=10).seconds
-    bf16 = measure(lambda: x16 @ w16.t(), repeats=10).seconds
-    rows = [(n, s * 1e3, 2 * width**3 / s / 1e12) for n, s in (("bf16", bf16), ("fp8", fp8))]  # @hide
-    table(rows, ["product", "ms", "TFLOP/s"], title=f"{width} × {width} by {width} × {width}")  # @hide
-    text(f"fp8 is {bf16 / fp8:.2f} times as fast as bf16 here. The datasheet promises twice.")
-    return bf16 / fp8
-
-
-def where_fp8_stands(fp8_speed: float | None) -> None:
-    """Where they stand"""
-    if fp8_speed is None:
-        text("So nothing is said here of fp8's speed; the datasheet of an H100 promises twice bf16's.")
-    text(
-        f"- **Training in fp8.** The multiplications of linear layers are in fp8; attention, norms, the head and the "
-        f"master weights are not. NVIDIA's Transformer Engine supplies the layers, and recipes of scales: with one for "
-        f"each tensor, E4M3 forward and E5M2 backward by default; with one byte of scale for each block of 32 (MXFP8, "
-        f"on Blackwell: {8 + 8 / 32} bits a number), E4M3 for both. FP8-LM also kept gradients and one of Adam's "
-        f"states in 8 bits. DeepSeek-V3 was trained in fp8 with one scale per 128 numbers of activations, and E4M3 for "
-        f"everything: with scales that fine, range stops being the problem.\n"
-        f"- **Training in four bits.** For NVFP4 (section 2: {4 + 8 / 16} bits a number; MXFP4, with blocks of 32, "
-        f"{4 + 8 / 32}) NVIDIA reports a 12B model trained on 10T tokens, with some layers left in bf16, gradients "
-        f"rounded at random, and outliers spread out by a rotation.\n"
-        f"- **Inference** comes first every time: weights are cast once, there are no updates to lose, and decoding "
-        f"waits for bytes (section 6), so that half the bytes take about half the time."
-    )
-    if hasattr(nn.functional, "scaled_mm"):
-        text(f"In torch {torch.__version__}, `torch.nn.functional.scaled_mm` is the public name, with block scales.")
-    else:
-        text(f"In torch {torch.__version__} there is only `torch._scaled_mm`; the underscore says: not a public name.")
-    for name in ("fp8", "fp8-lm", "transformer engine", "deepseek-v3", "nvfp4 training"):
-        link(**REFERENCES[name])
-
-
-def language_model_under_autocast() -> None:
-    """The language model under autocast"""
-    text(
-        "How much of the activations does bf16 save? The products' inputs are halved, but the stream that layers add "
-        "to stays fp32, and so do the norms, and copies of the weights in bf16 are kept for the backward pass."
-    )
-    ask(
-        "By what factor do the saved bytes shrink, at most, if everything saved were halved?",
-        0.5,
-        why="Half: what is measured now is less of a saving than that.",
-    )
-    shape = Shape()
-    model = LanguageModel(shape)  # @stepover
-    train, _ = lecture_tokens()  # @stepover
-    inputs, targets = draw_batch(train, 8, shape.context, torch.Generator().manual_seed(0))  # @stepover
-    saved, losses = {}, {}
-    for enabled in (False, True):
-        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            saved[enabled] = kept_for_backward(model, inputs, targets)  # @stepover
-            losses[enabled] = loss_of(model, inputs, targets).item()  # @inspect losses @stepover
-    share = saved[True] / saved[False]  # @inspect share
-    assert 0.5 < share < 0.9
-    assert abs(losses[True] / losses[False] - 1) < 1e-3
-    text(f"{share:.2f} of the bytes, and a loss that differs by {abs(losses[True] / losses[False] - 1):.0e}.")
 
 
 # ---------------------------------------------------------------------------------------------------------
