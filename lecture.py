@@ -640,13 +640,6 @@ def napkin_math() -> None:
     where_the_six_comes_from()
     napkin_against_reality()
     best_model_for_the_compute()
-    optimizer_flops()  # @deeper
-    states_of_a_real_step()  # @deeper
-    mixed_precision_by_hand()  # @deeper
-    copies_of_autocast()  # @deeper
-    optimizer_states()  # @deeper
-    zero_stages()  # @deeper
-    mixture_of_experts()  # @deeper
     where_the_six_bends()  # @deeper
     text(
         "**In three lines.**\n\n"
@@ -887,321 +880,6 @@ def best_model_for_the_compute() -> None:
         slips={100: "Then there would be compute for the same number of tokens only: $C$ grows with $N$ *and* $D$."},
     )
     link(**REFERENCES["chinchilla"])
-
-
-def optimizer_flops() -> None:
-    """The optimizer's share"""
-    parameters = 2**15
-    weight = nn.Parameter(torch.randn(parameters))
-    weight.grad = torch.randn(parameters)
-    optimizer = optim.AdamW([weight], foreach=False)  # one operation after another
-    step = count(optimizer.step)
-    flops_per_parameter = step.flops / parameters  # @inspect flops_per_parameter step.uncounted
-    tokens_per_step = 16e6  # of Llama 3 405B
-    share = flops_per_parameter / (6 * tokens_per_step)  # @inspect share
-    assert 0 < share < 1e-6
-    text(
-        f"AdamW takes {flops_per_parameter:.0f} FLOPs per parameter and step. The 6 is per parameter and *token*, and "
-        f"a step of Llama 3 405B has {tokens_per_step / 1e6:.0f} million tokens. The optimizer's share of the FLOPs is "
-        f"one part in {1 / share / 1e6:.1f} million."
-    )
-
-
-def states_of_a_real_step() -> None:
-    """The same bytes, in real tensors"""
-    text(
-        "The table of bytes is arithmetic. Now a layer takes a step with PyTorch's own AdamW, in fp32 and in bf16, and "
-        "what is in memory afterwards is added up:"
-    )
-    x = torch.randn(4, 256)
-    held = {}  # bytes
-    for dtype in (torch.float32, torch.bfloat16):
-        layer = nn.Linear(256, 128, bias=False).to(dtype)  # it stands for a model
-        optimizer = optim.AdamW(layer.parameters())
-        layer(x.to(dtype)).square().mean().backward()
-        optimizer.step()
-        states = optimizer.state[layer.weight].values()
-        tensors = [layer.weight, layer.weight.grad, *states]
-        held[dtype] = sum(tensor.nbytes for tensor in tensors)  # @inspect held
-    n = layer.weight.numel()
-    assert held[torch.float32] == 16 * n + 4
-    assert held[torch.bfloat16] == 8 * n + 4
-    text(
-        "The 4 bytes more are a `step` counter, one per tensor. On bf16 parameters AdamW keeps bf16 averages: half the "
-        "memory, and fewer digits in everything. What papers call mixed precision keeps the averages in fp32."
-    )
-    link(**REFERENCES["adamw"])
-
-
-def mixed_precision_by_hand() -> None:
-    """The other recipes, by hand"""
-    text("`torch.optim` does not mix formats by itself. Written out, three steps of Adam by each of the recipes:")
-    fp32, bf16 = torch.float32, torch.bfloat16
-    batches = torch.randn(3, 4, 256)  # (steps, rows, width)
-    held = []  # bytes per parameter
-    for dtype, gradient_dtype, master in [(fp32, fp32, False), (bf16, bf16, False), (fp32, bf16, False)]:
-        weight = torch.randn(256, 128).to(dtype).requires_grad_()
-        others = train_by_hand(weight, batches, gradient_dtype, master=master)
-        held.append((weight.nbytes + sum(t.nbytes for t in others)) / weight.numel())  # @inspect held
-    weight = torch.randn(256, 128).to(bf16).requires_grad_()
-    others = train_by_hand(weight, batches, bf16, master=True)
-    held.append((weight.nbytes + sum(t.nbytes for t in others)) / weight.numel())  # @inspect held
-    assert held == [16, 12, 14, 16]
-    assert torch.equal(weight, others[-1].bfloat16())  # the weight is its master copy, rounded
-    adam_by_hand_is_adam()
-    moves_of_the_first_step()
-
-
-def adam_update(gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
-    """What a step of Adam subtracts from a weight; `first` and `second` are its averages, changed in place"""
-    first.lerp_(gradient.float(), 1 - 0.9)  # of the gradient
-    second.lerp_(gradient.float().square(), 1 - 0.999)  # of its square
-    mean = first / (1 - 0.9**step)  # averages that began at zero are too small at first
-    deviation = (second / (1 - 0.999**step)).sqrt() + 1e-8
-    return 1e-3 * mean / deviation
-
-
-def train_by_hand(weight: Tensor, batches: Tensor, gradient_dtype: torch.dtype, *, master: bool) -> list[Tensor]:
-    """A step of Adam for each batch, with fp32 averages; returns all that stays in memory beside the weight"""
-    first, second = torch.zeros(weight.shape), torch.zeros(weight.shape)
-    master_weight = weight.detach().float().clone()
-    for step, x in enumerate(batches, start=1):
-        (x.to(weight.dtype) @ weight).square().mean().backward()
-        assert weight.grad is not None
-        gradient, weight.grad = weight.grad.to(gradient_dtype), None
-        update = adam_update(gradient, first, second, step)
-        with torch.no_grad():
-            if master:
-                master_weight -= update
-                weight.copy_(master_weight)
-            else:
-                weight -= update.to(weight.dtype)
-    return [gradient, first, second, master_weight] if master else [gradient, first, second]
-
-
-def adam_by_hand_is_adam() -> None:
-    """It is Adam"""
-    text("That this is the optimizer's rule, five steps from the same start with five batches:")
-    batches, start = torch.randn(5, 4, 256), torch.randn(256, 128)
-    weight = start.clone().requires_grad_()
-    optimizer = optim.AdamW([weight], lr=1e-3, weight_decay=0)
-    for x in batches:
-        optimizer.zero_grad()
-        (x @ weight).square().mean().backward()
-        optimizer.step()
-    for master in (False, True):
-        by_hand = start.clone().requires_grad_()
-        train_by_hand(by_hand, batches, torch.float32, master=master)  # @stepover
-        difference = (weight - by_hand).abs().max().item()  # @inspect difference
-        assert difference < 1e-6
-    assert (weight - start).abs().max() > 2e-3  # and it went somewhere
-
-
-def moves_of_the_first_step() -> None:
-    """How far the first step goes"""
-    text(
-        "In the first step both averages are the gradient's own, so that almost every weight moves by the learning "
-        "rate, whether its gradient is large or small. The exceptions are gradients that are not large beside the "
-        "$\\epsilon = 10^{-8}$ in the denominator:"
-    )
-    gradients = torch.tensor([10.0, -1e-3, 1e-8, 0.0])
-    moves = adam_update(gradients, torch.zeros(4), torch.zeros(4), 1) / 1e-3  # in learning rates @inspect moves
-    weight = nn.Parameter(torch.zeros(4))
-    weight.grad = gradients
-    optim.AdamW([weight], lr=1e-3).step()
-    assert torch.allclose(moves, torch.tensor([1, -1, 0.5, 0]), rtol=1e-4)
-    assert torch.allclose(moves, -weight.detach() / 1e-3, rtol=1e-4)
-
-
-def copies_of_autocast() -> None:
-    """What autocast adds"""
-    text(
-        "`torch.autocast` (section 12) keeps parameters and gradients in fp32 and converts what the matrix "
-        "multiplications read. The bf16 copies of the weights are made in the forward pass and freed in the backward "
-        "pass, layer by layer, while the gradients appear. What is the largest sum? Sixteen layers with a small batch, "
-        "followed operator by operator:"
-    )
-    layers = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(16)))
-    x, losses = torch.randn(2, 256), []
-    optimizer = optim.AdamW(layers.parameters())
-
-    def forward() -> None:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            losses.append(layers(x).float().square().mean())
-
-    def backward() -> None:
-        losses.pop().backward()
-
-    peaks = []  # bytes per parameter
-    for gradients_from_before in (False, True):
-        forward()
-        backward()
-        optimizer.step()
-        if not gradients_from_before:
-            optimizer.zero_grad()
-        weights = list(layers.parameters())
-        states = [s for w in weights for s in optimizer.state[w].values()]
-        gradients = [w.grad for w in weights if w.grad is not None]
-        readings = bytes_alive([*weights, *states, *gradients], forward, backward)  # @stepover
-        peaks.append(max(map(max, readings)) / sum(w.numel() for w in weights))  # @inspect peaks
-    assert all(w.dtype == w.grad.dtype == torch.float32 for w in weights)
-    assert 16.1 < peaks[0] < 16.2
-    assert 18 < peaks[1] < 18.2
-    largest = [round(8 * H100_MEMORY / peak / 1e9, 1) for peak in peaks]  # 10⁹ parameters @inspect largest
-    text(
-        f"{peaks[0]:.2f} bytes per parameter in the usual loop, which drops the gradients before the forward pass: one "
-        f"layer's copy more than fp32. It is {peaks[1]:.2f} where old gradients are still there, as when gradients of "
-        f"several batches are added up: then all copies stand beside all gradients. On 8 H100s that is "
-        f"{largest[0]} and {largest[1]} billion parameters. Autocast buys speed and smaller activations, not smaller "
-        f"parameters."
-    )
-
-
-def optimizer_states() -> None:
-    """What other optimizers keep"""
-    weight = nn.Parameter(torch.randn(256, 128))
-    weight.grad = torch.randn(256, 128)
-    optimizers = {
-        "SGD": optim.SGD([weight]),
-        "momentum": optim.SGD([weight], momentum=0.9),
-        "AdaGrad": optim.Adagrad([weight]),
-        "RMSProp": optim.RMSprop([weight]),
-        "Adam": optim.Adam([weight]),
-        "AdamW": optim.AdamW([weight]),
-        "Adafactor": optim.Adafactor([weight]),
-    }
-    text("Each takes one step. Then the bytes of its state tensors are added up, without the `step` counters.")
-    state_bytes = {}
-    for name, optimizer in optimizers.items():
-        optimizer.step()
-        states = optimizer.state[weight].values()
-        state_bytes[name] = sum(s.nbytes for s in states if torch.is_tensor(s) and s.dim() > 0)
-    per_parameter = {name: total / weight.numel() for name, total in state_bytes.items()}
-    assert list(per_parameter.values())[:6] == [0, 4, 4, 4, 8, 8]
-    rows, columns = weight.shape
-    assert state_bytes["Adafactor"] == 4 * (rows + columns)
-    table(list(per_parameter.items()), ["optimizer", "bytes of fp32 state per parameter"])  # @hide
-    text(
-        f"Adafactor does not drop the second average: it keeps one number per row and one per column of it, "
-        f"{per_parameter['Adafactor']:.2f} bytes per parameter here, and less the larger the matrix. "
-        f"Lion, which PyTorch does not have, keeps one average: 4 bytes."
-    )
-    ask(
-        "Momentum, everything in fp32: how many billions of parameters fit into 8 H100s?",
-        8 * H100_MEMORY / (4 + 4 + per_parameter["momentum"]) / 1e9,
-        unit="billion parameters",
-        slips={8 * H100_MEMORY / 16 / 1e9: "That is AdamW, with two averages. Momentum keeps one."},
-    )
-    link(**REFERENCES["adafactor"])
-    link(**REFERENCES["lion"])
-
-
-def zero_stages() -> None:
-    """Sharding: the three stages of ZeRO"""
-    text(
-        "Plain data parallelism stores everything on every GPU. ZeRO shards it over $n$ GPUs in three stages: the "
-        "optimizer's states with the master copy (12 of the 16 bytes), then the gradients (2), then the parameters "
-        "(2). PyTorch's name for the third is FSDP, *fully sharded data parallel*."
-    )
-    n = 8  # GPUs
-    bytes_per_gpu = {
-        "none (data parallel)": 16,
-        "stage 1: states": 4 + 12 / n,
-        "stage 2: and gradients": 2 + 14 / n,
-        "stage 3: and parameters (FSDP)": 16 / n,
-    }  # @inspect bytes_per_gpu
-    largest = {stage: round(H100_MEMORY / held / 1e9, 1) for stage, held in bytes_per_gpu.items()}
-    assert list(largest.values()) == [5.0, 14.5, 21.3, 40.0]  # 10⁹ parameters
-    traffic = traffic_of_the_stages(n)
-    rows = [(s, bytes_per_gpu[s], largest[s], t) for s, t in zip(largest, traffic, strict=True)]  # @hide
-    table(rows, ["sharded", "bytes per parameter and GPU", "largest, 10⁹", "numbers sent per parameter"])  # @hide
-    link(**REFERENCES["zero"])
-
-
-def traffic_of_the_stages(n: int) -> list[float]:
-    """What the stages send, by running them"""
-    text(
-        "The GPUs stand in a ring, and each sends to its right neighbour. In a *reduce-scatter* each ends up with its "
-        "part of the sum of all gradients; in an *all-gather* the parts travel on until everyone has all of them. Here "
-        f"are {n} GPUs as {n} tensors of {n} parts, and what one of them sends:"
-    )
-    gradients = torch.randint(-9, 10, (n, n, 10)).float()  # (GPU, part, numbers): whole numbers, exact sums
-    weights, parameters = torch.randint(-9, 10, (n, 10)).float(), n * 10
-    summed = gradients.clone()
-    scattered = reduce_scatter(summed)  # numbers sent by each GPU @inspect scattered @stepover
-    own = torch.arange(n)
-    updated = torch.zeros(n, n, 10)
-    updated[own, own] = weights - summed[own, own]  # each GPU updates its own part
-    gathered = all_gather(updated)  # @inspect gathered @stepover
-    assert torch.equal(updated, (weights - gradients.sum(dim=0)).expand(n, n, 10))  # as on a single GPU
-    assert scattered == gathered == (n - 1) / n * parameters
-    sent = {"stages 1 and 2": scattered + gathered, "stage 3": gathered + gathered + scattered}
-    per_parameter = {stage: numbers / parameters for stage, numbers in sent.items()}  # @inspect per_parameter
-    assert list(per_parameter.values()) == [2 * (n - 1) / n, 3 * (n - 1) / n]
-    text(
-        "Plain data parallelism needs the sum of the gradients on every GPU, an *all-reduce*: a reduce-scatter and an "
-        "all-gather. Stages 1 and 2 gather updated parameters in place of gradients: the same traffic. Stage 3 "
-        "keeps no parameters, and gathers them twice, for the forward and for the backward pass: half as much again."
-    )
-    both, three = per_parameter.values()
-    return [both, both, both, three]
-
-
-def reduce_scatter(held: Tensor) -> int:
-    """Around the ring, in place: GPU i ends up with the sum of part i; returns the numbers that each GPU sent"""
-    n, sent = len(held), 0
-    for turn in range(n - 1):
-        for gpu in range(n):
-            part = (gpu - turn - 1) % n
-            held[(gpu + 1) % n, part] += held[gpu, part]
-            sent += held[gpu, part].numel()
-    return sent // n
-
-
-def all_gather(held: Tensor) -> int:
-    """Around the ring, in place: part i goes from GPU i to all others; returns the numbers that each GPU sent"""
-    n, sent = len(held), 0
-    for turn in range(n - 1):
-        for gpu in range(n):
-            part = (gpu - turn) % n
-            held[(gpu + 1) % n, part] = held[gpu, part]
-            sent += held[gpu, part].numel()
-    return sent // n
-
-
-def mixture_of_experts() -> None:
-    """With experts, N counts the active parameters"""
-    text(
-        "In a *mixture of experts* a layer has several weight matrices, and a small *router* chooses a few of them for "
-        "each token. Memory holds all experts; a token is multiplied by its own."
-    )
-    tokens, width, experts, active = 64, 32, 8, 2
-    x = torch.randn(tokens, width)
-    weights = torch.randn(experts, width, width) / math.sqrt(width)
-    router = torch.randn(width, experts)
-    scores = (x @ router).softmax(dim=-1)  # (tokens, experts)
-    gates, chosen = scores.topk(active, dim=-1)  # (tokens, active) each
-    visited = count(lambda: visit_experts(x, weights, gates, chosen))
-    multiplied = sum(n for name, n in visited.flops_by_operator.items() if "mm" in name)  # @inspect multiplied [FLOP]
-    assert multiplied == 2 * tokens * active * weights[0].numel()
-    text("It is the sum over *all* experts, with the gates of those not chosen set to zero:")
-    every = torch.einsum("td,edk->tek", x, weights)  # (tokens, experts, width)
-    all_gates = torch.where(scores >= gates[:, -1:], scores, 0)
-    assert torch.allclose(
-        visit_experts(x, weights, gates, chosen), (all_gates[..., None] * every).sum(dim=1), atol=1e-5
-    )
-    assert len(chosen.unique()) == experts  # different tokens, different experts
-    assert torch.allclose(scores.sum(dim=-1), torch.ones(tokens))
-    text("So $N$ in $6ND$ is the *active* parameters, and $N$ in bytes per parameter is all of them.")
-
-
-def visit_experts(x: Tensor, weights: Tensor, gates: Tensor, chosen: Tensor) -> Tensor:
-    """Multiply each token by the experts chosen for it, and add the results up, weighted by their gates"""
-    y = torch.zeros_like(x)
-    for expert, weight in enumerate(weights):
-        token, slot = (chosen == expert).nonzero(as_tuple=True)
-        y[token] += gates[token, slot, None] * (x[token] @ weight)
-    return y
 
 
 def where_the_six_bends() -> None:
@@ -4129,6 +3807,7 @@ def models() -> None:
     step_of_the_deep_model()
     the_language_model()
     flops_of_the_language_model()
+    mixture_of_experts()  # @deeper
     text(
         "**In three lines.** A parameter is a tensor that its module knows of; $L$ square layers of width $D$ and a "
         "head have $D^2 L + D$ of them.\n\n"
@@ -4736,6 +4415,41 @@ def flops_of_the_language_model() -> None:
             "and their share grows with the context."
         },
     )
+
+
+def mixture_of_experts() -> None:
+    """With experts, N counts the active parameters"""
+    text(
+        "In a *mixture of experts* a layer has several weight matrices, and a small *router* chooses a few of them for "
+        "each token. Memory holds all experts; a token is multiplied by its own."
+    )
+    tokens, width, experts, active = 64, 32, 8, 2
+    x = torch.randn(tokens, width)
+    weights = torch.randn(experts, width, width) / math.sqrt(width)
+    router = torch.randn(width, experts)
+    scores = (x @ router).softmax(dim=-1)  # (tokens, experts)
+    gates, chosen = scores.topk(active, dim=-1)  # (tokens, active) each
+    visited = count(lambda: visit_experts(x, weights, gates, chosen))
+    multiplied = sum(n for name, n in visited.flops_by_operator.items() if "mm" in name)  # @inspect multiplied [FLOP]
+    assert multiplied == 2 * tokens * active * weights[0].numel()
+    text("It is the sum over *all* experts, with the gates of those not chosen set to zero:")
+    every = torch.einsum("td,edk->tek", x, weights)  # (tokens, experts, width)
+    all_gates = torch.where(scores >= gates[:, -1:], scores, 0)
+    assert torch.allclose(
+        visit_experts(x, weights, gates, chosen), (all_gates[..., None] * every).sum(dim=1), atol=1e-5
+    )
+    assert len(chosen.unique()) == experts  # different tokens, different experts
+    assert torch.allclose(scores.sum(dim=-1), torch.ones(tokens))
+    text("So $N$ in $6ND$ is the *active* parameters, and $N$ in bytes per parameter is all of them.")
+
+
+def visit_experts(x: Tensor, weights: Tensor, gates: Tensor, chosen: Tensor) -> Tensor:
+    """Multiply each token by the experts chosen for it, and add the results up, weighted by their gates"""
+    y = torch.zeros_like(x)
+    for expert, weight in enumerate(weights):
+        token, slot = (chosen == expert).nonzero(as_tuple=True)
+        y[token] += gates[token, slot, None] * (x[token] @ weight)
+    return y
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -5613,6 +5327,9 @@ def optimizers() -> None:
     parameter_groups()
     one_step_from_inside()  # @deeper
     when_states_are_allocated()
+    states_of_a_real_step()  # @deeper
+    optimizer_states()  # @deeper
+    optimizer_flops()  # @deeper
     three_ways_to_take_a_step()  # @deeper
     what_zero_grad_frees()
     orthogonal_steps()  # @deeper
@@ -6153,6 +5870,89 @@ def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None
     held_bytes = model.head.weight.grad.nbytes  # @inspect held_bytes [B]
     assert held_bytes == before.nbytes
     assert not torch.equal(model.head.weight, before)
+
+
+def optimizer_flops() -> None:
+    """The optimizer's share"""
+    parameters = 2**15
+    weight = nn.Parameter(torch.randn(parameters))
+    weight.grad = torch.randn(parameters)
+    optimizer = optim.AdamW([weight], foreach=False)  # one operation after another
+    step = count(optimizer.step)
+    flops_per_parameter = step.flops / parameters  # @inspect flops_per_parameter step.uncounted
+    tokens_per_step = 16e6  # of Llama 3 405B
+    share = flops_per_parameter / (6 * tokens_per_step)  # @inspect share
+    assert 0 < share < 1e-6
+    text(
+        f"AdamW takes {flops_per_parameter:.0f} FLOPs per parameter and step. The 6 is per parameter and *token*, and "
+        f"a step of Llama 3 405B has {tokens_per_step / 1e6:.0f} million tokens. The optimizer's share of the FLOPs is "
+        f"one part in {1 / share / 1e6:.1f} million."
+    )
+
+
+def states_of_a_real_step() -> None:
+    """The same bytes, in real tensors"""
+    text(
+        "The table of bytes is arithmetic. Now a layer takes a step with PyTorch's own AdamW, in fp32 and in bf16, and "
+        "what is in memory afterwards is added up:"
+    )
+    x = torch.randn(4, 256)
+    held = {}  # bytes
+    for dtype in (torch.float32, torch.bfloat16):
+        layer = nn.Linear(256, 128, bias=False).to(dtype)  # it stands for a model
+        optimizer = optim.AdamW(layer.parameters())
+        layer(x.to(dtype)).square().mean().backward()
+        optimizer.step()
+        states = optimizer.state[layer.weight].values()
+        tensors = [layer.weight, layer.weight.grad, *states]
+        held[dtype] = sum(tensor.nbytes for tensor in tensors)  # @inspect held
+    n = layer.weight.numel()
+    assert held[torch.float32] == 16 * n + 4
+    assert held[torch.bfloat16] == 8 * n + 4
+    text(
+        "The 4 bytes more are a `step` counter, one per tensor. On bf16 parameters AdamW keeps bf16 averages: half the "
+        "memory, and fewer digits in everything. What papers call mixed precision keeps the averages in fp32."
+    )
+    link(**REFERENCES["adamw"])
+
+
+def optimizer_states() -> None:
+    """What other optimizers keep"""
+    weight = nn.Parameter(torch.randn(256, 128))
+    weight.grad = torch.randn(256, 128)
+    optimizers = {
+        "SGD": optim.SGD([weight]),
+        "momentum": optim.SGD([weight], momentum=0.9),
+        "AdaGrad": optim.Adagrad([weight]),
+        "RMSProp": optim.RMSprop([weight]),
+        "Adam": optim.Adam([weight]),
+        "AdamW": optim.AdamW([weight]),
+        "Adafactor": optim.Adafactor([weight]),
+    }
+    text("Each takes one step. Then the bytes of its state tensors are added up, without the `step` counters.")
+    state_bytes = {}
+    for name, optimizer in optimizers.items():
+        optimizer.step()
+        states = optimizer.state[weight].values()
+        state_bytes[name] = sum(s.nbytes for s in states if torch.is_tensor(s) and s.dim() > 0)
+    per_parameter = {name: total / weight.numel() for name, total in state_bytes.items()}
+    assert list(per_parameter.values())[:6] == [0, 4, 4, 4, 8, 8]
+    rows, columns = weight.shape
+    assert state_bytes["Adafactor"] == 4 * (rows + columns)
+    table(list(per_parameter.items()), ["optimizer", "bytes of fp32 state per parameter"])  # @hide
+    text(
+        f"Adafactor does not drop the second average: it keeps one number per row and one per column of it, "
+        f"{per_parameter['Adafactor']:.2f} bytes per parameter here, and less the larger the matrix. "
+        f"Lion, which PyTorch does not have, keeps one average: 4 bytes."
+    )
+    ask(
+        "Momentum, everything in fp32: how many billions of parameters fit into 8 H100s?",
+        8 * H100_MEMORY / (4 + 4 + per_parameter["momentum"]) / 1e9,
+        unit="billion parameters",
+        slips={8 * H100_MEMORY / 16 / 1e9: "That is AdamW, with two averages. Momentum keeps one."},
+    )
+    link(**REFERENCES["adafactor"])
+    link(**REFERENCES["lion"])
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -6725,7 +6525,8 @@ def mixed_precision() -> None:
     dynamic_loss_scaling()
     scaling_bf16_does_nothing()  # @deeper
     which_operator_runs_in_which_dtype()
-    what_autocast_keeps()
+    mixed_precision_by_hand()  # @deeper
+    copies_of_autocast()  # @deeper
     three_recipes_learn()
     three_steps_side_by_side()
     eight_bits_and_fewer()  # @deeper
@@ -6988,63 +6789,6 @@ def which_operator_runs_in_which_dtype() -> None:
     text(f"The two devices' lists differ: here in {', '.join(f'`{name}`' for name in differing) or 'none of these'}.")
 
 
-def saved_under(
-    model: Callable[[Tensor], Tensor], weights: Iterable[Tensor], x: Tensor, dtype: torch.dtype | None
-) -> tuple[int, int]:
-    """The bytes of activations, and of copies of weights, that a forward pass saves; `dtype` for autocast"""
-    weights = list(weights)
-    with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
-        saved = saved_by_autograd(lambda: model(x), weights)
-    shapes = {shape for w in weights for shape in (w.shape, w.shape[::-1])}
-    copies = sum(t.nbytes for t in saved if t.shape in shapes)
-    return sum(t.nbytes for t in saved) - copies, copies
-
-
-def what_autocast_keeps() -> None:
-    """What stays in fp32, and what shrinks"""
-    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU())
-    x = torch.randn(512, 64, requires_grad=True)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = model(x)  # @inspect y.dtype
-    y.float().square().mean().backward()  # outside: backward runs each operation in the dtype of its forward
-    assert y.dtype == torch.bfloat16
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
-    assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
-    text("The parameters are the masters. What autocast makes smaller is what is saved for the backward pass:")
-    saved_in_fp32, no_copies = saved_under(model, model.parameters(), x, None)  # @stepover
-    saved_in_bf16, copies = saved_under(model, model.parameters(), x, torch.bfloat16)  # @stepover
-    assert saved_in_fp32 == 4 * (4 * x.numel())  # two inputs of layers, two of GELUs @inspect saved_in_fp32 [B]
-    assert saved_in_bf16 == saved_in_fp32 / 2  # @inspect saved_in_bf16 [B]
-    weights = sum(p.numel() for p in model.parameters() if p.dim() == 2)
-    assert (no_copies, copies) == (0, 2 * weights)  # @inspect copies [B]
-    text("Here, half. In a Transformer layer less is gained. The layer of section 13, with fp32 weights:")
-    layer_weights = {name: w.detach().float().requires_grad_() for name, w in transformer_weights(256).items()}
-    layer = partial(gpt_layer, weights=layer_weights, heads=8, attend=attention_in_one)
-    x = torch.randn(2, 96, 256, requires_grad=True)  # (B, S, D)
-    plain, _ = saved_under(layer, layer_weights.values(), x, None)  # @stepover
-    cast, layer_copies = saved_under(layer, layer_weights.values(), x, torch.bfloat16)  # @stepover
-    ratio = cast / plain  # @inspect ratio
-    assert 0.52 < ratio < 0.7
-    assert layer_copies == 2 * sum(w.numel() for w in layer_weights.values() if w.dim() == 2)
-    text(
-        f"{ratio:.2f} of the bytes: the residual stream and what the norms save stay in fp32, masks have one byte in "
-        f"either case. The bf16 copies of the weights come on top while they are saved."
-    )
-    text(
-        "It does not shrink parameters: with a master there are 4 bytes of it and 2 of a copy, where fp32 has 4. "
-        "`model.bfloat16()` does shrink everything, but bf16 weights without a master are not this recipe: the updates "
-        "vanish."
-    )
-    ask(
-        "A colleague switches from fp32 to bf16 parameters and gradients with fp32 master weights and AdamW states. "
-        "How many bytes per parameter are saved, activations apart?",
-        (4 + 4 + 8) - (2 + 2 + 4 + 8),
-        within=0,
-        hint="Add up parameters, gradients, master and states on both sides.",
-        slips={4: "The master weights are 4 more.", 8: "The states stay in fp32."},
-    )
-
-
 def losses_of(recipe: str, x: Tensor, y: Tensor) -> list[float]:
     """Train a small model on y; `recipe` is fp32, autocast or bf16"""
     torch.default_generator.manual_seed(1)
@@ -7251,6 +6995,130 @@ def language_model_under_autocast() -> None:
     text(f"{share:.2f} of the bytes, and a loss that differs by {abs(losses[True] / losses[False] - 1):.0e}.")
 
 
+def mixed_precision_by_hand() -> None:
+    """The other recipes, by hand"""
+    text("`torch.optim` does not mix formats by itself. Written out, three steps of Adam by each of the recipes:")
+    fp32, bf16 = torch.float32, torch.bfloat16
+    batches = torch.randn(3, 4, 256)  # (steps, rows, width)
+    held = []  # bytes per parameter
+    for dtype, gradient_dtype, master in [(fp32, fp32, False), (bf16, bf16, False), (fp32, bf16, False)]:
+        weight = torch.randn(256, 128).to(dtype).requires_grad_()
+        others = train_by_hand(weight, batches, gradient_dtype, master=master)
+        held.append((weight.nbytes + sum(t.nbytes for t in others)) / weight.numel())  # @inspect held
+    weight = torch.randn(256, 128).to(bf16).requires_grad_()
+    others = train_by_hand(weight, batches, bf16, master=True)
+    held.append((weight.nbytes + sum(t.nbytes for t in others)) / weight.numel())  # @inspect held
+    assert held == [16, 12, 14, 16]
+    assert torch.equal(weight, others[-1].bfloat16())  # the weight is its master copy, rounded
+    adam_by_hand_is_adam()
+    moves_of_the_first_step()
+
+
+def adam_update(gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
+    """What a step of Adam subtracts from a weight; `first` and `second` are its averages, changed in place"""
+    first.lerp_(gradient.float(), 1 - 0.9)  # of the gradient
+    second.lerp_(gradient.float().square(), 1 - 0.999)  # of its square
+    mean = first / (1 - 0.9**step)  # averages that began at zero are too small at first
+    deviation = (second / (1 - 0.999**step)).sqrt() + 1e-8
+    return 1e-3 * mean / deviation
+
+
+def train_by_hand(weight: Tensor, batches: Tensor, gradient_dtype: torch.dtype, *, master: bool) -> list[Tensor]:
+    """A step of Adam for each batch, with fp32 averages; returns all that stays in memory beside the weight"""
+    first, second = torch.zeros(weight.shape), torch.zeros(weight.shape)
+    master_weight = weight.detach().float().clone()
+    for step, x in enumerate(batches, start=1):
+        (x.to(weight.dtype) @ weight).square().mean().backward()
+        assert weight.grad is not None
+        gradient, weight.grad = weight.grad.to(gradient_dtype), None
+        update = adam_update(gradient, first, second, step)
+        with torch.no_grad():
+            if master:
+                master_weight -= update
+                weight.copy_(master_weight)
+            else:
+                weight -= update.to(weight.dtype)
+    return [gradient, first, second, master_weight] if master else [gradient, first, second]
+
+
+def adam_by_hand_is_adam() -> None:
+    """It is Adam"""
+    text("That this is the optimizer's rule, five steps from the same start with five batches:")
+    batches, start = torch.randn(5, 4, 256), torch.randn(256, 128)
+    weight = start.clone().requires_grad_()
+    optimizer = optim.AdamW([weight], lr=1e-3, weight_decay=0)
+    for x in batches:
+        optimizer.zero_grad()
+        (x @ weight).square().mean().backward()
+        optimizer.step()
+    for master in (False, True):
+        by_hand = start.clone().requires_grad_()
+        train_by_hand(by_hand, batches, torch.float32, master=master)  # @stepover
+        difference = (weight - by_hand).abs().max().item()  # @inspect difference
+        assert difference < 1e-6
+    assert (weight - start).abs().max() > 2e-3  # and it went somewhere
+
+
+def moves_of_the_first_step() -> None:
+    """How far the first step goes"""
+    text(
+        "In the first step both averages are the gradient's own, so that almost every weight moves by the learning "
+        "rate, whether its gradient is large or small. The exceptions are gradients that are not large beside the "
+        "$\\epsilon = 10^{-8}$ in the denominator:"
+    )
+    gradients = torch.tensor([10.0, -1e-3, 1e-8, 0.0])
+    moves = adam_update(gradients, torch.zeros(4), torch.zeros(4), 1) / 1e-3  # in learning rates @inspect moves
+    weight = nn.Parameter(torch.zeros(4))
+    weight.grad = gradients
+    optim.AdamW([weight], lr=1e-3).step()
+    assert torch.allclose(moves, torch.tensor([1, -1, 0.5, 0]), rtol=1e-4)
+    assert torch.allclose(moves, -weight.detach() / 1e-3, rtol=1e-4)
+
+
+def copies_of_autocast() -> None:
+    """What autocast adds"""
+    text(
+        "`torch.autocast` (section 12) keeps parameters and gradients in fp32 and converts what the matrix "
+        "multiplications read. The bf16 copies of the weights are made in the forward pass and freed in the backward "
+        "pass, layer by layer, while the gradients appear. What is the largest sum? Sixteen layers with a small batch, "
+        "followed operator by operator:"
+    )
+    layers = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(16)))
+    x, losses = torch.randn(2, 256), []
+    optimizer = optim.AdamW(layers.parameters())
+
+    def forward() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            losses.append(layers(x).float().square().mean())
+
+    def backward() -> None:
+        losses.pop().backward()
+
+    peaks = []  # bytes per parameter
+    for gradients_from_before in (False, True):
+        forward()
+        backward()
+        optimizer.step()
+        if not gradients_from_before:
+            optimizer.zero_grad()
+        weights = list(layers.parameters())
+        states = [s for w in weights for s in optimizer.state[w].values()]
+        gradients = [w.grad for w in weights if w.grad is not None]
+        readings = bytes_alive([*weights, *states, *gradients], forward, backward)  # @stepover
+        peaks.append(max(map(max, readings)) / sum(w.numel() for w in weights))  # @inspect peaks
+    assert all(w.dtype == w.grad.dtype == torch.float32 for w in weights)
+    assert 16.1 < peaks[0] < 16.2
+    assert 18 < peaks[1] < 18.2
+    largest = [round(8 * H100_MEMORY / peak / 1e9, 1) for peak in peaks]  # 10⁹ parameters @inspect largest
+    text(
+        f"{peaks[0]:.2f} bytes per parameter in the usual loop, which drops the gradients before the forward pass: one "
+        f"layer's copy more than fp32. It is {peaks[1]:.2f} where old gradients are still there, as when gradients of "
+        f"several batches are added up: then all copies stand beside all gradients. On 8 H100s that is "
+        f"{largest[0]} and {largest[1]} billion parameters. Autocast buys speed and smaller activations, not smaller "
+        f"parameters."
+    )
+
+
 # ---------------------------------------------------------------------------------------------------------
 # 13 The memory of a training step
 
@@ -7284,6 +7152,7 @@ def memory_of_a_training_step() -> None:
     batch_size_decides()
     activations_of_a_transformer(sequence_bytes)
     logits_of_a_language_model()
+    what_autocast_keeps()
     timeline_of_two_steps()
     memory_in_pieces()  # @deeper
     memory_of_the_language_model()
@@ -7927,6 +7796,63 @@ def when_activations_decide(predicted: dict[str, int], shape: Shape) -> None:
     )
 
 
+def saved_under(
+    model: Callable[[Tensor], Tensor], weights: Iterable[Tensor], x: Tensor, dtype: torch.dtype | None
+) -> tuple[int, int]:
+    """The bytes of activations, and of copies of weights, that a forward pass saves; `dtype` for autocast"""
+    weights = list(weights)
+    with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+        saved = saved_by_autograd(lambda: model(x), weights)
+    shapes = {shape for w in weights for shape in (w.shape, w.shape[::-1])}
+    copies = sum(t.nbytes for t in saved if t.shape in shapes)
+    return sum(t.nbytes for t in saved) - copies, copies
+
+
+def what_autocast_keeps() -> None:
+    """What stays in fp32, and what shrinks"""
+    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU())
+    x = torch.randn(512, 64, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = model(x)  # @inspect y.dtype
+    y.float().square().mean().backward()  # outside: backward runs each operation in the dtype of its forward
+    assert y.dtype == torch.bfloat16
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
+    text("The parameters are the masters. What autocast makes smaller is what is saved for the backward pass:")
+    saved_in_fp32, no_copies = saved_under(model, model.parameters(), x, None)  # @stepover
+    saved_in_bf16, copies = saved_under(model, model.parameters(), x, torch.bfloat16)  # @stepover
+    assert saved_in_fp32 == 4 * (4 * x.numel())  # two inputs of layers, two of GELUs @inspect saved_in_fp32 [B]
+    assert saved_in_bf16 == saved_in_fp32 / 2  # @inspect saved_in_bf16 [B]
+    weights = sum(p.numel() for p in model.parameters() if p.dim() == 2)
+    assert (no_copies, copies) == (0, 2 * weights)  # @inspect copies [B]
+    text("Here, half. In a Transformer layer less is gained. The layer of section 13, with fp32 weights:")
+    layer_weights = {name: w.detach().float().requires_grad_() for name, w in transformer_weights(256).items()}
+    layer = partial(gpt_layer, weights=layer_weights, heads=8, attend=attention_in_one)
+    x = torch.randn(2, 96, 256, requires_grad=True)  # (B, S, D)
+    plain, _ = saved_under(layer, layer_weights.values(), x, None)  # @stepover
+    cast, layer_copies = saved_under(layer, layer_weights.values(), x, torch.bfloat16)  # @stepover
+    ratio = cast / plain  # @inspect ratio
+    assert 0.52 < ratio < 0.7
+    assert layer_copies == 2 * sum(w.numel() for w in layer_weights.values() if w.dim() == 2)
+    text(
+        f"{ratio:.2f} of the bytes: the residual stream and what the norms save stay in fp32, masks have one byte in "
+        f"either case. The bf16 copies of the weights come on top while they are saved."
+    )
+    text(
+        "It does not shrink parameters: with a master there are 4 bytes of it and 2 of a copy, where fp32 has 4. "
+        "`model.bfloat16()` does shrink everything, but bf16 weights without a master are not this recipe: the updates "
+        "vanish."
+    )
+    ask(
+        "A colleague switches from fp32 to bf16 parameters and gradients with fp32 master weights and AdamW states. "
+        "How many bytes per parameter are saved, activations apart?",
+        (4 + 4 + 8) - (2 + 2 + 4 + 8),
+        within=0,
+        hint="Add up parameters, gradients, master and states on both sides.",
+        slips={4: "The master weights are 4 more.", 8: "The states stay in fp32."},
+    )
+
+
 # ---------------------------------------------------------------------------------------------------------
 # 14 Using less memory
 
@@ -7959,6 +7885,7 @@ def using_less_memory() -> None:
     selective_recomputation()  # @deeper
     low_rank_adaptation()  # @deeper
     all_reduce_in_a_ring()  # @deeper
+    zero_stages()  # @deeper
     map_of_the_rest()
     language_model_in_less_memory()
     text(
@@ -8650,6 +8577,79 @@ def recomputing_the_language_model(model: LanguageModel, inputs: Tensor, targets
         f"{left / 1e6:.1f} of {kept / 1e6:.1f} MB. And the FLOPs are {again:.3f} times as many, not 4/3: recomputation "
         f"stops as soon as the last tensor that is needed is there, so a layer's last product is not computed again."
     )
+
+
+def zero_stages() -> None:
+    """Sharding: the three stages of ZeRO"""
+    text(
+        "Plain data parallelism stores everything on every GPU. ZeRO shards it over $n$ GPUs in three stages: the "
+        "optimizer's states with the master copy (12 of the 16 bytes), then the gradients (2), then the parameters "
+        "(2). PyTorch's name for the third is FSDP, *fully sharded data parallel*."
+    )
+    n = 8  # GPUs
+    bytes_per_gpu = {
+        "none (data parallel)": 16,
+        "stage 1: states": 4 + 12 / n,
+        "stage 2: and gradients": 2 + 14 / n,
+        "stage 3: and parameters (FSDP)": 16 / n,
+    }  # @inspect bytes_per_gpu
+    largest = {stage: round(H100_MEMORY / held / 1e9, 1) for stage, held in bytes_per_gpu.items()}
+    assert list(largest.values()) == [5.0, 14.5, 21.3, 40.0]  # 10⁹ parameters
+    traffic = traffic_of_the_stages(n)
+    rows = [(s, bytes_per_gpu[s], largest[s], t) for s, t in zip(largest, traffic, strict=True)]  # @hide
+    table(rows, ["sharded", "bytes per parameter and GPU", "largest, 10⁹", "numbers sent per parameter"])  # @hide
+    link(**REFERENCES["zero"])
+
+
+def traffic_of_the_stages(n: int) -> list[float]:
+    """What the stages send, by running them"""
+    text(
+        "The GPUs stand in a ring, and each sends to its right neighbour. In a *reduce-scatter* each ends up with its "
+        "part of the sum of all gradients; in an *all-gather* the parts travel on until everyone has all of them. Here "
+        f"are {n} GPUs as {n} tensors of {n} parts, and what one of them sends:"
+    )
+    gradients = torch.randint(-9, 10, (n, n, 10)).float()  # (GPU, part, numbers): whole numbers, exact sums
+    weights, parameters = torch.randint(-9, 10, (n, 10)).float(), n * 10
+    summed = gradients.clone()
+    scattered = reduce_scatter(summed)  # numbers sent by each GPU @inspect scattered @stepover
+    own = torch.arange(n)
+    updated = torch.zeros(n, n, 10)
+    updated[own, own] = weights - summed[own, own]  # each GPU updates its own part
+    gathered = all_gather(updated)  # @inspect gathered @stepover
+    assert torch.equal(updated, (weights - gradients.sum(dim=0)).expand(n, n, 10))  # as on a single GPU
+    assert scattered == gathered == (n - 1) / n * parameters
+    sent = {"stages 1 and 2": scattered + gathered, "stage 3": gathered + gathered + scattered}
+    per_parameter = {stage: numbers / parameters for stage, numbers in sent.items()}  # @inspect per_parameter
+    assert list(per_parameter.values()) == [2 * (n - 1) / n, 3 * (n - 1) / n]
+    text(
+        "Plain data parallelism needs the sum of the gradients on every GPU, an *all-reduce*: a reduce-scatter and an "
+        "all-gather. Stages 1 and 2 gather updated parameters in place of gradients: the same traffic. Stage 3 "
+        "keeps no parameters, and gathers them twice, for the forward and for the backward pass: half as much again."
+    )
+    both, three = per_parameter.values()
+    return [both, both, both, three]
+
+
+def reduce_scatter(held: Tensor) -> int:
+    """Around the ring, in place: GPU i ends up with the sum of part i; returns the numbers that each GPU sent"""
+    n, sent = len(held), 0
+    for turn in range(n - 1):
+        for gpu in range(n):
+            part = (gpu - turn - 1) % n
+            held[(gpu + 1) % n, part] += held[gpu, part]
+            sent += held[gpu, part].numel()
+    return sent // n
+
+
+def all_gather(held: Tensor) -> int:
+    """Around the ring, in place: part i goes from GPU i to all others; returns the numbers that each GPU sent"""
+    n, sent = len(held), 0
+    for turn in range(n - 1):
+        for gpu in range(n):
+            part = (gpu - turn) % n
+            held[(gpu + 1) % n, part] = held[gpu, part]
+            sent += held[gpu, part].numel()
+    return sent // n
 
 
 # ---------------------------------------------------------------------------------------------------------
