@@ -43,7 +43,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it 
 }
 PROSE = frozenset({"text", "note", "ask"})  # kinds whose `text` is Markdown, with numbers that may vary
 SCALES = ("linear", "log")
-STYLES = ("line", "points", "bars", "steps")
+STYLES = ("line", "points", "bars", "stacked", "steps")
 WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's
 ANSWERS = ("above", "below", "undecided")
 NEAR = 0.01  # a number that is asked for is right within this of the answer, relative to it
@@ -253,8 +253,9 @@ def plot(
 
     `figure` is a mapping from series name to y values (drawn against `x`, or against 0, 1, 2 …),
     a mapping from series name to a pair (x values, y values), or a matplotlib `Figure`.
-    `style` is "line", "points", "bars" or "steps"; scales are "linear" or "log". Raises ValueError for another
-    of these and for series of unequal length, TypeError for another kind of figure.
+    `style` is "line", "points", "bars", "stacked" (bars on one another) or "steps"; scales are "linear" or "log".
+    Raises ValueError for another of these, for series of unequal length and for a stack on a logarithmic scale or of
+    numbers below 0, TypeError for another kind of figure.
     """
     for name, value, choices in (("x_scale", x_scale, SCALES), ("y_scale", y_scale, SCALES), ("style", style, STYLES)):
         if value not in choices:
@@ -262,6 +263,8 @@ def plot(
     if isinstance(figure, Mapping):
         series = [_series(str(name), y, x, style) for name, y in figure.items()]
         svg = None
+        if style == "stacked":
+            _check_stacked(series, y_scale)
     elif hasattr(figure, "get_axes") and hasattr(figure, "savefig"):
         series = _series_of(figure)
         svg = _svg_of(figure)
@@ -313,6 +316,15 @@ def _series(name: str, y: Any, x: Sequence[Any] | None, style: str) -> Series:
     if len(places) != len(heights):
         raise ValueError(f"plot: series {name!r} has {len(places)} x values and {len(heights)} y values")
     return Series(name=name, x=list(places), y=heights, style=style)
+
+
+def _check_stacked(series: Sequence[Series], y_scale: str) -> None:
+    if y_scale == "log":
+        raise ValueError("plot: bars are stacked on a logarithmic scale, where sums are no heights; expected 'linear'")
+    for one in series:
+        for y in one.y:
+            if isinstance(y, (int, float)) and y < 0:
+                raise ValueError(f"plot: series {one.name!r} has {y} in a stack; expected 0 or more")
 
 
 def _series_of(figure: Any) -> list[Series]:

@@ -233,7 +233,7 @@ class Series:
     name: str
     x: list[Scalar]
     y: list[Scalar]
-    style: str = "line"  # "line", "points", "bars", "steps"
+    style: str = "line"  # "line", "points", "bars", "stacked", "steps"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,22 @@ def test_bars_stand_on_zero_with_their_heights_above() -> None:
     assert {"one", "two", "10", "-5"} <= set(words(root))
 
 
+def test_stacked_bars_stand_on_one_another_with_the_sum_above() -> None:
+    parts = {"weights": [2.0, 4.0], "none": [0.0, 0.0], "states": [6.0, None]}
+    series = [Series(name, ["one", "two"], list(ys), "stacked") for name, ys in parts.items()]
+    root = read(figure(Narrative("plot", title="T", series=series), "f"))
+    bars = [tuple(float(r.get(side, 0)) for side in ("x", "y", "height")) for r in root.iter("rect")]
+    (left, low, two), (_, _, four), (above, high, six) = [bar for bar in bars if bar[2] > 12]
+    assert left == above and high + six + 1 == pytest.approx(low, abs=0.11)
+    assert six + 1 == pytest.approx(3 * (two + 1), abs=0.3) and four + 1 == pytest.approx(2 * (two + 1), abs=0.3)
+    assert {"8", "4", "weights", "none", "states"} <= set(words(root))
+
+
 def plotted(style: str, x: list[Scalar], y: list[Scalar], **more: str) -> Narrative:
     return Narrative("plot", title="T", x_label="n", y_label="t", series=[Series("a", x, y, style)], **more)
 
 
-@pytest.mark.parametrize("style", ["line", "points", "bars", "steps"])
+@pytest.mark.parametrize("style", ["line", "points", "bars", "stacked", "steps"])
 def test_plots_of_every_style_are_drawn_the_same_twice(style: str) -> None:
     one = plotted(style, [1, 2, 4], [3.0, 1.0, 2.0], x_scale="log", y_scale="log")
     drawn = figure(one, "fig1")
@@ -65,7 +76,7 @@ def test_odd_numbers_are_gaps_and_odd_names_are_text() -> None:
 
 def test_any_numbers_can_be_drawn_on_logarithmic_axes() -> None:
     xs: list[Scalar] = [1, *range(100, 1500, 100)]
-    for style in ("line", "points", "bars", "steps"):
+    for style in ("line", "points", "bars", "stacked", "steps"):
         for ys in ([5e-324, 1.7e308], [1e-320], [0, -1, 1]):
             heights: list[Scalar] = [ys[n % len(ys)] for n in range(len(xs))]
             read(figure(plotted(style, xs, heights, x_scale="log", y_scale="log"), "f"))

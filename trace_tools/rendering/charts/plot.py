@@ -1,4 +1,4 @@
-"""Numbers that a lecture or a report plots → one figure: lines, points, bars or steps on linear or logarithmic axes.
+"""Numbers that a lecture or a report plots → one figure: lines, points, bars beside or on one another, steps.
 
     figure(narrative, "fig3")     '<svg role="img" …><title>Loss</title>…</svg>', also of a drawing by matplotlib
     plot([Series("a", [1, 2], [3.0, 1.0])], "fig3", "Loss", "a: 2 values")
@@ -10,6 +10,7 @@ the axes, where it covers nothing. The same numbers give the same bytes.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -32,6 +33,7 @@ SPARSE = 8  # marks of a line with more
 SERIES_APART = 5  # series whose marks don't meet
 LARGEST = 1e300  # number that is drawn: an axis goes on behind it, and floats end at 1.8e308
 FULL = 0.7  # of the room between two places that bars fill
+STACK = 110.0  # width of a stack of bars, where there is room
 
 
 def figure(told: Narrative, prefix: str) -> str | None:
@@ -82,6 +84,7 @@ class _Line:
     style: str
     x: list[float]
     y: list[float]
+    below: list[float]  # what its bars stand on
     width: float  # of its stroke
     opacity: Paint
     dashes: str
@@ -109,18 +112,29 @@ def plot(
     if not series:
         return None
     names = _categories(series)
+    log_up = log[1] and any(height(y) > 0 for s in series for y in s.y)
     lines = []
+    stacked: dict[float, float] = defaultdict(float)  # how high the stack at each place is
     for place, s in enumerate(series):
-        x = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x]
+        x, y = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x], [height(y) for y in s.y]
+        style, below = s.style, [0.0] * len(y)
+        if style == "stacked" and log_up:  # sums are no heights there
+            style = "bars"
+        elif style == "stacked":
+            y = [max(part, 0.0) for part in y]
+            for number, (at, part) in enumerate(zip(x, y, strict=False)):
+                below[number] = stacked[at]
+                stacked[at] += part if math.isfinite(part) else 0
         width, opacity = (1.9, "") if not machines else (1.3, "") if place else (4.0, 0.4)
         pen = width, opacity, "" if place < 6 else "6 4"
-        lines.append(_Line(place, formats.one_line(s.name, 60), s.style, x, [height(y) for y in s.y], *pen))
-    standing = [line for line in lines if line.style == "bars"]
+        lines.append(_Line(place, formats.one_line(s.name, 60), style, x, y, below, *pen))
+    standing = [line for line in lines if line.style in ("bars", "stacked")]
+    beside = [line for line in lines if line.style == "bars"]
     places = sorted({x for line in standing for x in line.x if math.isfinite(x)})
     gap = min((b - a for a, b in pairwise(places)), default=1.0)  # the least distance between two places of bars
 
-    xs, ys = [x for line in lines for x in line.x], [y for line in lines for y in line.y]
-    log_across, log_up = log[0] and not names and any(x > 0 for x in xs), log[1] and any(y > 0 for y in ys)
+    xs, ys = [x for line in lines for x in line.x], [*stacked.values(), *(y for line in lines for y in line.y)]
+    log_across = log[0] and not names and any(x > 0 for x in xs)
     first, last = _span(xs, log=log_across, margin=0.02)
     if standing:
         first, last = max(first - 0.6 * gap, first / 2 if log_across else -math.inf), last + 0.6 * gap
@@ -153,9 +167,17 @@ def plot(
     drawing.text((middle, top + HEIGHT + 37), formats.one_line(labels[0], 80), size=12, anchor="middle")
     for line in lines:
         if line.style == "bars":
-            _bars(drawing, axes, line, (standing.index(line), len(standing), gap), write if machines else None)
+            _bars(drawing, axes, line, (beside.index(line), len(beside), gap), write if machines else None)
+        elif line.style == "stacked":
+            _stack(drawing, axes, line, gap)
         else:
             _curve(drawing, axes, line, machines=machines)
+    for at, total in stacked.items():
+        if axes.at(at, total) is not None:
+            spot = axes.across(at), axes.up(total) - 5
+            drawing.text(
+                spot, formats.number(int(total) if total.is_integer() else total, 4), size=TICK, anchor="middle"
+            )
     return drawing.svg(prefix, title, description)
 
 
@@ -174,7 +196,7 @@ def _categories(series: Sequence[Series]) -> list[Scalar]:
     """Return the places across when they are names, or the few numbers under bars; none for a number axis."""
     places = list(dict.fromkeys(x for one in series for x in one.x))
     named = any(isinstance(x, str) for x in places)
-    few_bars = all(one.style == "bars" for one in series) and len(places) <= LABELLED_BARS
+    few_bars = all(one.style in ("bars", "stacked") for one in series) and len(places) <= LABELLED_BARS
     return places if (named and len(places) <= 60) or few_bars else []
 
 
@@ -191,8 +213,9 @@ def _span(numbers: Sequence[float], *, log: bool, margin: float, floor: bool = F
         beyond = max((high / low) ** margin, 1.05)
         return low if floor else max(low / beyond, 1e-300), min(high * beyond, 1e300)
     beyond = (high - low) * margin or abs(high) * margin or 1.0
-    low, high = low - beyond, high + beyond
-    return (min(0.0, low), max(0.0, high)) if floor else (low, high)
+    if floor:
+        return (low - beyond if low < 0 else 0.0), (high + beyond if high > 0 else 0.0)
+    return low - beyond, high + beyond
 
 
 def _curve(drawing: Drawing, axes: Axes, line: _Line, *, machines: bool) -> None:
@@ -247,6 +270,20 @@ def _bars(
             drawing.text((at[0] + across / 2, above), formats.number(y, 4), size=TICK, anchor="middle")
 
 
+def _stack(drawing: Drawing, axes: Axes, line: _Line, gap: float) -> None:
+    """Draw the bars of a series on those of the ones before, each with a tip and, where there is room, its number."""
+    for x, y, below in zip(line.x, line.y, line.below, strict=False):
+        foot, top = axes.at(x, below), axes.at(x, below + y)
+        if foot is None or top is None or not y:
+            continue
+        room = abs(axes.across(x + gap / 2) - axes.across(x - gap / 2))
+        wide, tall, words = min(FULL * room, STACK), foot[1] - top[1], formats.number(y, 4)
+        with drawing.linked(None, f"{line.name}: {words}"):
+            drawing.rect((top[0] - wide / 2, top[1]), (wide, max(tall - 1, 0.5)), fill=colour(line.place))
+        if tall >= TICK and width_of(words, TICK) + 8 < (room - wide) / 2:
+            drawing.text((top[0] + wide / 2 + 6, top[1] + tall / 2 + 4), words, size=TICK)
+
+
 def _legend_rows(lines: Sequence[_Line], width: float) -> list[list[tuple[float, _Line]]]:
     """Set the names of several series in rows, each with its x."""
     rows: list[list[tuple[float, _Line]]] = []
@@ -263,7 +300,7 @@ def _legend_rows(lines: Sequence[_Line], width: float) -> list[list[tuple[float,
 
 def _draw_name(drawing: Drawing, at: Point, line: _Line, *, machines: bool) -> None:
     x, y = at
-    if line.style == "bars":
+    if line.style in ("bars", "stacked"):
         drawing.rect((x + 4, y - 6), (12, 11), fill=colour(line.place))
     elif line.style != "points":
         drawing.line(
