@@ -7128,39 +7128,38 @@ def memory_of_a_training_step() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     sequence_bytes = activations_of_gpt_3()  # @stepover @hide
     text(
-        f"After this section you can add up what a training step holds, find out what autograd saves, and say when the "
+        f"After this section you can add up what a training step holds, ask autograd what it saves, and say when the "
         f"peak comes. The key figure: one sequence of 2048 tokens leaves **{sequence_bytes / 1e9:.0f} GB** of "
         f"activations in a model of GPT-3's shape, the memory of {sequence_bytes / H100_MEMORY:.1f} H100s."
     )
     text(
         "A training step holds four things at once:\n\n"
         "$$ \\text{memory} = \\text{parameters} + \\text{gradients} + \\text{optimizer states} + \\text{activations}. "
-        "$$\n\nThe first three are settled when the model and the optimizer are chosen: so many bytes per parameter. "
-        "The fourth is whatever the forward pass leaves for the backward pass. It grows with the batch, and it is the "
-        "one that you can do something about while a run is on."
+        "$$\n\nThe first three are so many bytes per parameter, settled when model and optimizer are chosen. "
+        "**Activations** are the results of the forward pass that the backward pass needs. They grow with the batch."
     )
     note(
-        "Twelve minutes. Let them count the saved tensors of the tiny model by hand before the hooks answer. "
+        "Ten minutes. Let them count the saved tensors of the tiny model by hand before the hooks answer. "
         "GPT-3's activations are the surprise; the timeline is the figure to leave on the wall."
     )
     four_terms()
     what_autograd_saves()
     a_hook_that_keeps_a_cycle()  # @deeper
     flops_of_the_same_step()  # @deeper
-    activations_against_the_peak()
+    activations_against_the_peak()  # @deeper
     what_each_layer_saves()  # @deeper
-    batch_size_decides()
-    activations_of_a_transformer(sequence_bytes)
-    logits_of_a_language_model()
-    what_autocast_keeps()
-    timeline_of_two_steps()
-    memory_in_pieces()  # @deeper
     memory_of_the_language_model()
+    batch_size_decides()  # @deeper
+    activations_of_a_transformer(sequence_bytes)
+    what_autocast_keeps()  # @deeper
+    logits_of_a_language_model()
+    timeline_of_two_steps()
+    two_steps_of_a_small_batch()  # @deeper
+    memory_in_pieces()  # @deeper
     text(
         "**In three lines.** Parameters, gradients and states are so many bytes per parameter; activations grow with "
         "the number of tokens in the batch.\n\n"
-        "What autograd saves can be asked, to the byte, with hooks, also on the `meta` device, where it costs "
-        "nothing.\n\n"
+        "What autograd saves can be asked, to the byte, with hooks, also of a model that has shapes and no memory.\n\n"
         "Where activations dominate, the peak comes early in the backward pass, and is higher in the second step, by "
         "the optimizer's states."
     )
@@ -7169,8 +7168,8 @@ def memory_of_a_training_step() -> None:
 def four_terms() -> None:
     """Four terms"""
     text(
-        "The deep linear model, small enough to write every number down: $B = 2$, $D = 4$, $L = 2$, in fp32, with "
-        "AdaGrad, which keeps one number per parameter. After one real step, everything that it holds:"
+        "The deep linear model of section 8 is small enough to write every number down: $B = 2$ rows, width $D = 4$, "
+        "$L = 2$ layers, fp32, with AdaGrad, which keeps one number per parameter. After one real step:"
     )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
@@ -7185,19 +7184,13 @@ def four_terms() -> None:
         "states": sum(s.numel() for s in states if s.dim() > 0),  # without the `step` counters
     }  # @inspect numbers
     assert numbers == {"parameters": 36, "gradients": 36, "states": 36}
-    assert numbers["parameters"] == width**2 * layers + width
-    text("For the activations, the napkin: each hidden layer leaves one number per row and column, $BDL$.")
-    hidden: list[Tensor] = []
-    for layer in model.layers:
-        layer.register_forward_hook(lambda module, inputs, output: hidden.append(output))
-    model(x)  # @stepover
-    numbers["activations"] = sum(output.numel() for output in hidden)  # @inspect numbers
-    assert numbers["activations"] == batch * width * layers == 16
-    total_bytes = 4 * sum(numbers.values())  # @inspect total_bytes [B]
-    assert total_bytes == 496
+    text("For the activations, a first estimate: each hidden layer leaves one number per row and column, $BDL$.")
+    estimate = batch * width * layers  # @inspect estimate
+    total_bytes = 4 * (sum(numbers.values()) + estimate)  # @inspect total_bytes [B]
+    assert (estimate, total_bytes) == (16, 496)
     ask(
-        "That is the napkin. How many numbers does autograd *really* save in the forward pass of this model and its "
-        "`mse_loss`, beside the parameters?",
+        "How many numbers does autograd *really* save in the forward pass of this model and its `mse_loss`, beside the "
+        "parameters?",
         sum(t.numel() for t in saved_by_autograd(lambda: nn.functional.mse_loss(model(x), y), model.parameters())),
         within=0,
         hint="The gradient of `x @ w` with respect to `w` is `x.T @ upstream`: a layer saves its *input*. The loss?",
@@ -7224,25 +7217,29 @@ def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()
 
 def what_autograd_saves() -> None:
     """What autograd really saves"""
+    text(
+        "Autograd hands each tensor that it saves to a pair of functions, *hooks*, if one sets them. The parameters "
+        "are among these tensors, and are left out here: they are in memory in any case."
+    )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
     x, y = torch.randn(batch, width), torch.randn(batch)
-    text(
-        "Autograd hands every tensor that it saves to a pair of hooks, if they are set. The parameters are among them, "
-        "and are left out here: they are in memory in any case. A tensor saved twice is counted once."
-    )
     saved = saved_by_autograd(lambda: nn.functional.mse_loss(model(x), y), model.parameters())  # @stepover
     sizes_saved = [tensor.numel() for tensor in saved]  # @inspect sizes_saved
     assert sizes_saved == [8, 8, 8, 2, 2]
     names = ["x, for the first layer's gradient", "h1, for the second's", "h2, for the head's", "predictions", "y"]
     rows = [(name, str(tuple(t.shape)), t.numel()) for name, t in zip(names, saved, strict=True)]  # @hide
     table(rows, ["saved", "shape", "numbers"])  # @hide
-    napkin = batch * width * layers
-    assert sum(sizes_saved) == 28 == napkin + x.numel() + y.numel() + batch
+    assert sum(sizes_saved) == 28 == batch * width * layers + x.numel() + y.numel() + batch
     text(
-        f"So it is {sum(sizes_saved)} numbers, not {napkin}. The napkin's $BDL$ are the outputs of the hidden layers. "
-        f"The rest is the input and what the loss needs, {x.numel()} + {2 * batch}; both are there once, however deep "
-        f"the model, and are left out on napkins for that reason."
+        f"{sum(sizes_saved)} numbers, not {batch * width * layers}: the input and what the loss needs come to the "
+        f"outputs of the hidden layers. They are there once, however deep the model, so an estimate leaves them out."
+    )
+    ask(
+        "The loss on held-out data is computed and no backward pass follows. Write the line, ending in a colon, under "
+        "which the forward pass saves nothing.",
+        "with torch.no_grad():",
+        why="Each result is then freed as soon as the next layer has used it. `torch.inference_mode()` does it, too.",
     )
 
 
@@ -7276,7 +7273,7 @@ def a_hook_that_keeps_a_cycle() -> None:
     saved_by_autograd(lambda: results.append(x.relu()))  # @stepover
     watched = weakref.ref(results.pop())
     assert watched() is None
-    text("A measurement of memory that leaks what it measures: each call would have held its activations for good.")
+    text("With such a hook a measurement of memory would itself hold the activations of each call for good.")
 
 
 def flops_of_the_same_step() -> None:
@@ -7326,8 +7323,9 @@ def added_at_peak(f: Callable[[], object], held: Iterable[Tensor]) -> int:
 def activations_against_the_peak() -> None:
     """Activations, against the measured peak"""
     text(
-        "Now larger, so that activations dominate, and at three depths. A training pass and the same forward pass "
-        "under `torch.no_grad()`; what they add, at most, to the parameters and the batch that were there before."
+        "A larger model of this kind, so that activations dominate, at three depths. A training pass and the same "
+        "forward pass under `torch.no_grad()`; what they add, at most, to the parameters and the batch that were "
+        "there before."
     )
     rows, width = sizes().activation_rows, 64  # @inspect rows @stepover
     one_layer = 4 * rows * width  # bytes of one layer's output @inspect one_layer [B]
@@ -7348,14 +7346,27 @@ def activations_against_the_peak() -> None:
     upstream = (trained[16] - 16 * one_layer) / one_layer  # in layers @inspect upstream
     whose = "torch's allocator" if device() == "cuda" else "following every storage to its end"
     text(
-        f"Measured by {whose}. What was saved is the napkin, to the byte. The peak is about {upstream:.2f} layers "
+        f"Measured by {whose}. What was saved is the estimate, to the byte. The peak is about {upstream:.2f} layers "
         f"higher, whatever the depth: it comes early in the backward pass, when next to nothing has been freed, and "
         f"the gradient of a layer's output and the first gradients of weights are there too."
     )
+    why_inference_takes_less(inferred[16] / one_layer)
+
+
+def why_inference_takes_less(layers_held: float) -> None:
+    """Why a GPU runs models that it can't train"""
+    weight = nn.Parameter(torch.randn(64, 64))
+    optimizer = optim.AdamW([weight])
+    (torch.randn(4, 64) @ weight).square().mean().backward()
+    optimizer.step()
+    states = [s for s in optimizer.state[weight].values() if s.dim() > 0]
+    training = sum(t.nbytes for t in (weight, weight.grad, *states)) / weight.numel()  # @inspect training
+    inference = weight.detach().bfloat16().nbytes / weight.numel()  # @inspect inference
+    assert training / inference == 8
     text(
-        f"Without gradients, a forward pass needs a layer's input and output, {inferred[16] / one_layer:.1f} layers at "
-        f"any depth. That is one reason why a GPU can run a model that it can't train. The larger one is section 1's: "
-        f"training in fp32 with AdamW holds 16 bytes per parameter, inference in bf16 two."
+        f"Without gradients a forward pass needs a layer's input and output, {layers_held:.1f} layers at any depth. "
+        f"That is one reason why a GPU can run a model that it can't train. The other holds before any activation: "
+        f"training in fp32 with AdamW takes {training:.0f} bytes per parameter, inference in bf16 {inference:.0f}."
     )
 
 
@@ -7427,8 +7438,8 @@ def saved_by_layer(layer: nn.Module) -> str:
 def batch_size_decides() -> None:
     """The one term that the batch decides"""
     text(
-        "A larger model, with bf16 parameters and gradients and fp32 AdamW states. The napkin, for $P$ parameters and "
-        "$B$ rows, in bytes:\n\n"
+        "The deep linear model, larger, with bf16 parameters and gradients and fp32 AdamW states. For $P$ parameters "
+        "and $B$ rows, in bytes:\n\n"
         "$$ 2P + 2P + 8P + 2BDL. $$\n\n"
         "On the `meta` device the tensors have shapes and no memory, and autograd saves them like any other."
     )
@@ -7471,12 +7482,12 @@ def saved_on_meta(model: DeepLinear, rows: int) -> int:
 
 
 def activations_of_a_transformer(sequence_bytes: int) -> None:
-    """A Transformer's activations"""
+    """A large Transformer's activations"""
     text(
-        "A Transformer layer saves more than one tensor. Korthikanti et al. add up a layer of GPT's kind, in 16 bits, "
-        "with dropout (one byte per number for its mask) and $4D$ hidden units. In the letters of this lecture, with "
-        "$H$ heads:\n\n$$ S \\cdot B \\cdot D \\cdot \\left( 34 + 5 \\cdot \\frac{H S}{D} \\right) \\text{ bytes per "
-        "layer.} $$\n\nThat can be checked: here is such a layer, and here is what autograd saves."
+        "GPT-3's layers save more: they use dropout, and attention that writes its scores, $S \\times S$ numbers per "
+        "head, to memory. Korthikanti et al. add such a layer up, in 16 bits, with one byte per number for a dropout "
+        "mask:\n\n$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per layer}, $$\n\nwith $H$ heads. "
+        "Counted, for a small layer at three lengths:"
     )
     batch, width, heads = 2, 64, 4
     weights = transformer_weights(width)  # @stepover
@@ -7486,30 +7497,24 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
         saved[length] = saved_by_gpt_layer(x, weights, heads, attention_in_steps)  # @stepover
         fused[length] = saved_by_gpt_layer(x, weights, heads, attention_in_one)  # @stepover
         formula[length] = length * batch * (34 * width + 5 * heads * length)
-        assert 0 <= saved[length] - formula[length] <= 16 * length * batch
+        assert 0 <= saved[length] - formula[length] <= 16 * length * batch  # means and deviations of two norms
     rows = [(s, formula[s], saved[s], round(saved[s] / formula[s], 4), fused[s]) for s in saved]  # @hide
-    table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "with fused attention"])  # @hide
+    table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "with FlashAttention"])  # @hide
     assert fused[128] == 2 * fused[64] == 4 * fused[32]
     assert saved[128] > 2.5 * saved[64]
-    over = [saved[length] - formula[length] for length in saved]  # @inspect over [B]
-    text(
-        f"The formula holds; the {over[0]} bytes over, at the shortest length, are the mean and the standard "
-        f"deviation that two layer norms keep for each token. The second term is quadratic in the length: "
-        f"$S \\times S$ scores per head. FlashAttention never writes the scores to memory: in the last column, twice "
-        f"the length is twice the bytes."
-    )
     scores = 5 * 96 * 2048 / 12288  # GPT-3: H, S, D @inspect scores
-    napkin_bytes = 96 * 2048 * 12288 * (34 + scores)  # L · S · D · (…) @inspect napkin_bytes [B]
-    assert abs(sequence_bytes / napkin_bytes - 1) < 1e-4  # what autograd saves on the meta device, in 96 layers
+    assert abs(sequence_bytes / (96 * 2048 * 12288 * (34 + scores)) - 1) < 1e-4  # counted on the meta device
     share = scores / (34 + scores)  # @inspect share
     assert (scores, round(share, 2)) == (80, 0.7)
     text(
-        f"In GPT-3's shape the second term is {scores:.0f} beside the 34, {share:.0%} of the activations: "
-        f"{sequence_bytes / 1e9:.0f} GB for one sequence through all 96 layers, counted on the `meta` device."
+        f"The second term is quadratic in the length. In GPT-3's shape it is {scores:.0f} beside the 34, {share:.0%} "
+        f"of the activations: {sequence_bytes / 1e9:.0f} GB for one sequence through all 96 layers, counted on the "
+        f"`meta` device, where tensors have shapes and no memory. **FlashAttention** never writes the scores to "
+        f"memory: in the last column, twice the length is twice the bytes."
     )
     ask(
-        "A layer with $D = 4096$ and 32 heads, at $S = 4096$ tokens, without fused attention: what share of its "
-        "activations are the scores?",
+        "A layer with $D = 4096$ and 32 heads at $S = 4096$, with the scores in memory: what share of its activations "
+        "are they?",
         5 * 32 / (34 + 5 * 32),
         hint="$5HS/D$ against $34 + 5HS/D$.",
         slips={5 * 32 / 34: "That is the ratio of the two terms. The share is the second over their sum."},
@@ -7570,30 +7575,25 @@ def dropout(x: Tensor) -> Tensor:
 
 def logits_of_a_language_model() -> None:
     """The largest tensor of all"""
-    text(
-        "The last layer of a language model has one output per word of its vocabulary: its **logits**. Eight sequences "
-        "of 4096 tokens, and the vocabulary of Llama 3, in fp32:"
+    logits_bytes = 4 * 8 * 4096 * 128256  # @hide
+    ask(
+        "The last layer gives each token one **logit** for every entry of the vocabulary. Eight sequences of 4096 "
+        "tokens, Llama 3's vocabulary of 128256: how many GB are the logits, in fp32?",
+        logits_bytes / 1e9,
+        unit="GB",
+        slips={logits_bytes / 2e9: "That is in bf16. The loss is computed in fp32.", logits_bytes / 2**30: "In GiB."},
     )
-    logits = torch.empty(8, 4096, 128256, device="meta", requires_grad=True)  # (B, S, vocabulary)
-    logits_bytes = logits.nbytes  # @inspect logits_bytes [B]
     assert round(logits_bytes / 1e9, 1) == 16.8
-    targets = torch.empty(8 * 4096, dtype=torch.int64, device="meta")
-    flat = logits.flatten(0, 1)  # (B · S, vocabulary)
-    saved = saved_by_autograd(lambda: nn.functional.cross_entropy(flat, targets), [targets, logits])  # @stepover
-    assert max(t.nbytes for t in saved) == logits_bytes
-    text(
-        "And the loss saves as much again: the log-probabilities. How many such tensors there are at the peak, a "
-        "small model tells:"
-    )
+    text("How many tensors of that size there are at the peak, a last layer by itself tells:")
     h, w = torch.randn(64, 16).to(device()), torch.randn(16, 2048).to(device()).requires_grad_()
     target = torch.randint(2048, (64,)).to(device())
 
     def inline() -> None:
-        nn.functional.cross_entropy(h @ w, target).backward()
+        cross_entropy(h @ w, target).backward()
 
     def in_a_variable() -> None:
         logits = h @ w  # alive to the end of the function
-        nn.functional.cross_entropy(logits, target).backward()
+        cross_entropy(logits, target).backward()
 
     held_bytes, small_bytes = h.nbytes + w.nbytes + target.nbytes, 4 * 64 * 2048
     copies = {}
@@ -7602,47 +7602,83 @@ def logits_of_a_language_model() -> None:
         copies[training_step.__name__] = (count(training_step).peak_bytes - held_bytes) / small_bytes  # @stepover
     assert 3 <= copies["inline"] < 3.1  # @inspect copies
     assert 0.99 < copies["in_a_variable"] - copies["inline"] < 1.01
-    most_bytes = copies["in_a_variable"] * logits_bytes  # @inspect most_bytes [B]
-    assert copies["inline"] * logits_bytes > H100_MEMORY / 2
+    logits_beside_the_rest(round(copies["in_a_variable"]))  # @stepover @hide
     text(
-        f"{copies['inline']:.0f} where nobody keeps the logits: log-probabilities, their gradient, and the gradient of "
-        f"the logits. And {copies['in_a_variable']:.0f} with `logits = model(x)`, as most loops are written: the "
-        f"variable holds them through the backward pass. {copies['in_a_variable']:.0f} × {logits_bytes / 1e9:.1f} GB "
-        f"is {most_bytes / 1e9:.0f} GB, {most_bytes / H100_MEMORY:.0%} of an H100, for the last matrix of the model. "
-        f"So large-vocabulary training computes the loss in chunks of tokens, or in a kernel that never writes all the "
-        f"logits."
+        f"{copies['inline']:.0f} where nobody keeps the logits: the logarithms of the probabilities, their gradient, "
+        f"the gradient of the logits. With `logits = model(x)`, as most loops are written, the variable keeps a "
+        f"fourth. In a small model with a large vocabulary they outweigh all else, so the loss is then computed for a "
+        f"part of the tokens at a time."
     )
+    logits_gb = 4 * 8192 * 50257 * 4 / 1e9  # @hide
     ask(
         'Find the error. *"Our logits are 4 × 8192 × 50257 numbers in fp32, 6.6 GB, so they need 6.6 GB."* How many GB '
         "at the peak, with `logits = model(x)` and `cross_entropy(logits, y)`?",
-        round(copies["in_a_variable"]) * 4 * 8192 * 50257 * 4 / 1e9,
+        round(copies["in_a_variable"]) * logits_gb,
         unit="GB",
         within=0.03,
         slips={
-            round(copies["inline"]) * 4 * 8192 * 50257 * 4 / 1e9: "The variable `logits` keeps a fourth tensor alive.",
-            4
-            * 8192
-            * 50257
-            * 4
-            / 1e9: "The logits alone. The loss and the backward pass make tensors of that size, too.",
+            round(copies["inline"]) * logits_gb: "The variable `logits` keeps a fourth tensor alive.",
+            logits_gb: "The logits alone. The loss and the backward pass make tensors of that size, too.",
         },
     )
 
 
+def logits_beside_the_rest(copies: int) -> None:
+    """GPT-2 small's shape, eight sequences of 1024 tokens: the bytes at the beginning of the backward pass"""
+    parts = bytes_by_part(Shape(vocabulary=50_257, context=1024, width=768, layers=12, heads=12), batch=8)
+    del parts["gradients"]  # none are there yet
+    parts["logits"] *= copies
+    assert max(parts, key=parts.__getitem__) == "logits"
+    gigabytes = {"GB": [n / 1e9 for n in parts.values()]}
+    plot(gigabytes, x=list(parts), y_label="GB", style="bars", title="GPT-2 small in fp32, 8 × 1024 tokens")
+
+
 def timeline_of_two_steps() -> None:
     """Two steps, operation by operation"""
-    text("Two training steps, and the bytes alive after every operation of each:")
-    first, second, parameter_bytes, state_bytes = two_steps(rows=512)  # @stepover
+    ask(
+        "Two training steps of the language model, from a fresh optimizer. When is most memory in use?",
+        "in the second backward pass",
+        choices=[
+            "at the end of the first forward pass",
+            "in the first backward pass",
+            "in the second backward pass",
+            "in the optimizer's step",
+        ],
+        hint="When does AdamW make its averages?",
+        slips={
+            "at the end of the first forward pass": "All activations are there, but not yet the first gradients.",
+            "in the first backward pass": "The optimizer has no states yet.",
+            "in the optimizer's step": "The activations are gone by then.",
+        },
+    )
+    first, second, parameter_bytes, state_bytes = two_steps(batch=8)  # @stepover
     draw_timeline(first, second)  # @stepover @hide
-    read_timeline(first, second, parameter_bytes, state_bytes)
-    first, second, parameter_bytes, state_bytes = two_steps(rows=16)  # @stepover
+    summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
+    assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
+    assert first[1].index(summits[0]) < len(first[1]) / 10  # early in it
+    assert first[1][-1] - first[0][0] == parameter_bytes  # it leaves the gradients, and nothing else
+    assert summits[1] - summits[0] == first[2][-1] - first[1][-1] == state_bytes  # what the optimizer made, and kept
+    assert second[2][-1] == second[0][0]  # from now on every step ends where it began
+    text(
+        f"The forward pass goes up, an activation at a time. The backward pass has the highest point near its "
+        f"beginning and comes down while gradients appear. The first step's optimizer allocates its states, "
+        f"{state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second step peaks higher. **A job that "
+        f"survives its first step can run out of memory in its second.** After that nothing new comes: run two steps "
+        f"at the full batch and the longest sequence before you believe that it fits."
+    )
+    text("`zero_grad()` is the first thing in these steps, so that old gradients are gone before the activations come.")
+
+
+def two_steps_of_a_small_batch() -> None:
+    """When the second step is no higher"""
+    first, second, _, state_bytes = two_steps(batch=1)  # @stepover
     summits = [[max(phase) for phase in step] for step in (first, second)]  # of each phase @inspect summits
     assert [max(step) for step in summits] == [summits[0][2]] * 2  # the optimizer's, in both
     assert summits[1][1] - summits[0][1] == state_bytes
     text(
-        "With 16 rows in place of 512 the activations are small beside the states. Then the highest point is in the "
-        "optimizer, in both steps, and the second step is no higher than the first. So the condition is: the second "
-        "step needs more than the first wherever the *backward* pass has the peak."
+        "With one sequence in place of eight the activations are small beside the states. Then the highest point is in "
+        "the optimizer, in both steps, and the second step is no higher than the first. So the condition is: the "
+        "second step needs more than the first wherever the *backward* pass has the peak."
     )
 
 
@@ -7676,23 +7712,22 @@ def backward_keeping(blocks: nn.ModuleList, x: Tensor, keep: str) -> None:
         run_in_segments(blocks, x, 1 if keep == "each block" else root).sum().backward()
 
 
-def two_steps(rows: int) -> tuple[list[list[int]], list[list[int]], int, int]:
+def two_steps(batch: int) -> tuple[list[list[int]], list[list[int]], int, int]:
     """Bytes alive in forward pass, backward pass and optimizer of two steps; bytes of parameters and of states"""
-    width, layers = 64, 6
-    model = DeepLinear(width, layers).to(device())
-    x, y = torch.randn(rows, width).to(device()), torch.randn(rows).to(device())
+    model = LanguageModel(Shape())
+    inputs, targets = draw_batch(lecture_tokens()[0], batch, model.shape.context, torch.Generator().manual_seed(0))
     optimizer = optim.AdamW(model.parameters(), foreach=False)  # one parameter after another
     losses: list[Tensor] = []
 
     def forward() -> None:
         optimizer.zero_grad()
-        losses.append(nn.functional.mse_loss(model(x), y))
+        losses.append(loss_of(model, inputs, targets))
 
     def backward() -> None:
         losses.pop().backward()
 
     phases = [forward, backward, optimizer.step]
-    alive = bytes_alive([x, y, *model.parameters()], *phases, *phases)
+    alive = bytes_alive([inputs, targets, *model.parameters()], *phases, *phases)
     state_bytes = sum(s.nbytes for held in optimizer.state.values() for s in held.values())
     return alive[:3], alive[3:], sum(w.nbytes for w in model.parameters()), state_bytes
 
@@ -7700,42 +7735,14 @@ def two_steps(rows: int) -> tuple[list[list[int]], list[list[int]], int, int]:
 def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
     """Both steps in one figure, and their phases in a table"""
     curves = {"first step": [*first[0], *first[1], *first[2]], "second step": [*second[0], *second[1], *second[2]]}
-    series = {name: (list(range(len(curve))), [n / 2**10 for n in curve]) for name, curve in curves.items()}
-    plot(series, x_label="operation", y_label="KiB alive", style="steps", title="The memory of a training step")
+    series = {name: (list(range(len(curve))), [n / 1e6 for n in curve]) for name, curve in curves.items()}
+    plot(series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step")
     cells = []
     for name, step in (("first", first), ("second", second)):
         for phase, alive in zip(("forward", "backward", "optimizer"), step, strict=True):
-            kib = [round(n / 2**10) for n in (alive[0], max(alive), alive[-1])]
-            cells.append((name, phase, len(alive) - 2, *kib))
-    table(cells, ["step", "phase", "operations", "KiB before", "KiB at most", "KiB after"])
-
-
-def read_timeline(first: list[list[int]], second: list[list[int]], parameter_bytes: int, state_bytes: int) -> None:
-    """Reading it"""
-    text(
-        "The forward pass goes up in steps: one activation per layer. The backward pass has the highest point near its "
-        "beginning and then comes down the same steps, while gradients accumulate. The optimizer, in the first step, "
-        "allocates its states, and they stay."
-    )
-    summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
-    assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
-    risen = first[1][-1] - first[0][0]  # after the backward pass, over the start @inspect risen [B]
-    assert risen == parameter_bytes  # the gradients, and nothing else
-    kept = first[2][-1] - first[1][-1]  # by the optimizer @inspect kept [B]
-    assert kept == state_bytes
-    assert second[0][-1] - second[0][0] == first[0][-1] - first[0][0] - parameter_bytes  # it freed gradients first
-    assert summits[1] - summits[0] == state_bytes
-    assert second[2][-1] == second[0][0]  # from now on every step ends where it began
-    text(
-        f"So the second step peaks {state_bytes / 2**10:.0f} KiB higher than the first, by exactly the states: "
-        f"{state_bytes / parameter_bytes:.2f} times the parameters. **A job that survives its first step can run out "
-        f"of memory in its second.** After that, nothing new comes: run two steps at the full batch size and the "
-        f"longest sequence before you believe that it fits."
-    )
-    text(
-        "And mind where `zero_grad()` stands. Here it is the first thing in a step, so that the old gradients are gone "
-        "before the activations come. Between forward and backward pass, they would be there together."
-    )
+            megabytes = [round(n / 1e6, 2) for n in (alive[0], max(alive), alive[-1])]
+            cells.append((name, phase, len(alive) - 2, *megabytes))
+    table(cells, ["step", "phase", "operations", "MB before", "MB at most", "MB after"])
 
 
 def kept_for_backward(model: LanguageModel, inputs: Tensor, targets: Tensor) -> int:
@@ -7747,53 +7754,57 @@ def kept_for_backward(model: LanguageModel, inputs: Tensor, targets: Tensor) -> 
 def memory_of_the_language_model() -> None:
     """The language model's memory"""
     text(
-        "Now the five parts for the model that is carried through, in fp32, predicted from its shape. Of activations a "
-        "layer keeps **16 numbers for each token and unit of width**: two norms' inputs (2) and outputs (2), queries, "
-        "keys and values (3), the mixture of values (1), what goes into the GELU (4) and comes out of it (4)."
+        "Now all parts for the language model that is carried through, in fp32 with AdamW. Of activations a layer "
+        "saves **16 numbers for each token and unit of width**: the two norms' inputs (2) and outputs (2), queries, "
+        "keys and values (3), their mixture (1), what goes into the GELU (4) and comes out of it (4)."
     )
     shape, batch = Shape(), 8
     predicted = bytes_by_part(shape, batch)  # @inspect predicted [B]
     model = LanguageModel(shape)  # @stepover
     train, _ = lecture_tokens()  # @stepover
     inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
-    saved_bytes = kept_for_backward(model, inputs, targets)  # @inspect saved_bytes [B] @stepover
-    assert saved_bytes == predicted["activations"] + predicted["logits"] + 4  # the number of targets, one float
+    saved = saved_by_autograd(lambda: loss_of(model, inputs, targets), model.parameters())  # @stepover
     loss_of(model, inputs, targets).backward()  # @stepover
     optimizer = optim.AdamW(model.parameters())
     optimizer.step()
-    states = [tensor for state in optimizer.state.values() for tensor in state.values()]
-    found = {
-        "parameters": sum(w.nbytes for w in model.parameters()),
-        "gradients": sum(w.grad.nbytes for w in model.parameters()),
-        "optimizer states": sum(tensor.nbytes for tensor in states if tensor.ndim),  # without the step counters
-    }  # @inspect found [B]
-    assert all(predicted[part] == size for part, size in found.items())
-    bars = {"predicted": list(predicted.values()), "found": [*found.values(), saved_bytes - 4 - predicted["logits"]]}
-    bars["found"].append(predicted["logits"])
-    plot(bars, x=list(predicted), y_label="bytes", title="Where the memory of a step goes", style="bars")  # @hide
-    when_activations_decide(predicted, shape)
-
-
-def when_activations_decide(predicted: dict[str, int], shape: Shape) -> None:
-    """When activations decide"""
-    rest = predicted["parameters"] + predicted["gradients"] + predicted["optimizer states"]
-    share = predicted["activations"] / (rest + predicted["activations"] + predicted["logits"])  # @inspect share
+    measured = measured_by_part(model, optimizer, saved)  # @inspect measured [B] @stepover
+    assert measured["activations"] - predicted["activations"] == 4  # the number of targets, one float
+    assert all(measured[part] == predicted[part] for part in predicted if part != "activations")
+    memory_bars({"predicted": predicted, "measured": measured}, "Where the memory of a step goes")  # @hide
+    share = predicted["activations"] / sum(predicted.values())  # @inspect share
     text(
-        f"Here the activations are {share:.0%}. They grow with the tokens $T$ of a batch, the rest does not. With "
-        f"$12 L D^2$ parameters at 16 bytes, and $4 \\cdot 16 L D T$ bytes of activations, the two are equal at "
-        f"$T = 3D$."
+        f"Predicted to the byte. The *logits*, the model's outputs, are a bar of their own. Activations are {share:.0%}"
+        f" here, and they grow with the tokens $T = BS$ of a batch; the rest of the bar, logits apart, does not."
     )
     ask(
-        "A model of this kind (fused attention, no dropout, all in fp32) has GPT-3's $D = 12288$. From how many tokens "
-        "in a batch do its activations outweigh everything else?",
+        "Layers of this kind have $12 D^2$ parameters each, at 16 bytes, and leave $4 \\cdot 16 D T$ bytes of "
+        "activations. With GPT-3's $D = 12288$: from how many tokens in a batch do the activations outweigh the rest?",
         3 * 12288,
         unit="tokens",
-        why="$3D$. A batch of a large model has millions of tokens: without section 14 its activations would not fit.",
-        slips={12288: "Solve $16 \\cdot 12 L D^2 = 64 L D T$ for $T$."},
+        hint="Solve $16 \\cdot 12 D^2 = 64 D T$ for $T$.",
+        why="$T = 3D$. A batch of a large model has millions of tokens, so what section 14 teaches is not optional.",
+        slips={12288: "At $T = D$ the activations are a third of the rest: $64 D^2$ beside $192 D^2$."},
     )
-    assert bytes_by_part(shape, 1)["activations"] * 8 == predicted["activations"] + 7 * 4 * shape.layers * (
-        4 * shape.context * shape.width // shape.heads // 2
-    )
+
+
+def measured_by_part(model: nn.Module, optimizer: optim.Optimizer, saved: Iterable[Tensor]) -> dict[str, int]:
+    """Bytes of real tensors, by part; the logits are those of what is saved that have the vocabulary's length"""
+    vocabulary = model.head.out_features
+    states = [tensor for state in optimizer.state.values() for tensor in state.values()]
+    logits = sum(tensor.nbytes for tensor in saved if tensor.shape[-1:] == (vocabulary,))
+    return {
+        "parameters": sum(w.nbytes for w in model.parameters()),
+        "gradients": sum(w.grad.nbytes for w in model.parameters() if w.grad is not None),
+        "optimizer states": sum(tensor.nbytes for tensor in states if tensor.ndim),  # without the step counters
+        "activations": sum(tensor.nbytes for tensor in saved) - logits,
+        "logits": logits,
+    }
+
+
+def memory_bars(bars: dict[str, dict[str, int]], title: str) -> None:
+    """A bar for each account of bytes, stacked of its parts"""
+    parts = {part: [bar[part] / 1e6 for bar in bars.values()] for part in next(iter(bars.values()))}
+    plot(parts, x=list(bars), y_label="MB", style="stacked", title=title)
 
 
 def saved_under(
@@ -7818,14 +7829,17 @@ def what_autocast_keeps() -> None:
     assert y.dtype == torch.bfloat16
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
-    text("The parameters are the masters. What autocast makes smaller is what is saved for the backward pass:")
+    text(
+        "Under autocast (section 12) the parameters stay in fp32. What it makes smaller is what is saved for the "
+        "backward pass:"
+    )
     saved_in_fp32, no_copies = saved_under(model, model.parameters(), x, None)  # @stepover
     saved_in_bf16, copies = saved_under(model, model.parameters(), x, torch.bfloat16)  # @stepover
     assert saved_in_fp32 == 4 * (4 * x.numel())  # two inputs of layers, two of GELUs @inspect saved_in_fp32 [B]
     assert saved_in_bf16 == saved_in_fp32 / 2  # @inspect saved_in_bf16 [B]
     weights = sum(p.numel() for p in model.parameters() if p.dim() == 2)
     assert (no_copies, copies) == (0, 2 * weights)  # @inspect copies [B]
-    text("Here, half. In a Transformer layer less is gained. The layer of section 13, with fp32 weights:")
+    text("Here, half. In a Transformer layer less is gained. A layer of GPT-3's kind, with fp32 weights:")
     layer_weights = {name: w.detach().float().requires_grad_() for name, w in transformer_weights(256).items()}
     layer = partial(gpt_layer, weights=layer_weights, heads=8, attend=attention_in_one)
     x = torch.randn(2, 96, 256, requires_grad=True)  # (B, S, D)
@@ -7835,8 +7849,8 @@ def what_autocast_keeps() -> None:
     assert 0.52 < ratio < 0.7
     assert layer_copies == 2 * sum(w.numel() for w in layer_weights.values() if w.dim() == 2)
     text(
-        f"{ratio:.2f} of the bytes: the residual stream and what the norms save stay in fp32, masks have one byte in "
-        f"either case. The bf16 copies of the weights come on top while they are saved."
+        f"{ratio:.2f} of the bytes: the sum that each layer adds to, the *residual stream*, and what the norms save "
+        f"stay in fp32, and masks have one byte in either case. The bf16 copies of the weights come on top while they are saved."
     )
     text(
         "It does not shrink parameters: with a master there are 4 bytes of it and 2 of a copy, where fp32 has 4. "
