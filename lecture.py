@@ -50,8 +50,10 @@ from trace_tools.drawings import (
     draw_bits,
     draw_chain,
     draw_memories,
+    draw_rings,
     draw_road_map,
     draw_roofline,
+    draw_segments,
     draw_storage,
     draw_views,
 )
@@ -7135,8 +7137,8 @@ def memory_of_a_training_step() -> None:
     text(
         "A training step holds four things at once:\n\n"
         "$$ \\text{memory} = \\text{parameters} + \\text{gradients} + \\text{optimizer states} + \\text{activations}. "
-        "$$\n\nThe first three are so many bytes per parameter, settled when model and optimizer are chosen. "
-        "**Activations** are the results of the forward pass that the backward pass needs. They grow with the batch."
+        "$$\n\nThe first three are so many bytes per parameter. **Activations** are the results of the forward pass that "
+        "the backward pass needs; they grow with the batch."
     )
     note(
         "Ten minutes. Let them count the saved tensors of the tiny model by hand before the hooks answer. "
@@ -7218,8 +7220,8 @@ def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()
 def what_autograd_saves() -> None:
     """What autograd really saves"""
     text(
-        "Autograd hands each tensor that it saves to a pair of functions, *hooks*, if one sets them. The parameters "
-        "are among these tensors, and are left out here: they are in memory in any case."
+        "Autograd hands each tensor that it saves to *hooks*, functions that one may set. Parameters are among these "
+        "tensors, and are left out here: they are in memory in any case."
     )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
@@ -7232,12 +7234,11 @@ def what_autograd_saves() -> None:
     table(rows, ["saved", "shape", "numbers"])  # @hide
     assert sum(sizes_saved) == 28 == batch * width * layers + x.numel() + y.numel() + batch
     text(
-        f"{sum(sizes_saved)} numbers, not {batch * width * layers}: the input and what the loss needs come to the "
-        f"outputs of the hidden layers. They are there once, however deep the model, so an estimate leaves them out."
+        f"{sum(sizes_saved)} numbers, not {batch * width * layers}. The input and what the loss needs are there once, "
+        f"however deep the model, so an estimate leaves them out."
     )
     ask(
-        "The loss on held-out data is computed and no backward pass follows. Write the line, ending in a colon, under "
-        "which the forward pass saves nothing.",
+        "No backward pass will follow. Write the line, ending in a colon, under which a forward pass saves nothing.",
         "with torch.no_grad():",
         why="Each result is then freed as soon as the next layer has used it. `torch.inference_mode()` does it, too.",
     )
@@ -7484,10 +7485,9 @@ def saved_on_meta(model: DeepLinear, rows: int) -> int:
 def activations_of_a_transformer(sequence_bytes: int) -> None:
     """A large Transformer's activations"""
     text(
-        "GPT-3's layers save more: they use dropout, and attention that writes its scores, $S \\times S$ numbers per "
-        "head, to memory. Korthikanti et al. add such a layer up, in 16 bits, with one byte per number for a dropout "
-        "mask:\n\n$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per layer}, $$\n\nwith $H$ heads. "
-        "Counted, for a small layer at three lengths:"
+        "GPT-3's layers save more: dropout masks, and attention's scores, $S \\times S$ numbers per head. Korthikanti "
+        "et al. add such a layer up, in 16 bits:\n\n$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per layer}, $$\n\nwith $H$ heads. "
+        "Counted, for a small layer:"
     )
     batch, width, heads = 2, 64, 4
     weights = transformer_weights(width)  # @stepover
@@ -7507,14 +7507,14 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
     share = scores / (34 + scores)  # @inspect share
     assert (scores, round(share, 2)) == (80, 0.7)
     text(
-        f"The second term is quadratic in the length. In GPT-3's shape it is {scores:.0f} beside the 34, {share:.0%} "
-        f"of the activations: {sequence_bytes / 1e9:.0f} GB for one sequence through all 96 layers, counted on the "
-        f"`meta` device, where tensors have shapes and no memory. **FlashAttention** never writes the scores to "
-        f"memory: in the last column, twice the length is twice the bytes."
+        f"In GPT-3's shape the second term is {scores:.0f} beside the 34, {share:.0%} of {sequence_bytes / 1e9:.0f} GB "
+        f"for one sequence through all 96 layers, counted on the `meta` device, where tensors have shapes and no "
+        f"memory. **FlashAttention** never writes the scores to memory: in the last column, twice the length is twice "
+        f"the bytes."
     )
     ask(
-        "A layer with $D = 4096$ and 32 heads at $S = 4096$, with the scores in memory: what share of its activations "
-        "are they?",
+        "A layer with $D = 4096$, 32 heads, $S = 4096$, without FlashAttention: what share of its activations are "
+        "the scores?",
         5 * 32 / (34 + 5 * 32),
         hint="$5HS/D$ against $34 + 5HS/D$.",
         slips={5 * 32 / 34: "That is the ratio of the two terms. The share is the second over their sum."},
@@ -7577,8 +7577,8 @@ def logits_of_a_language_model() -> None:
     """The largest tensor of all"""
     logits_bytes = 4 * 8 * 4096 * 128256  # @hide
     ask(
-        "The last layer gives each token one **logit** for every entry of the vocabulary. Eight sequences of 4096 "
-        "tokens, Llama 3's vocabulary of 128256: how many GB are the logits, in fp32?",
+        "Each token gets one **logit** for every entry of the vocabulary. Eight sequences of 4096 tokens, Llama 3's "
+        "vocabulary of 128256: how many GB of logits, in fp32?",
         logits_bytes / 1e9,
         unit="GB",
         slips={logits_bytes / 2e9: "That is in bf16. The loss is computed in fp32.", logits_bytes / 2**30: "In GiB."},
@@ -7604,15 +7604,15 @@ def logits_of_a_language_model() -> None:
     assert 0.99 < copies["in_a_variable"] - copies["inline"] < 1.01
     logits_beside_the_rest(round(copies["in_a_variable"]))  # @stepover @hide
     text(
-        f"{copies['inline']:.0f} where nobody keeps the logits: the logarithms of the probabilities, their gradient, "
-        f"the gradient of the logits. With `logits = model(x)`, as most loops are written, the variable keeps a "
-        f"fourth. In a small model with a large vocabulary they outweigh all else, so the loss is then computed for a "
-        f"part of the tokens at a time."
+        f"There are {copies['inline']:.0f} where nobody keeps the logits: log-probabilities, their gradient, the "
+        f"gradient of the logits. With `logits = model(x)`, as most loops are written, the variable keeps one more. In "
+        f"a small model with a large vocabulary that outweighs all else, so the loss is computed for a part of the "
+        f"tokens at a time."
     )
     logits_gb = 4 * 8192 * 50257 * 4 / 1e9  # @hide
     ask(
-        'Find the error. *"Our logits are 4 × 8192 × 50257 numbers in fp32, 6.6 GB, so they need 6.6 GB."* How many GB '
-        "at the peak, with `logits = model(x)` and `cross_entropy(logits, y)`?",
+        'Find the error: *"Our logits are 4 × 8192 × 50257 numbers in fp32, so they need 6.6 GB."* How many GB at the '
+        "peak, with `logits = model(x)`?",
         round(copies["in_a_variable"]) * logits_gb,
         unit="GB",
         within=0.03,
@@ -7630,7 +7630,8 @@ def logits_beside_the_rest(copies: int) -> None:
     parts["logits"] *= copies
     assert max(parts, key=parts.__getitem__) == "logits"
     gigabytes = {"GB": [n / 1e9 for n in parts.values()]}
-    plot(gigabytes, x=list(parts), y_label="GB", style="bars", title="GPT-2 small in fp32, 8 × 1024 tokens")
+    names = [f"{part} × {copies}" if part == "logits" else part for part in parts]
+    plot(gigabytes, x=names, y_label="GB", style="bars", title="GPT-2 small in fp32, 8 × 1024 tokens, at the peak")
 
 
 def timeline_of_two_steps() -> None:
@@ -7660,13 +7661,20 @@ def timeline_of_two_steps() -> None:
     assert summits[1] - summits[0] == first[2][-1] - first[1][-1] == state_bytes  # what the optimizer made, and kept
     assert second[2][-1] == second[0][0]  # from now on every step ends where it began
     text(
-        f"The forward pass goes up, an activation at a time. The backward pass has the highest point near its "
-        f"beginning and comes down while gradients appear. The first step's optimizer allocates its states, "
-        f"{state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second step peaks higher. **A job that "
-        f"survives its first step can run out of memory in its second.** After that nothing new comes: run two steps "
-        f"at the full batch and the longest sequence before you believe that it fits."
+        f"The peak is early in the backward pass; then activations go, and gradients appear. The first step's "
+        f"optimizer allocates its states, {state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second "
+        f"step peaks higher. **A job that survives its first step can run out of memory in its second.** After that "
+        f"nothing new comes: run two steps with the longest sequences before you believe that it fits."
     )
-    text("`zero_grad()` is the first thing in these steps, so that old gradients are gone before the activations come.")
+    ask(
+        "Each step begins with `optimizer.zero_grad()`. If it stood between the forward and the backward pass: how many "
+        "MB more would be in use when the second forward pass ends?",
+        parameter_bytes / 1e6,
+        unit="MB",
+        within=0.02,
+        hint="What would still be there while the activations are made?",
+        why="The old gradients, as many bytes as the parameters.",
+    )
 
 
 def two_steps_of_a_small_batch() -> None:
@@ -7754,9 +7762,9 @@ def kept_for_backward(model: LanguageModel, inputs: Tensor, targets: Tensor) -> 
 def memory_of_the_language_model() -> None:
     """The language model's memory"""
     text(
-        "Now all parts for the language model that is carried through, in fp32 with AdamW. Of activations a layer "
-        "saves **16 numbers for each token and unit of width**: the two norms' inputs (2) and outputs (2), queries, "
-        "keys and values (3), their mixture (1), what goes into the GELU (4) and comes out of it (4)."
+        "Now the language model that is carried through, in fp32 with AdamW. A layer saves **16 numbers for each token "
+        "and unit of width**: its norms' inputs (2) and outputs (2), queries, keys and values (3), their mixture (1), "
+        "what goes into the GELU (4) and comes out (4)."
     )
     shape, batch = Shape(), 8
     predicted = bytes_by_part(shape, batch)  # @inspect predicted [B]
@@ -7770,15 +7778,15 @@ def memory_of_the_language_model() -> None:
     measured = measured_by_part(model, optimizer, saved)  # @inspect measured [B] @stepover
     assert measured["activations"] - predicted["activations"] == 4  # the number of targets, one float
     assert all(measured[part] == predicted[part] for part in predicted if part != "activations")
-    memory_bars({"predicted": predicted, "measured": measured}, "Where the memory of a step goes")  # @hide
+    memory_bars({"predicted": predicted, "measured": measured}, "Where the memory of a step goes")  # @stepover @hide
     share = predicted["activations"] / sum(predicted.values())  # @inspect share
     text(
-        f"Predicted to the byte. The *logits*, the model's outputs, are a bar of their own. Activations are {share:.0%}"
-        f" here, and they grow with the tokens $T = BS$ of a batch; the rest of the bar, logits apart, does not."
+        f"Predicted to the byte. Activations are {share:.0%} here; they and the *logits*, the model's outputs, grow "
+        f"with the tokens $T = BS$ of a batch, the rest does not."
     )
     ask(
-        "Layers of this kind have $12 D^2$ parameters each, at 16 bytes, and leave $4 \\cdot 16 D T$ bytes of "
-        "activations. With GPT-3's $D = 12288$: from how many tokens in a batch do the activations outweigh the rest?",
+        "Such a layer has $12 D^2$ parameters, at 16 bytes, and leaves $4 \\cdot 16 D T$ bytes of activations. With "
+        "GPT-3's $D = 12288$: from which $T$ on do the activations outweigh the rest?",
         3 * 12288,
         unit="tokens",
         hint="Solve $16 \\cdot 12 D^2 = 64 D T$ for $T$.",
@@ -7850,7 +7858,8 @@ def what_autocast_keeps() -> None:
     assert layer_copies == 2 * sum(w.numel() for w in layer_weights.values() if w.dim() == 2)
     text(
         f"{ratio:.2f} of the bytes: the sum that each layer adds to, the *residual stream*, and what the norms save "
-        f"stay in fp32, and masks have one byte in either case. The bf16 copies of the weights come on top while they are saved."
+        f"stay in fp32, and masks have one byte in either case. The bf16 copies of the weights come on top while they "
+        f"are saved."
     )
     text(
         "It does not shrink parameters: with a master there are 4 bytes of it and 2 of a copy, where fp32 has 4. "
@@ -7878,36 +7887,100 @@ def using_less_memory() -> None:
     (plain_peak, plain_passes), (peak, passes) = found["all"], found["every √L-th"]  # @hide
     text(
         f"After this section you can fit a batch that does not fit: by **gradient accumulation** (the batch in smaller "
-        f"pieces), by **activation checkpointing** (forget, and compute again), or by one of nine other ways, each "
-        f"with the term of section 13 that it makes smaller. The key figure: 36 layers that keep every sixth "
-        f"activation need **{plain_peak / peak:.1f} times less** memory for **{passes / plain_passes - 1:.0%}** more "
-        f"FLOPs."
+        f"pieces), by **activation checkpointing** (forget, and compute again), or by another way, chosen by the term "
+        f"of section 13 that is the largest. The key figure: 36 layers that keep every sixth activation need "
+        f"**{plain_peak / peak:.1f} times less** memory for **{passes / plain_passes - 1:.0%}** more FLOPs."
     )
     note(
         "Ten minutes. Accumulation first, because it costs no FLOPs; then let them guess what a checkpoint costs. "
         "The map at the end is for questions."
     )
-    why_large_batches()
+    gradient_accumulation()
+    why_large_batches()  # @deeper
     activations_of_a_micro_batch()  # @deeper
-    accumulated_gradients()
-    what_accumulation_saves_and_costs()
-    traps_of_accumulation()
-    checkpointing_a_block()
+    what_accumulation_saves_and_costs()  # @deeper
+    traps_of_accumulation()  # @deeper
+    activation_checkpointing()
     memory_against_recomputation()
+    checkpointing_a_block()  # @deeper
     time_of_recomputing()  # @deeper
     traps_of_checkpointing()  # @deeper
     selective_recomputation()  # @deeper
-    low_rank_adaptation()  # @deeper
+    zero_stages()
     all_reduce_in_a_ring()  # @deeper
-    zero_stages()  # @deeper
+    traffic_of_the_stages()  # @deeper
     map_of_the_rest()
-    language_model_in_less_memory()
+    low_rank_adaptation()  # @deeper
+    cache_that_grows()  # @deeper
     text(
         "**In three lines.** Micro-batches divide the activations and leave the FLOPs and the gradient as they are, if "
         "the loss is a mean over rows that do not affect each other.\n\n"
         "A checkpoint trades a segment's activations for one more forward pass through it; every $\\sqrt L$-th layer "
         "makes the memory $O(\\sqrt L)$.\n\n"
-        "Ask first which of the four terms is the largest: only that one is worth making smaller."
+        "Ask first which of the terms is the largest: only that one is worth making smaller."
+    )
+
+
+def gradient_accumulation() -> None:
+    """Gradient accumulation"""
+    text(
+        "`backward()` *adds* to `.grad`; that is why there is a `zero_grad()`. So a batch can be worked on in equal "
+        "**micro-batches**: a backward pass for each, and one step of the optimizer at the end. Only one micro-batch's "
+        "activations are in memory at a time."
+    )
+    ask(
+        "The batch comes in `pieces` equal micro-batches, and `loss` is the mean over one of them. Write the line that "
+        "adds its gradient, so that the sum is the gradient of the whole batch's mean.",
+        "(loss / pieces).backward()",
+        why="The batch's mean is the mean of the means. Without the division the gradient is `pieces` times too large.",
+    )
+    shape, batch = Shape(), 8
+    model = LanguageModel(shape)  # @stepover
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
+
+    def step(pieces: int) -> None:
+        for x, y in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
+            (loss_of(model, x, y) / pieces).backward()
+
+    whole = gradients_of(model, lambda: step(1))  # @stepover
+    rows, flops = [], []
+    for pieces in (1, 2, 4):
+        kept = kept_for_backward(model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])  # @stepover
+        predicted = bytes_by_part(shape, batch // pieces)  # @stepover
+        assert kept == predicted["activations"] + predicted["logits"] + 4  # the number of targets, one float
+        gradients = gradients_of(model, partial(step, pieces))  # @stepover
+        flops.append(count(partial(step, pieces)).flops_by_operator["aten.mm"])  # @stepover
+        rows.append((pieces, kept / 1e6, relative_difference(gradients, whole)))  # @stepover
+    table(rows, ["micro-batches", "activations and logits, MB", "gradients differ by"])  # @hide
+    assert len(set(flops)) == 1
+    assert rows[2][1] < rows[0][1] / 3.9
+    assert max(row[2] for row in rows) < 1e-6
+    text(
+        "The gradient is the same up to rounding (sums of floats depend on their order), and so are the FLOPs. The "
+        "price is bytes: weights and gradients are read again for each micro-batch."
+    )
+    ask(
+        "A batch of 64 sequences would leave 32 GB of activations, and 10 GB are free. What is the largest "
+        "micro-batch that divides 64 and fits?",
+        max(rows for rows in (1, 2, 4, 8, 16, 32, 64) if 32e9 * rows / 64 <= 10e9),
+        within=0,
+        slips={20: "20 sequences would fit, but 20 does not divide 64.", 32: "Half of 32 GB is 16 GB."},
+    )
+    ask(
+        "Find the error. Parts of 48 and 16 rows: `loss = (mse(part_1) + mse(part_2)) / 2`, then `loss.backward()`.",
+        "each row of the short part counts three times as much",
+        choices=[
+            "the sum must not be divided",
+            "each row of the short part counts three times as much",
+            "there must be two backward passes",
+        ],
+        hint="By what is a row's squared error divided in each part?",
+        why="Sequences of different length do this in every batch: weight each loss by its number of counted tokens.",
+        slips={
+            "the sum must not be divided": "Then the gradient is about twice too large, and still weighted wrongly.",
+            "there must be two backward passes": "One through the sum gives the same gradient.",
+        },
     )
 
 
@@ -7941,7 +8014,7 @@ def why_large_batches() -> None:
 
 
 def activations_of_a_micro_batch() -> None:
-    """The napkin for a micro-batch"""
+    """The arithmetic of a micro-batch"""
     batch, width, layers = 64, 1024, 16
     with torch.device("meta"):
         model = DeepLinear(width, layers).bfloat16()  # @stepover
@@ -7950,17 +8023,75 @@ def activations_of_a_micro_batch() -> None:
     micro_bytes = {rows: saved_on_meta(model, rows) for rows in (64, 16, 4, 1)}  # @inspect micro_bytes @stepover
     assert micro_bytes == {rows: whole_bytes * rows // batch for rows in micro_bytes}
     text(
-        f"A batch of {batch} rows, width {width}, {layers} layers, bf16: {whole_bytes / 2**20:.0f} MiB of activations. "
-        f"They scale with the rows that are worked on *at once*: {micro_bytes[4] / 2**10:.0f} KiB for a micro-batch of "
-        "4."
+        f"The deep linear model of section 8, {layers} layers of width {width} in bf16, a batch of {batch} rows: "
+        f"{whole_bytes / 2**20:.0f} MiB of activations. They scale with the rows that are worked on *at once*: "
+        f"{micro_bytes[4] / 2**20:.3f} MiB for a micro-batch of 4."
+    )
+
+
+def activation_checkpointing() -> None:
+    """Activation checkpointing"""
+    text(
+        "Do not save what can be computed again. `torch.utils.checkpoint` runs a function and saves nothing but its "
+        "input; when the backward pass arrives there, it runs the function once more, saves, and goes on. The language "
+        "model does so for each of its layers if `recompute` is set."
     )
     ask(
-        "A batch of 64 sequences would leave 32 GB of activations, and 10 GB are free. What is the largest "
-        "micro-batch that divides 64 and fits?",
-        max(rows for rows in (1, 2, 4, 8, 16, 32, 64) if 32e9 * rows / 64 <= 10e9),
-        within=0,
-        slips={20: "20 sequences would fit, but 20 does not divide 64.", 32: "Half of 32 GB is 16 GB."},
+        "With a checkpoint for each layer, how many times the FLOPs of a step is that, at most?",
+        4 / 3,
+        hint="Forward 2, backward 4.",
+        why="$(2 + 2 + 4) / (2 + 4)$, if everything were computed again.",
+        slips={
+            2: "Only the forward pass is done twice, and it is a third of the work.",
+            1.5: "The forward pass is a third of the FLOPs, not half.",
+        },
     )
+    shape, batch = Shape(), 8
+    model = LanguageModel(shape)  # @stepover
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
+    step = partial(backward_of, model, inputs, targets)
+    plain_gradients, plain = gradients_of(model, step), count(step)  # @stepover
+    model.recompute = True
+    gradients, again = gradients_of(model, step), count(step)  # @stepover
+    assert torch.equal(gradients, plain_gradients)
+    more = again.flops / plain.flops  # @inspect more
+    assert 1.15 < more < 4 / 3
+    peaks = [plain.peak_bytes, again.peak_bytes]  # @inspect peaks [B]
+    kept = kept_for_backward(model, inputs, targets)  # @inspect kept [B] @stepover
+    tokens = batch * shape.context
+    layer_inputs, around = 4 * shape.layers * tokens * shape.width, 4 * tokens * (2 * shape.width + 2) + 16 * tokens
+    predicted = bytes_by_part(shape, batch) | {"activations": layer_inputs + around}  # @stepover
+    assert kept == predicted["activations"] + predicted["logits"] + 4
+    bars_of_less_memory(model, inputs, targets, predicted)  # @stepover @hide
+    text(
+        f"The gradients are the same to the bit: the same operations ran on the same numbers. What stays is each "
+        f"layer's input and what is behind the last one; the peak of a step falls from {peaks[0] / 1e6:.1f} to "
+        f"{peaks[1] / 1e6:.1f} MB. The FLOPs are {more:.3f} times as many, not 4/3: the second run of a layer stops as "
+        f"soon as the last tensor that is needed is there, before its last product."
+    )
+
+
+def backward_of(model: LanguageModel, inputs: Tensor, targets: Tensor) -> None:
+    """A forward and a backward pass"""
+    loss_of(model, inputs, targets).backward()
+
+
+def bars_of_less_memory(model: LanguageModel, inputs: Tensor, targets: Tensor, recomputing: dict[str, int]) -> None:
+    """The memory of a step: plainly, in four micro-batches, and with a checkpoint for each layer"""
+    optimizer = optim.AdamW(model.parameters())
+    optimizer.step()
+    bars = {}
+    for name, pieces, recompute, predicted in (
+        ("plain", 1, False, bytes_by_part(model.shape, len(inputs))),
+        ("accumulated", 4, False, bytes_by_part(model.shape, len(inputs) // 4)),
+        ("checkpoints", 1, True, recomputing),
+    ):
+        model.recompute = recompute
+        forward = partial(loss_of, model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])
+        bars[f"{name}: predicted"] = predicted
+        bars[f"{name}: measured"] = measured_by_part(model, optimizer, saved_by_autograd(forward, model.parameters()))
+    memory_bars(bars, "When the backward pass begins")
 
 
 def accumulate(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> None:
@@ -7975,33 +8106,6 @@ def gradients_of(model: nn.Module, fill: Callable[[], object]) -> Tensor:
     model.zero_grad()
     fill()
     return torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
-
-
-def accumulated_gradients() -> None:
-    """Accumulating gradients"""
-    text(
-        "`backward()` *adds* to `.grad`: the reason for `zero_grad()`, and all that is needed here. One backward pass "
-        "per micro-batch, and one step of the optimizer at the end."
-    )
-    model = DeepLinear(64, 8)  # @stepover
-    x, y = torch.randn(64, 64), torch.randn(64)
-    at_once = gradients_of(model, lambda: nn.functional.mse_loss(model(x), y).backward())  # @stepover
-    differences = {}
-    for micro_batch in (64, 16, 1):
-        gradients = gradients_of(model, partial(accumulate, model, x, y, micro_batch))  # @stepover
-        differences[micro_batch] = relative_difference(gradients, at_once)  # @stepover
-    assert max(differences.values()) < 1e-6  # @inspect differences
-    exactly = "bit for bit" if differences[16] == 0 else f"to {differences[16]:.0e}, not bit for bit"
-    text(
-        f"Micro-batches of 16 give the same gradient {exactly}: sums of floats depend on the order in which they are "
-        f"taken. And the same FLOPs, not more; each row still goes forward once and backward once:"
-    )
-    flops = {rows: counted_flops(partial(accumulate, model, x, y, rows)) for rows in (64, 16, 1)}  # @stepover
-    assert set(flops.values()) == {6 * 64 * (64**2 * 8 + 64) - 2 * 64 * 64**2}  # @inspect flops
-    text(
-        "With several GPUs, each backward pass also starts an exchange of gradients. `no_sync()`, of "
-        "`DistributedDataParallel`, leaves it out of all micro-batches but the last."
-    )
 
 
 def relative_difference(found: Tensor, expected: Tensor) -> float:
@@ -8162,30 +8266,24 @@ def run_in_segments(blocks: nn.ModuleList, x: Tensor, length: int) -> Tensor:
 
 
 def checkpointing_a_block() -> None:
-    """Activation checkpointing"""
-    text(
-        "Do not save what can be computed again. `torch.utils.checkpoint` runs a function without saving anything "
-        "but its input; when the backward pass arrives, it runs the function once more, saves, and goes on. "
-        "(`use_reentrant=False` is the current implementation; the old one misses cases.)"
-    )
+    """What a checkpoint does, operator by operator"""
     blocks = gelu_blocks(64, 8)  # @stepover
     x = torch.randn(256, 64)
     plain = count(lambda: run_blocks(blocks, x).sum().backward())  # @stepover
-    gradients = gradients_of(blocks, lambda: run_blocks(blocks, x).sum().backward())  # @stepover
     checkpointed = count(lambda: run_in_segments(blocks, x, 1).sum().backward())  # @stepover
-    again = gradients_of(blocks, lambda: run_in_segments(blocks, x, 1).sum().backward())  # @stepover
-    assert torch.equal(gradients, again)
     assert checkpointed.peak_bytes < 0.75 * plain.peak_bytes  # @inspect checkpointed.peak_bytes plain.peak_bytes
     assert (plain.operators["aten.mm"], checkpointed.operators["aten.mm"]) == (23, 31)
     assert plain.operators["aten.gelu"] == checkpointed.operators["aten.gelu"] == 8
     extra_flops = checkpointed.flops_by_operator["aten.mm"] - plain.flops_by_operator["aten.mm"]
     assert extra_flops == 2 * 256 * 64**2 * 8  # one forward pass @inspect extra_flops [FLOP]
     text(
-        "The gradients are the same to the bit: the same operations ran on the same numbers, only more of them. Each "
-        "product ran once more, and no GELU did: the second run stops as soon as all that is needed is there. A "
-        "checkpointed function must do the same thing twice: no counters, no side effects."
+        "Eight blocks, a linear layer and a GELU each. Each product ran once more, and no GELU did: the second run "
+        "stops as soon as all that is needed is there. A checkpointed function must do the same thing twice: no "
+        "counters, no side effects. (`use_reentrant=False` is the current implementation; the old one misses cases.)"
     )
-    link(**REFERENCES["sublinear"])
+    blocks, x = gelu_blocks(16, 9), torch.randn(32, 16)  # @stepover
+    gradients = [gradients_of(blocks, partial(backward_keeping, blocks, x, keep)) for keep in KEPT]  # @stepover
+    assert max(relative_difference(other, gradients[0]) for other in gradients) < 1e-6  # whichever way @stepover
 
 
 def from_the_start(blocks: nn.ModuleList, x: Tensor) -> None:
@@ -8201,22 +8299,14 @@ def from_the_start(blocks: nn.ModuleList, x: Tensor) -> None:
 
 
 def memory_against_recomputation() -> None:
-    """Memory against recomputation"""
-    ask(
-        "A step's forward pass costs 1 and its backward pass 2. With a checkpoint around every layer, by which factor "
-        "do the FLOPs of a step grow?",
-        (1 + 1 + 2) / (1 + 2),
-        slips={3 / 2: "The extra forward pass is 1, beside 3 in all.", 2.0: "Only the forward pass runs twice."},
-    )
+    """How much to forget"""
     text(
-        "How much to forget? Four answers for $L$ blocks. Keep all: $O(L)$ memory. Keep each block's input: still "
-        "$O(L)$, with a smaller constant. Keep every $\\sqrt L$-th: $\\sqrt L$ inputs, and while a segment is worked "
-        "on, its $\\sqrt L$ blocks: $O(\\sqrt L)$, for the same single extra forward pass. Keep nothing, and compute "
-        "each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
+        "Four answers for $L$ blocks. Keep all: $O(L)$ memory. Keep each block's input: still $O(L)$, with a smaller "
+        "constant. Keep every $\\sqrt L$-th: $\\sqrt L$ inputs, and the blocks of one segment while the backward pass "
+        "is in it: $O(\\sqrt L)$, for the same one extra forward pass. Keep nothing, and compute each block's input "
+        "from the start: $O(1)$ memory, and $O(L^2)$ compute."
     )
-    blocks, x = gelu_blocks(16, 9), torch.randn(32, 16)  # @stepover
-    gradients = [gradients_of(blocks, partial(backward_keeping, blocks, x, keep)) for keep in KEPT]  # @stepover
-    assert max(relative_difference(other, gradients[0]) for other in gradients) < 1e-6  # whichever way @stepover
+    draw_what_is_kept(36)  # @stepover @hide
     depths = (4, 9, 16, 36)
     found = {layers: strategies_at(layers) for layers in depths}  # @stepover
     peaks = {keep: [found[n][keep][0] for n in depths] for keep in KEPT}  # in outputs of a layer
@@ -8225,12 +8315,19 @@ def memory_against_recomputation() -> None:
     assert flops["each block"] == flops["every √L-th"] == [4 * n - 1 for n in depths]
     assert flops["nothing"] == [n * (n - 1) // 2 + 4 * n for n in depths]
     plot(peaks, x=depths, x_label="L", y_label="peak, in outputs of a layer", x_scale="log", y_scale="log")  # @hide
-    plot(
-        flops, x=depths, x_label="L", y_label="FLOPs, in forward passes of a layer", x_scale="log", y_scale="log"
-    )  # @hide
     growth = {name: peak[-1] / peak[0] for name, peak in peaks.items()}  # for 9 times the layers @inspect growth
     assert growth["all"] > 7.5 > growth["each block"] > 5 > growth["every √L-th"] > 2 > 1.2 > growth["nothing"]
     what_the_strategies_cost(found[depths[-1]], depths[-1])
+    link(**REFERENCES["sublinear"])
+
+
+def draw_what_is_kept(layers: int) -> None:
+    """The two tensors of each block when the backward pass begins, for each strategy"""
+    root, last = math.isqrt(layers), range(layers - 1, layers)
+    kept = {"all": range(0), "each block": range(layers), "every √L-th": range(0, layers, root), "nothing": range(0)}
+    again = {"all": range(layers), "each block": last, "every √L-th": range(layers - root, layers), "nothing": last}
+    figure = draw_segments(layers, {keep: (kept[keep], again[keep]) for keep in KEPT})
+    plot(figure, title=f"{layers} blocks, when the backward pass begins")
 
 
 def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
@@ -8251,7 +8348,7 @@ def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
 
 
 def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -> None:
-    """Claimed, counted"""
+    """What it costs"""
     root = math.isqrt(layers)
     claimed = {"all": (2 * layers, 3 * layers), "each block": (layers, 4 * layers)}  # peak and FLOPs
     claimed |= {"every √L-th": (3 * root, 4 * layers), "nothing": (5, layers**2 // 2)}
@@ -8266,11 +8363,9 @@ def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -
     fewer, more = found["all"][0] / found["every √L-th"][0], found["every √L-th"][1] / found["all"][1]
     assert 5 > fewer > 3 > 1.4 > more > 1.3  # @inspect fewer more
     text(
-        f"A layer of this kind saves two tensors, so keeping all takes $2L$. Every $\\sqrt L$-th: $\\sqrt L$ inputs, "
-        f"and two tensors for each block of the segment that is worked on, $3\\sqrt L$; {fewer:.1f} times less at this "
-        f"depth for {more - 1:.0%} more FLOPs. Keeping nothing takes five, at any depth: a block's input, inner result "
-        f"and output, and two gradients. Its FLOPs are $L^2/2$ and $3.5L$ more; nobody pays that. The napkin counts a "
-        f"tensor or two too many: `x`, for one, is held anyway."
+        "A block here (a linear layer and a GELU) saves two tensors, so keeping all takes $2L$. Every $\\sqrt L$-th: "
+        "$\\sqrt L$ inputs, and two tensors for each block of the segment at work, $3\\sqrt L$. Keeping nothing takes "
+        "five at any depth: a block's input, inner result and output, and two gradients."
     )
     ask(
         "Segments of $s$ blocks need $L/s + 2s$ tensors. Derive the best $s$ for $L = 72$.",
@@ -8447,10 +8542,10 @@ def low_rank_adaptation() -> None:
     link(**REFERENCES["lora"])
 
 
-def ring_all_reduce(held: list[list[Tensor]]) -> int:
+def ring_all_reduce(held: list[list[Tensor]], turns: int | None = None) -> int:
     """Workers in a ring, each with a gradient in as many chunks: all end with the sum. Returns what each one sent"""
     n, sent = len(held), 0
-    for turn in range(2 * (n - 1)):
+    for turn in range(2 * (n - 1) if turns is None else turns):
         for worker in range(n):
             chunk, neighbour = (worker - turn) % n, held[(worker + 1) % n]
             if turn < n - 1:  # reduce-scatter: sums travel and grow
@@ -8466,7 +8561,8 @@ def all_reduce_in_a_ring() -> None:
     text(
         "Data parallelism gives each GPU a part of the batch, which divides the activations, and then adds the "
         "gradients up over all of them: an **all-reduce**. How many numbers does each GPU send? Not $n$ times the "
-        "gradient. In a ring:"
+        "gradient. The GPUs stand in a ring, the gradient is cut into $n$ chunks, and each GPU sends one chunk at a "
+        "time to its neighbour:"
     )
     workers, parameters = 4, 1024
     gradients = torch.randint(-9, 10, (workers, parameters)).float()  # whole numbers: sums are exact
@@ -8475,41 +8571,52 @@ def all_reduce_in_a_ring() -> None:
     results = torch.stack([torch.cat(chunks) for chunks in held])  # (workers, parameters)
     assert torch.equal(results, gradients.sum(dim=0).expand_as(results))
     assert sent == 2 * (workers - 1) / workers * parameters == 1536
+    moments = {"at the start": 0, "after the reduce-scatter": workers - 1, "after the all-gather": 2 * (workers - 1)}
+    rings = {moment: summed_in_ring(workers, turns) for moment, turns in moments.items()}  # @stepover
+    finished = [max(chunks) for chunks in rings["after the reduce-scatter"]]  # of each GPU @inspect finished
+    assert finished == [workers] * workers
+    plot(draw_rings(rings), title="Of how many GPUs' gradients each chunk is the sum")  # @stepover @hide
     text(
-        f"With $n$ GPUs, $2(n - 1)/n$ per parameter, {sent / parameters} for {workers} of them, less than 2 for any "
-        f"number. Half of it is the reduce-scatter, half the all-gather: section 1's ZeRO puts the optimizer's step "
-        "between the two."
+        f"In the first half, the *reduce-scatter*, sums travel and grow until each GPU has one finished chunk; in the "
+        f"second, the *all-gather*, finished chunks go round. With $n$ GPUs each sends $2(n - 1)/n$ numbers per "
+        f"parameter, {sent / parameters} for {workers} of them, less than 2 for any number."
     )
+
+
+def summed_in_ring(workers: int, turns: int) -> list[list[int]]:
+    """For each GPU and chunk after so many turns: of how many gradients it is the sum"""
+    held = [[torch.ones(1) for _ in range(workers)] for _ in range(workers)]
+    ring_all_reduce(held, turns)
+    return [[int(chunk) for chunk in chunks] for chunks in held]
 
 
 def map_of_the_rest() -> None:
-    """A map of the rest"""
-    text(
-        "Parameters + gradients + states + activations. Every technique below makes some of the four smaller, at a "
-        "price:"
-    )
+    """A map of all ways"""
+    text("Every technique makes some of the terms smaller, at a price:")
     techniques = [
-        ("gradient accumulation", "activations", "weights and gradients are read more often"),
-        ("activation checkpointing", "activations", "one more forward pass"),
-        ("kernel fusion, FlashAttention", "activations", "someone has to write the kernel, or the compiler"),
-        ("data parallelism", "activations", "all-reduce of the gradients"),
-        ("ZeRO stages 1, 2, 3 (FSDP)", "states, gradients, parameters", "stage 3: parameters gathered for each pass"),
+        ("gradient accumulation", "a micro-batch at a time", "activations", "weights are read more often"),
+        ("activation checkpointing", "forget, and compute again", "activations", "one more forward pass"),
+        ("FlashAttention, fused kernels", "intermediate results never reach memory", "activations", "a special kernel"),
+        ("data parallelism", "a part of the batch on each GPU", "activations", "an all-reduce of the gradients"),
+        ("ZeRO, FSDP", "a shard on each GPU", "states, gradients, parameters", "stage 3: gathered for each pass"),
         (
             "tensor parallelism",
-            "parameters, gradients, states; activations in part",
-            "all-reduces of activations in each layer",
+            "each matrix cut over the GPUs",
+            "all four terms, activations in part",
+            "an all-reduce of activations in each layer",
         ),
         (
             "pipeline parallelism",
-            "parameters, gradients, states: layers",
-            "activations sent on; GPUs idle while it fills",
+            "some layers on each GPU, batches passed on",
+            "parameters, gradients, states",
+            "GPUs wait while it fills",
         ),
-        ("offloading to the CPU", "states, then parameters", "transfers at the link's speed, every step"),
-        ("8-bit states", "states, to a quarter", "rounding, with a scale per block"),
-        ("factored states (Adafactor)", "states, the second moment", "an approximation"),
-        ("LoRA", "gradients and states", "what can be learned"),
+        ("offloading", "kept in the CPU's memory until needed", "states, parameters", "transfers in every step"),
+        ("8-bit states", "rounded, with a scale for each block", "states, to a quarter", "rounding"),
+        ("factored states (Adafactor)", "a row and a column for each matrix", "states", "an approximation"),
+        ("LoRA", "train two thin matrices beside a frozen one", "gradients, states", "what can be learned"),
     ]  # @hide
-    table(techniques, ["technique", "makes smaller", "price"])  # @hide
+    table(techniques, ["technique", "what it does", "makes smaller", "price"])  # @hide
     which_first()
 
 
@@ -8517,10 +8624,10 @@ def which_first() -> None:
     """Which first?"""
     state_bytes_of_70b = {"fp32": 8 * 70e9, "8 bits": 2 * 70e9}  # AdamW's two averages @inspect state_bytes_of_70b
     saved_gpus = (state_bytes_of_70b["fp32"] - state_bytes_of_70b["8 bits"]) / H100_MEMORY  # @inspect saved_gpus
+    assert 5 < saved_gpus < 5.5
     text(
-        f"The one whose term is the largest: that is what the accounting is for. States in 8 bits free "
-        f"the memory of {saved_gpus:.0f} H100s for a 70B model, and nothing where a long sequence is the trouble. "
-        f"How they combine over thousands of GPUs is a subject of its own, for which there are two references below."
+        f"The one whose term is the largest: that is what the accounting is for. States in 8 bits free the memory of "
+        f"{saved_gpus:.0f} H100s for a 70B model, and nothing where a long sequence is the trouble."
     )
     ask(
         "A model trains at $S = 2048$ and runs out of memory at $S = 32768$. Which of these helps?",
@@ -8537,90 +8644,71 @@ def which_first() -> None:
     link(**REFERENCES["scaling book"])
 
 
-def language_model_in_less_memory() -> None:
-    """The language model in less memory"""
+def cache_that_grows() -> None:
+    """Without training: the cache that grows"""
     text(
-        "Both ways on the model that is carried through. Its activations, as its gradients are made in smaller pieces:"
+        "A model that only writes holds neither gradients nor states. Its batch-dependent term is the **KV cache** of "
+        "section 6: keys and values of all tokens so far, so that they are not computed again. In the shape of "
+        "Llama 3 70B, in bf16:"
     )
-    shape, batch = Shape(), 8
-    model = LanguageModel(shape)  # @stepover
-    train, _ = lecture_tokens()  # @stepover
-    inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
-
-    def step(pieces: int) -> None:
-        for x, y in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
-            (loss_of(model, x, y) / pieces).backward()
-
-    whole = gradients_of(model, lambda: step(1))  # @stepover
-    rows = []
-    for pieces in (1, 2, 4, 8):
-        kept = kept_for_backward(model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])  # @stepover
-        gradients = gradients_of(model, partial(step, pieces))  # @stepover
-        rows.append((pieces, kept / 1e6, relative_difference(gradients, whole)))  # @stepover
-    table(rows, ["micro-batches", "activations and logits, MB", "gradients differ by"])  # @hide
-    assert rows[3][1] < rows[0][1] / 7
-    assert max(row[2] for row in rows) < 1e-6
-    recomputing_the_language_model(model, inputs, targets, whole)
-
-
-def recomputing_the_language_model(model: LanguageModel, inputs: Tensor, targets: Tensor, whole: Tensor) -> None:
-    """Recomputing its layers"""
+    token = torch.empty(80, 2, 8, 128, dtype=torch.bfloat16, device="meta")  # (layers, K and V, heads, head width)
+    weight_bytes, contexts = 2 * 70_553_706_496, [1024 * 2**k for k in range(8)]
+    cache_bytes = {batch: [batch * s * token.nbytes for s in contexts] for batch in (1, 8, 64)}
+    gigabytes = {f"cache of {b} sequences": [n / 1e9 for n in sizes] for b, sizes in cache_bytes.items()}  # @hide
+    gigabytes |= {"weights": [weight_bytes / 1e9] * 8, "8 H100s": [8 * H100_MEMORY / 1e9] * 8}  # @hide
+    plot(gigabytes, x=contexts, x_label="tokens of context", y_label="GB", x_scale="log", y_scale="log")  # @hide
+    free_bytes = 8 * H100_MEMORY - weight_bytes
+    tokens_at_once = free_bytes // token.nbytes  # beside the weights on 8 H100s @inspect tokens_at_once
+    assert cache_bytes[8][-1] < free_bytes < cache_bytes[64][5]
     ask(
-        "With a checkpoint for each layer the forward pass is done once more. How many times the FLOPs of a step is "
-        "that, at most?",
-        4 / 3,
-        hint="Forward 2, backward 4.",
-        why="$(2 + 2 + 4) / (2 + 4)$, if everything were computed again.",
-        slips={
-            2: "Only the forward pass is done twice, and it is a third of the work.",
-            1.5: "The forward pass is a third of the FLOPs, not half.",
-        },
-    )
-    kept = kept_for_backward(model, inputs, targets)  # @inspect kept [B] @stepover
-    flops = count(lambda: loss_of(model, inputs, targets).backward()).flops  # @stepover
-    model.recompute = True
-    left = kept_for_backward(model, inputs, targets)  # @inspect left [B] @stepover
-    gradients = gradients_of(model, lambda: loss_of(model, inputs, targets).backward())  # @stepover
-    again = count(lambda: loss_of(model, inputs, targets).backward()).flops / flops  # @inspect again @stepover
-    model.recompute = False
-    assert torch.equal(gradients, whole)
-    assert left < kept / 3
-    assert 1.15 < again < 4 / 3
-    text(
-        f"The gradients are the same to the bit. What stays is each layer's input and what is behind the last one, "
-        f"{left / 1e6:.1f} of {kept / 1e6:.1f} MB. And the FLOPs are {again:.3f} times as many, not 4/3: recomputation "
-        f"stops as soon as the last tensor that is needed is there, so a layer's last product is not computed again."
+        "How many tokens of context can each of 16 sequences have on 8 H100s, in thousands?",
+        tokens_at_once / 16 / 1e3,
+        unit="thousand",
+        within=0.03,
+        hint="640 GB, less 141 GB of weights, over 328 kB for each token.",
+        slips={8 * H100_MEMORY / token.nbytes / 16 / 1e3: "The weights are there as well."},
     )
 
 
 def zero_stages() -> None:
-    """Sharding: the three stages of ZeRO"""
+    """Over several GPUs: ZeRO"""
     text(
-        "Plain data parallelism stores everything on every GPU. ZeRO shards it over $n$ GPUs in three stages: the "
-        "optimizer's states with the master copy (12 of the 16 bytes), then the gradients (2), then the parameters "
-        "(2). PyTorch's name for the third is FSDP, *fully sharded data parallel*."
+        "With **data parallelism** each GPU works on a part of the batch and holds the whole model; the gradients are "
+        "added up over all GPUs by an **all-reduce**, after which each has the sum. **ZeRO** also gives each of $n$ "
+        "GPUs only a shard of what is held: the optimizer's states (stage 1), the gradients (2), the parameters (3; in "
+        "PyTorch **FSDP**, *fully sharded data parallel*). For 16 bytes per parameter, with a master copy as in "
+        "section 12:"
     )
-    n = 8  # GPUs
-    bytes_per_gpu = {
-        "none (data parallel)": 16,
-        "stage 1: states": 4 + 12 / n,
-        "stage 2: and gradients": 2 + 14 / n,
-        "stage 3: and parameters (FSDP)": 16 / n,
-    }  # @inspect bytes_per_gpu
-    largest = {stage: round(H100_MEMORY / held / 1e9, 1) for stage, held in bytes_per_gpu.items()}
-    assert list(largest.values()) == [5.0, 14.5, 21.3, 40.0]  # 10⁹ parameters
-    traffic = traffic_of_the_stages(n)
-    rows = [(s, bytes_per_gpu[s], largest[s], t) for s, t in zip(largest, traffic, strict=True)]  # @hide
-    table(rows, ["sharded", "bytes per parameter and GPU", "largest, 10⁹", "numbers sent per parameter"])  # @hide
+    n, numbers = 8, 1024  # GPUs, parameters
+    halves = torch.empty(2, numbers, dtype=torch.bfloat16)  # parameters, gradients
+    parts = {"parameters": halves[:1], "gradients": halves[1:], "states and master": torch.empty(3, numbers)}
+    held: dict[str, list[float]] = {part: [] for part in parts}  # bytes per parameter on one GPU, by stage
+    sharded = ("parameters", "gradients", "states and master")
+    for stage in range(4):
+        for part, tensor in parts.items():
+            mine = tensor.chunk(n, dim=1)[0] if part in sharded[3 - stage :] else tensor
+            held[part].append(mine.nbytes / numbers)
+    per_gpu = [sum(of_stage) for of_stage in zip(*held.values(), strict=True)]  # @inspect per_gpu
+    assert per_gpu == [16, 4 + 12 / n, 2 + 14 / n, 16 / n]
+    largest = [round(H100_MEMORY / gpu_bytes / 1e9, 1) for gpu_bytes in per_gpu]  # 10⁹ parameters @inspect largest
+    assert largest == [5.0, 14.5, 21.3, 40.0]
+    stages = ["none", "stage 1", "stage 2", "stage 3"]  # @hide
+    plot(held, x=stages, y_label="bytes per parameter", style="stacked", title="On each of 8 GPUs")  # @hide
+    ask(
+        "Over 64 GPUs, at stage 1: how many bytes per parameter does each hold?",
+        2 + 2 + 12 / 64,
+        hint="Only the states and the master copy, 12 bytes, are divided.",
+        slips={16 / 64: "That is stage 3.", 2 + 14 / 64: "That is stage 2."},
+    )
     link(**REFERENCES["zero"])
 
 
-def traffic_of_the_stages(n: int) -> list[float]:
-    """What the stages send, by running them"""
+def traffic_of_the_stages() -> None:
+    """What ZeRO's stages send"""
+    n = 8  # GPUs
     text(
-        "The GPUs stand in a ring, and each sends to its right neighbour. In a *reduce-scatter* each ends up with its "
-        "part of the sum of all gradients; in an *all-gather* the parts travel on until everyone has all of them. Here "
-        f"are {n} GPUs as {n} tensors of {n} parts, and what one of them sends:"
+        f"Again {n} GPUs in a ring: a reduce-scatter leaves each with its part of the sum of all gradients; an "
+        f"all-gather sends the parts on until everyone has all of them. What one GPU sends:"
     )
     gradients = torch.randint(-9, 10, (n, n, 10)).float()  # (GPU, part, numbers): whole numbers, exact sums
     weights, parameters = torch.randint(-9, 10, (n, 10)).float(), n * 10
@@ -8636,12 +8724,12 @@ def traffic_of_the_stages(n: int) -> list[float]:
     per_parameter = {stage: numbers / parameters for stage, numbers in sent.items()}  # @inspect per_parameter
     assert list(per_parameter.values()) == [2 * (n - 1) / n, 3 * (n - 1) / n]
     text(
-        "Plain data parallelism needs the sum of the gradients on every GPU, an *all-reduce*: a reduce-scatter and an "
-        "all-gather. Stages 1 and 2 gather updated parameters in place of gradients: the same traffic. Stage 3 "
-        "keeps no parameters, and gathers them twice, for the forward and for the backward pass: half as much again."
+        "Plain data parallelism needs the sum of the gradients on every GPU: a reduce-scatter and an all-gather. "
+        "Stages 1 and 2 gather updated parameters in place of gradients: the same traffic. Stage 3 keeps no "
+        "parameters, and gathers them twice, for the forward and for the backward pass: half as much again.\n\n"
+        "With gradient accumulation each backward pass would start an exchange. `no_sync()`, of "
+        "`DistributedDataParallel`, leaves it out of all micro-batches but the last."
     )
-    both, three = per_parameter.values()
-    return [both, both, both, three]
 
 
 def reduce_scatter(held: Tensor) -> int:
