@@ -7137,8 +7137,8 @@ def memory_of_a_training_step() -> None:
     text(
         "A training step holds four things at once:\n\n"
         "$$ \\text{memory} = \\text{parameters} + \\text{gradients} + \\text{optimizer states} + \\text{activations}. "
-        "$$\n\nThe first three are so many bytes per parameter. **Activations** are the results of the forward pass that "
-        "the backward pass needs; they grow with the batch."
+        "$$\n\nThe first three are so many bytes per parameter. **Activations** are the results of the forward pass "
+        "that the backward pass needs; they grow with the batch."
     )
     note(
         "Ten minutes. Let them count the saved tensors of the tiny model by hand before the hooks answer. "
@@ -7208,7 +7208,8 @@ def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()
     saved: dict[int, Tensor] = {}  # by storage
 
     def pack(tensor: Tensor) -> Tensor:
-        return saved.setdefault(id(tensor.untyped_storage()), tensor.detach())
+        saved.setdefault(id(tensor.untyped_storage()), tensor.detach())
+        return tensor.detach()
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         forward()
@@ -7486,8 +7487,8 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
     """A large Transformer's activations"""
     text(
         "GPT-3's layers save more: dropout masks, and attention's scores, $S \\times S$ numbers per head. Korthikanti "
-        "et al. add such a layer up, in 16 bits:\n\n$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per layer}, $$\n\nwith $H$ heads. "
-        "Counted, for a small layer:"
+        "et al. add such a layer up, in 16 bits:\n\n$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per "
+        "layer}, $$\n\nwith $H$ heads. Counted, for a small layer:"
     )
     batch, width, heads = 2, 64, 4
     weights = transformer_weights(width)  # @stepover
@@ -7667,8 +7668,8 @@ def timeline_of_two_steps() -> None:
         f"nothing new comes: run two steps with the longest sequences before you believe that it fits."
     )
     ask(
-        "Each step begins with `optimizer.zero_grad()`. If it stood between the forward and the backward pass: how many "
-        "MB more would be in use when the second forward pass ends?",
+        "Each step begins with `optimizer.zero_grad()`. If it stood behind the forward pass: how many MB more would be "
+        "in use when the second forward pass ends?",
         parameter_bytes / 1e6,
         unit="MB",
         within=0.02,
@@ -8084,14 +8085,14 @@ def bars_of_less_memory(model: LanguageModel, inputs: Tensor, targets: Tensor, r
     bars = {}
     for name, pieces, recompute, predicted in (
         ("plain", 1, False, bytes_by_part(model.shape, len(inputs))),
-        ("accumulated", 4, False, bytes_by_part(model.shape, len(inputs) // 4)),
-        ("checkpoints", 1, True, recomputing),
+        ("in 4 parts", 4, False, bytes_by_part(model.shape, len(inputs) // 4)),
+        ("recompute", 1, True, recomputing),
     ):
         model.recompute = recompute
         forward = partial(loss_of, model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])
-        bars[f"{name}: predicted"] = predicted
-        bars[f"{name}: measured"] = measured_by_part(model, optimizer, saved_by_autograd(forward, model.parameters()))
-    memory_bars(bars, "When the backward pass begins")
+        bars[name] = predicted
+        bars[f"{name} ✓"] = measured_by_part(model, optimizer, saved_by_autograd(forward, model.parameters()))
+    memory_bars(bars, "When the backward pass begins: predicted, and ✓ measured")
 
 
 def accumulate(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> None:
@@ -8787,22 +8788,23 @@ def saving_and_resuming() -> None:
     )
     text(
         "Long runs are interrupted: something breaks, and what was not saved is computed again. If resuming gives the "
-        "same bits, it can be tested with one comparison, and whatever was forgotten shows."
+        "same bits, one comparison tests it, and whatever was forgotten shows."
     )
     note(
         "Eight minutes. The comparison of bits is the point: ask what they forgot to save last time. Leave the "
         "interval's formula for those who ask."
     )
-    with tempfile.TemporaryDirectory() as folder:
-        what_is_saved()
-        what_a_safe_load_refuses(Path(folder))  # @deeper
+    what_is_saved()
+    with tempfile.TemporaryDirectory() as folder:  # @hide
         writing_atomically(Path(folder))
-        kill_and_resume(Path(folder))
+        language_model_killed_and_resumed(Path(folder))
         what_if_one_part_is_forgotten()
+        kill_and_resume(Path(folder))  # @deeper
+        what_a_safe_load_refuses(Path(folder))  # @deeper
         loading_is_not_restoring(Path(folder))  # @deeper
         cost_of_a_checkpoint(Path(folder))  # @deeper
-        how_often_to_save()
-    language_model_killed_and_resumed()
+    how_often_to_save()
+    failures_at_random()  # @deeper
     text(
         "**In three lines.** Save the model, optimizer, schedule, scaler, step, position in the data and every random "
         "generator: 12 bytes a parameter, and some.\n\n"
@@ -8908,40 +8910,6 @@ def same_bits(a: Any, b: Any) -> bool:
 
 def what_is_saved() -> None:
     """What there is to save"""
-    text(
-        "A run of seven steps, with everything in it that a real one has, in small. (It trains in fp16 with a loss "
-        "scale, section 12's subject, because the scale is one more thing to save.)"
-    )
-    run = new_training("cpu")
-    data = torch.randn(64, 16)
-    train_until(run, 7, data)
-    checkpoint = checkpoint_of(run)
-    steps = int(checkpoint["optimizer"]["state"][0]["step"])  # without those that overflowed in fp16 @inspect steps
-    scale, rate = checkpoint["scaler"]["scale"], run.scheduler.get_last_lr()[0]  # @inspect scale rate
-    assert steps < run.step == 7
-    assert scale < 2.0**17  # where it began
-    assert math.isclose(rate, 1e-2 * 0.9**steps)
-    kept = {part: tensor_bytes(saved) for part, saved in checkpoint.items()}  # @stepover
-    assert checkpoint["position"] == 7 * 8
-    why = {
-        "model": "the parameters, and buffers such as running averages",
-        "optimizer": "two averages per parameter, and the count of steps that corrects their bias",
-        "scheduler": "where on its curve the learning rate is",
-        "scaler": "the loss scale that fp16 has found",
-        "step": "how far the run has come",
-        "position": "which data come next: else some are seen twice and some never",
-        "generators": "what dropout, shuffling and augmentation draw next",
-    }  # @hide
-    table([(part, kept[part], why[part]) for part in checkpoint], ["part", "bytes of tensors", "what it is"])  # @hide
-    parameters = sum(p.numel() for p in run.model.parameters())
-    assert kept["model"] == 4 * parameters
-    assert kept["optimizer"] == 8 * parameters + 4 * len(list(run.model.parameters()))
-    assert kept["generators"] > kept["model"] + kept["optimizer"]
-    text(
-        f"Python, NumPy and torch each have generators of their own, and torch has one more for each GPU. In this toy "
-        f"of {parameters} parameters their states outweigh everything else. In a real model the parameters and the "
-        f"optimizer's states are all that counts: 4 + 8 bytes a parameter."
-    )
     ask(
         "How many GB is a checkpoint of an 8-billion-parameter model trained in fp32 with AdamW?",
         (4 + 8) * 8e9 / 1e9,
@@ -8951,6 +8919,31 @@ def what_is_saved() -> None:
             4 * 8.0: "The weights alone. A run resumed without AdamW's averages is another run.",
         },
     )
+    text(
+        "Gradients and activations are made anew in each step. To save is what one step leaves for the next: of the "
+        "bytes, parameters and optimizer states. In the language model:"
+    )
+    train, _ = lecture_tokens()  # @stepover
+    run = new_language_run(steps=8, where="cpu")  # @stepover
+    saved = saved_by_autograd(partial(train_step, run, train), run.model.parameters())  # @stepover
+    in_memory = measured_by_part(run.model, run.optimizer, saved)  # @stepover
+    kept = {"parameters": tensor_bytes(run.model.state_dict())}  # @stepover
+    counters = 4 * len(list(run.model.parameters()))
+    kept["optimizer states"] = tensor_bytes(run.optimizer.state_dict()) - counters  # @stepover @inspect kept [B]
+    parameters = sum(w.numel() for w in run.model.parameters())
+    assert (kept["parameters"], kept["optimizer states"]) == (4 * parameters, 8 * parameters)
+    predicted = {part: n * parameters for part, n in (("parameters", 4), ("optimizer states", 8))}  # @hide
+    columns = {"in memory": in_memory, "saved": predicted, "saved ✓": kept}  # @hide
+    bars = {name: {part: column.get(part, 0) for part in in_memory} for name, column in columns.items()}  # @hide
+    memory_bars(bars, "A checkpoint beside a training step: predicted, and ✓ measured")  # @stepover @hide
+    text("And some bytes without which the bits differ:")
+    small = [
+        ("step, schedule", "the learning rate depends on them"),
+        ("loss scale", "what fp16's GradScaler has found (section 12)"),
+        ("position in the data", "else some are seen twice and some never"),
+        ("random generators", "of Python, NumPy, torch and each GPU: dropout, shuffling, augmentation"),
+    ]  # @hide
+    table(small, ["part", "why"])  # @hide
     link(**REFERENCES["reproducibility"])
 
 
@@ -9002,29 +8995,20 @@ def save_atomically(checkpoint: dict[str, Any], path: Path) -> None:
 def writing_atomically(folder: Path) -> None:
     """Writing it so that a crash can't destroy it"""
     text(
-        "A checkpoint is saved over the one before. If the run dies *while saving*, the old one is gone and the "
-        "new one is half a file. That is no rare accident: saving is when disks fill up. Here a process really is "
-        "killed half-way through its writing, once directly at the file and once at a file beside it that would have "
-        "been renamed at the end:"
+        "A checkpoint replaces the one before. If the run dies *while saving*, the old one is gone and the new one is "
+        "half a file. Here a process is killed half-way through its writing, once directly at the file and once at a "
+        "file beside it, to be renamed at the end:"
     )
     path = folder / "checkpoint.pt"
     survived = {}
-    for way in ("in place", "beside, then renamed"):
-        save_atomically({"weights": torch.arange(1000.0)}, path)
-        target = path if way == "in place" else path.with_suffix(".partial")
-        half = f"import os; f = open({str(target)!r}, 'wb', 0); f.write(b'x' * 2000); os.kill(os.getpid(), 9)"
-        killed = subprocess.run([sys.executable, "-S", "-c", half], check=False)
-        assert killed.returncode == -signal.SIGKILL
-        assert target.stat().st_size == 2000
-        try:
-            survived[way] = bool(torch.load(path)["weights"][999] == 999)
-        except (RuntimeError, EOFError, pickle.UnpicklingError):
-            survived[way] = False
+    for way, target in (("in place", path), ("beside, then renamed", path.with_suffix(".partial"))):
+        save_atomically({"weights": torch.arange(1000.0)}, path)  # @stepover
+        survived[way] = survives_a_kill(path, target)  # @stepover
     assert survived == {"in place": False, "beside, then renamed": True}  # @inspect survived
     text(
-        "A rename within one file system is atomic: whoever opens the name gets the old file or the new one. "
-        "Against a power cut it takes two calls of `fsync` more: one of the file before the rename, or the new name "
-        "may lead to an empty file; one of the *folder* after it, or the old name may come back."
+        "A rename within one file system is atomic: whoever opens the name gets the old file or the new one. Against a "
+        "power cut it takes two calls of `fsync`, which waits until the disk has it: of the file before the rename, "
+        "and of the *folder* after it, or the old name may come back."
     )
     save_atomically({"weights": torch.zeros(1000)}, path)  # @stepover
     assert torch.load(path)["weights"].count_nonzero() == 0
@@ -9040,29 +9024,39 @@ def writing_atomically(folder: Path) -> None:
     )
 
 
+def survives_a_kill(path: Path, target: Path) -> bool:
+    """Whether the checkpoint at `path` is whole after a process that was writing to `target` was killed half-way"""
+    half = f"import os; f = open({str(target)!r}, 'wb', 0); f.write(b'x' * 2000); os.kill(os.getpid(), 9)"
+    killed = subprocess.run([sys.executable, "-S", "-c", half], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert target.stat().st_size == 2000
+    try:
+        return bool(torch.load(path)["weights"][999] == 999)
+    except (RuntimeError, EOFError, pickle.UnpicklingError):
+        return False
+
+
 def kill_and_resume(folder: Path) -> None:
-    """Kill it, resume it, compare"""
+    """A run with everything in it, on each device"""
     text(
-        "Run A trains twelve steps undisturbed. Run B starts from the same bits, saves after six, is killed in the "
-        "middle of its ninth (here by an exception), and everything it had is dropped. Then a new model, "
-        "optimizer, scheduler and scaler read the checkpoint, and train to the twelfth step. Steps seven and eight are "
-        "computed a second time."
+        "The small run again, with dropout, schedule, loss scale and augmentation. Run A trains twelve steps "
+        "undisturbed. Run B starts from the same bits, saves after six and is killed in the middle of its ninth (here "
+        "by an exception). Then a new model, optimizer, scheduler and scaler read the checkpoint, and train to the "
+        "twelfth step. Steps seven and eight are computed a second time."
     )
     killed_and_resumed("cpu", folder)
     text(
         "Every part is the same to the bit: parameters, optimizer states, learning rate, loss scale, position in the "
-        "data, generators."
+        "data, generators.\n\n"
+        "`map_location='cpu'` is deliberate. `load_state_dict` moves each tensor to its parameter, and the states of "
+        "the generators have to be on the CPU, even that of a GPU's generator. And the GPU need not hold everything "
+        "twice for a moment."
     )
-    text(
-        "`map_location='cpu'` is deliberate. `load_state_dict` moves each tensor to its parameter, and "
-        "the states of the generators have to be on the CPU, even that of a GPU's generator. And the GPU need not hold "
-        "everything twice for a moment."
-    )
-    if device() != "cuda":
+    if device() == "cuda":
+        text("And the same on the GPU:")
+        killed_and_resumed("cuda", folder)
+    else:
         text("The same on a GPU: not run, no CUDA device.")
-        return
-    text("And the same on the GPU:")
-    killed_and_resumed("cuda", folder)
 
 
 def killed_and_resumed(where: str, folder: Path) -> None:
@@ -9112,33 +9106,35 @@ def scramble_generators() -> None:
 def what_if_one_part_is_forgotten() -> None:
     """What if one part is forgotten?"""
     text(
-        "A mistake in resuming raises no error, and the loss goes on falling. So each part is left out in turn, and "
-        "the run's end compared with the undisturbed one's:"
+        "A mistake in resuming raises no error, and the loss goes on falling. So here is a small run that uses all "
+        "parts: dropout, AdamW, a schedule, fp16 with loss scaling, augmentation. Each part is left out in turn, and "
+        "the weights at the end compared with those of the undisturbed run:"
     )
     data = torch.randn(64, 16)
     run = new_training("cpu")  # @stepover
     train_until(run, 6, data)  # @stepover
+    assert run.scaler.get_scale() < 2.0**17 and run.position == 6 * 8  # both have moved from where they began
     checkpoint = pickle.loads(pickle.dumps(checkpoint_of(run)))  # a copy, as if from a file @stepover
     train_until(run, 12, data)  # @stepover
-    weights = [p.detach() for p in run.model.parameters()]
-    off = {}  # relative error of the weights
-    for forgotten in (None, *checkpoint):  # @stepover
-        resumed = new_training("cpu")
-        restore(resumed, {part: saved for part, saved in checkpoint.items() if part != forgotten})
-        train_until(resumed, 12, data)
-        ends = [p.detach() for p in resumed.model.parameters()]
-        squares = [(a - b).square().sum().item() for a, b in zip(ends, weights, strict=True)]
-        norm = math.sqrt(sum(w.square().sum().item() for w in weights))
-        off[forgotten or "nothing"] = math.sqrt(sum(squares)) / norm
+    off = {"nothing": distance_after_forgetting(None, checkpoint, run, data)}  # @stepover
+    off |= {part: distance_after_forgetting(part, checkpoint, run, data) for part in checkpoint}  # @stepover
     table([(part, f"{error:.1%}") for part, error in off.items()], ["forgotten", "weights are off by"])  # @hide
     assert off.pop("nothing") == 0  # @inspect off
     assert all(error > 0 for error in off.values())
     smallest, largest = min(off, key=off.__getitem__), max(off, key=off.__getitem__)
     text(
-        f"Nothing forgotten, nothing off. Everything else shows: from {off[smallest]:.1%} for the {smallest} to "
-        f"{off[largest]:.0%} for the {largest}. A comparison of bits catches every one of them. A look at the loss "
-        f"need not: another run is not always a worse one."
+        f"From {off[smallest]:.1%} for the {smallest} to {off[largest]:.0%} for the {largest}: a comparison of bits "
+        f"catches each of them. A look at the loss need not: another run is not always a worse one."
     )
+
+
+def distance_after_forgetting(forgotten: str | None, checkpoint: dict[str, Any], run: Training, data: Tensor) -> float:
+    """How far the weights are from those of `run`, relative to them, if one part of its checkpoint is not restored"""
+    resumed = new_training("cpu")
+    restore(resumed, {part: saved for part, saved in checkpoint.items() if part != forgotten})
+    train_until(resumed, run.step, data)
+    found, expected = (torch.cat([p.detach().flatten() for p in r.model.parameters()]) for r in (resumed, run))
+    return relative_difference(found, expected)
 
 
 def loading_is_not_restoring(folder: Path) -> None:
@@ -9192,14 +9188,20 @@ def cost_of_a_checkpoint(folder: Path) -> None:
     table(rows, ["size", "claimed", "counted", "measured", "measured / claimed"])  # @hide
     assert counted_bytes == napkin_bytes + 4
     assert 0 < file_bytes - counted_bytes < 20_000
-    of_70b = 12 * 70e9  # @inspect of_70b [B]
     text(
         f"The 4 bytes between claimed and counted are AdamW's step counter; what the file has beyond that is its "
-        f"index. This small file took {1e3 * saving.seconds:.0f} ms to write; that says little about large ones. For "
-        f"those the napkin is bytes over bandwidth: a 70B model's {of_70b / 1e12:.2f} TB at 1 GB/s, the rate of one "
-        f"good disk (assumed), are {of_70b / 1e9 / 60:.0f} minutes. So on a cluster each GPU writes its own shard to "
-        f"many disks at once (`torch.distributed.checkpoint`), {of_70b / 1024 / 1e9:.2f} GB each on 1024 GPUs, and "
-        f"copies the tensors to the CPU first, so that training goes on while they are written."
+        f"index. This small file took {1e3 * saving.seconds:.0f} ms to write, most of it for what any file takes; that "
+        f"says nothing about large ones."
+    )
+    of_70b, disk_bytes_per_second = 12 * 70e9, 1e9  # one good disk: assumed @inspect of_70b [B]
+    minutes = of_70b / disk_bytes_per_second / 60  # bytes over bandwidth @inspect minutes
+    assert round(minutes) == 14
+    shard_bytes = of_70b / 1024  # @inspect shard_bytes [B]
+    text(
+        f"For those it is bytes over bandwidth: a 70B model's {of_70b / 1e12:.2f} TB at 1 GB/s (assumed) are "
+        f"{minutes:.0f} minutes. So on a cluster each GPU writes its own shard to many disks at once "
+        f"(`torch.distributed.checkpoint`), {shard_bytes / 1e9:.2f} GB each on 1024 GPUs, and copies the tensors to "
+        f"the CPU first, so that training goes on while they are written."
     )
 
 
@@ -9228,14 +9230,12 @@ def how_often_to_save() -> None:
         slips={math.sqrt(8 * 60 * 4): "The 2 is missing: only half an interval is lost by each failure."},
     )
     text(
-        "Llama 3's 405B model was interrupted 419 times unexpectedly in 54 days on 16384 GPUs. Let a save hold up "
-        "training for 30 seconds (assumed)."
+        "Llama 3's 405B model was interrupted 419 times unexpectedly in 54 days. Let a save hold up training for 30 "
+        "seconds (assumed)."
     )
-    between_failures = 54 * SECONDS_PER_DAY / 419  # @inspect between_failures [s]
-    save_time = 30.0  # s
+    between_failures, save_time = 54 * SECONDS_PER_DAY / 419, 30.0  # @inspect between_failures [s]
     interval = best_interval(between_failures, save_time)  # @inspect interval [s]
-    assert round(between_failures / 3600, 1) == 3.1
-    assert round(interval / 60) == 14
+    assert (round(between_failures / 3600, 1), round(interval / 60)) == (3.1, 14)
     lost = share_lost(interval, save_time, between_failures)  # @inspect lost
     grid = [interval * 2 ** (k / 8) for k in range(-24, 25)]
     shares = [share_lost(tau, save_time, between_failures) for tau in grid]  # @stepover
@@ -9248,10 +9248,26 @@ def how_often_to_save() -> None:
     hourly = share_lost(3600, save_time, between_failures)  # @inspect hourly @stepover
     text(
         f"Every {interval / 60:.0f} minutes, and {lost:.1%} of the time is lost; once an hour, {hourly:.1%}. The curve "
-        f"is flat around its lowest point, so half the interval, or twice, loses only a quarter more. The failures "
-        f"of one GPU are rare, but $n$ GPUs fail $n$ times as often: the interval shrinks with $\\sqrt{{n}}$."
+        f"is flat at its lowest point: half the interval, or twice, loses only a quarter more."
     )
-    simulated = {  # with failures at random
+    ask(
+        "The same run on four times as many GPUs, which fail four times as often. How many minutes between saves?",
+        best_interval(between_failures / 4, save_time) / 60,
+        unit="min",
+        within=0.03,
+        hint="The interval grows with the square root of the time between failures.",
+        slips={interval / 240: "A quarter of the time between failures is half the interval."},
+    )
+    link(**REFERENCES["young"])
+    link(**REFERENCES["llama 3"])
+
+
+def failures_at_random() -> None:
+    """The formula, simulated"""
+    between_failures, save_time = 54 * SECONDS_PER_DAY / 419, 30.0  # Llama 3's, in seconds
+    interval = best_interval(between_failures, save_time)  # @stepover
+    lost = share_lost(interval, save_time, between_failures)  # @stepover
+    simulated = {
         tau: simulated_share_lost(tau, save_time, between_failures) for tau in (interval / 4, interval, 4 * interval)
     }  # @inspect simulated @stepover
     assert abs(simulated[interval] / lost - 1) < 0.1
@@ -9259,8 +9275,6 @@ def how_often_to_save() -> None:
     text(
         f"Simulated, with 20000 failures at random times: {simulated[interval]:.1%}, where the formula says {lost:.1%}."
     )
-    link(**REFERENCES["young"])
-    link(**REFERENCES["llama 3"])
 
 
 def simulated_share_lost(interval: float, save_time: float, between_failures: float) -> float:
@@ -9270,31 +9284,31 @@ def simulated_share_lost(interval: float, save_time: float, between_failures: fl
     return 1 - (kept.sum() / gaps.sum()).item()
 
 
-def language_model_killed_and_resumed() -> None:
+@one_thread()
+def language_model_killed_and_resumed(folder: Path) -> None:
     """The language model, killed and resumed"""
     text(
-        "Eight steps at once, and eight with a death between: saved after four, everything dropped, and read back into "
-        "a model that began from another seed. On the CPU, where every sum is taken in one order:"
+        "Eight steps without a break, and four steps, a checkpoint, and everything dropped. It is read back into a "
+        "model that began from another seed. On the CPU, with one thread, where every sum is taken in one order:"
+    )
+    ask(
+        "The new model has its weights back. Write the line that gives the new `optimizer` what is in "
+        '`saved["optimizer"]`.',
+        'optimizer.load_state_dict(saved["optimizer"])',
+        why="`torch.load` only reads: nothing is restored until it is handed over.",
     )
     train, _ = lecture_tokens()  # @stepover
-    killed_between(train)
-
-
-@one_thread()
-def killed_between(train: np.ndarray) -> None:
-    """Whole, and in two halves"""
     whole = new_language_run(steps=8, where="cpu")  # @stepover
     expected = [train_step(whole, train).item() for _ in range(8)]  # @inspect expected @stepover
     run = new_language_run(steps=8, where="cpu")  # @stepover
     before = [train_step(run, train).item() for _ in range(4)]  # @stepover
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "run.pt")
-        parts = {"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()}
-        torch.save({**parts, "generator": run.generator.get_state(), "step": run.step}, path)
-        file_bytes = path.stat().st_size  # @inspect file_bytes [B]
-        del run, parts
-        resumed = new_language_run(steps=8, where="cpu", seed=1)  # @stepover
-        saved = torch.load(path)
+    parts = {"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()}
+    save_atomically(
+        parts | {"generator": run.generator.get_state(), "step": run.step}, folder / "model.pt"
+    )  # @stepover
+    file_bytes = (folder / "model.pt").stat().st_size  # @inspect file_bytes [B]
+    del run, parts
+    resumed, saved = new_language_run(steps=8, where="cpu", seed=1), torch.load(folder / "model.pt")  # @stepover
     resumed.model.load_state_dict(saved["model"])
     resumed.optimizer.load_state_dict(saved["optimizer"])
     resumed.generator.set_state(saved["generator"])
@@ -9305,7 +9319,8 @@ def killed_between(train: np.ndarray) -> None:
     parameters = sum(w.numel() for w in whole.model.parameters())
     assert 12 * parameters < file_bytes < 12.3 * parameters
     text(
-        f"Bit for bit. The file has {file_bytes / parameters:.1f} bytes for each parameter: the weights and Adam's two."
+        f"Bit for bit, losses and weights. The file has {file_bytes / parameters:.1f} bytes for each parameter: the "
+        f"weight and AdamW's two averages."
     )
 
 
@@ -9318,8 +9333,8 @@ def summary() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     text(
         "After this section you can answer the two questions, memory and compute, for a model and a machine that this "
-        "lecture does not mention. The rules of thumb on one page: behind each is the place where it was claimed and "
-        "checked, and what it comes to on this machine."
+        "lecture does not mention. First the rules of thumb: behind each is the place where it was checked, and what it "
+        "comes to here. The last part is a project: a run to size, and its count to compare with."
     )
     note(
         "Five minutes, and ten for sizing the run together. Let each rule be explained by whoever remembers its "
@@ -9376,7 +9391,7 @@ def rules_about_compute() -> None:
         shown_in(1, napkin_math, where_the_six_comes_from),
         shown_in(1, napkin_math, where_the_six_bends),
         shown_in(5, compute_accounting, model_flops_utilization),
-        shown_in(12, using_less_memory, memory_against_recomputation),
+        shown_in(14, using_less_memory, memory_against_recomputation),
         shown_in(5, compute_accounting, timing_properly),
     ]  # @stepover @hide
     table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
@@ -9424,8 +9439,8 @@ def rules_about_memory() -> None:
     where = [
         shown_in(2, memory_accounting, bytes_of_a_tensor),
         shown_in(1, napkin_math, largest_model),
-        shown_in(11, memory_of_a_training_step, batch_size_decides),
-        shown_in(12, using_less_memory, accumulated_gradients),
+        shown_in(13, memory_of_a_training_step, memory_of_the_language_model),
+        shown_in(14, using_less_memory, gradient_accumulation),
         shown_in(3, tensors_from_the_inside, what_views_and_copies_cost),
     ]  # @stepover @hide
     table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
@@ -9451,11 +9466,11 @@ def rules_about_numbers_and_runs() -> None:
         ("save the generators too; a seed says which numbers, a state says where in them", "resumed to the bit"),
     ]  # @hide
     where = [
-        shown_in(15, mixed_precision, updates_that_vanish),
-        shown_in(15, mixed_precision, the_window_of_loss_scales),
+        shown_in(12, mixed_precision, updates_that_vanish),
+        shown_in(12, mixed_precision, the_window_of_loss_scales),
         shown_in(8, models, scale_against_depth),
-        shown_in(14, saving_and_resuming, how_often_to_save),
-        shown_in(14, saving_and_resuming, what_if_one_part_is_forgotten),
+        shown_in(15, saving_and_resuming, how_often_to_save),
+        shown_in(15, saving_and_resuming, what_if_one_part_is_forgotten),
     ]  # @stepover @hide
     table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
 
@@ -9529,8 +9544,8 @@ def intensity_of_a_cache(sequences: int) -> float:
 def size_a_run() -> None:
     """Size a run yourself"""
     text(
-        "A model of 13 billion parameters, 40 layers of width 5120, is to be trained on 260 billion tokens, on 64 "
-        "H100s (80 GB, 989.5 TFLOP/s in bf16) at an MFU of 0.4. All that you need is on the pages behind the rules."
+        "A model of 13 billion parameters, 40 layers of width 5120 and a vocabulary of 32000, is to be trained on 260 "
+        "billion tokens in sequences of 2048, on 64 H100s (80 GB, 989.5 TFLOP/s in bf16) at an MFU of 0.4."
     )
     parameters, tokens, gpus = 13e9, 260e9, 64  # @hide
     days = 6 * parameters * tokens / (gpus * H100_SPARSE_BF16 / 2 * 0.4) / SECONDS_PER_DAY  # @hide
@@ -9556,46 +9571,92 @@ def size_a_run() -> None:
     )
     saved = 2048 * 5120 * 34 * 40 / 1e9  # @hide
     ask(
-        "With fused attention, how many GB of activations does one sequence of 2048 tokens leave (34 bytes per number "
-        "of the residual stream and layer)?",
+        "With FlashAttention, how many GB of activations does one sequence leave, at 34 bytes for each token, layer "
+        "and unit of width?",
         saved,
         unit="GB",
         within=0.02,
         slips={saved / 40: "One layer. There are 40."},
     )
+    logits = 3 * 4 * 2048 * 32000 / 1e9  # @hide
+    ask(
+        "How many GB are its logits at the peak, three tensors in fp32?",
+        logits,
+        unit="GB",
+        within=0.03,
+        slips={logits / 3: "One tensor. Its gradient and that of the log-probabilities are as large."},
+    )
+    fitting = math.floor((H100_MEMORY / 1e9 - held) / (saved + logits))  # @hide
     ask(
         "How many such sequences fit on a GPU at once, if nothing else is there?",
-        math.floor((H100_MEMORY / 1e9 - held) / saved),
+        fitting,
         within=0,
         hint="80 GB, less what is held, over what a sequence leaves.",
     )
-    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + saved / 40  # @hide
+    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + saved / 40 + logits  # @hide
     ask(
         "And with a checkpoint around each layer, that keeps 2 bytes per number and works on one layer at a time?",
         math.floor((H100_MEMORY / 1e9 - held) / checkpointed),
         within=0,
-        hint="Each sequence keeps 40 inputs of layers, and one whole layer while it is worked on.",
-        slips={math.floor((H100_MEMORY / 1e9 - held) / saved): "That is without checkpoints."},
+        hint="Each sequence keeps 40 inputs of layers, one whole layer while it is worked on, and its logits.",
+        slips={fitting: "That is without checkpoints."},
     )
-    text("Then compare: the FLOPs of one such layer, counted on the `meta` device, for each parameter and token.")
-    with torch.device("meta"):
-        weights = transformer_weights(5120)  # @stepover
-        x = torch.empty(2, 2048, 5120, dtype=torch.bfloat16, requires_grad=True)  # (B, S, D)
-    in_layers = sum(w.numel() for w in weights.values())  # of one layer @inspect in_layers
-    counted = training_flops(gpt_layer, x, weights, 40, attention_in_steps)  # @inspect counted [FLOP] @stepover
-    per_parameter = counted / in_layers / (2 * 2048)  # and token @inspect per_parameter
-    assert abs(per_parameter / (6 + 2048 / 5120) - 1) < 1e-4
+    parts = [2 * parameters / gpus / 1e9, 2 * parameters / gpus / 1e9, 12 * parameters / gpus / 1e9]  # @hide
+    bars = dict(zip(("parameters", "gradients", "states and master"), ([part] * 2 for part in parts)))  # @hide
+    bars |= {
+        "activations": [fitting * saved, fitting * (checkpointed - logits)],
+        "logits": [fitting * logits] * 2,
+    }  # @hide
+    names = [f"{fitting} sequences", "with checkpoints"]  # @hide
+    plot(bars, x=names, y_label="GB", style="stacked", title="On each of the 64 GPUs, of 80 GB")  # @hide
+    compare_with_the_count(parameters, tokens, days)
+
+
+def compare_with_the_count(parameters: float, tokens: float, days: float) -> None:
+    """Compare it with the count"""
     text(
-        f"{per_parameter:.2f} in place of 6: the scores of attention add $S/D$, which is "
-        f"{per_parameter / 6 - 1:.0%} more than the napkin says, if they are computed in full."
+        "Now the same model is made on the `meta` device, and one step of one sequence is counted. What its layers "
+        "save is counted in a real layer, narrower by a factor of 20:"
+    )
+    shape = Shape(vocabulary=32000, context=2048, width=5120, layers=40, heads=40)
+    with torch.device("meta"):
+        model = LanguageModel(shape)  # @stepover
+        sequence = torch.zeros(1, shape.context, dtype=torch.long)  # (B, S)
+    made = sum(w.numel() for w in model.parameters())  # @inspect made
+    step = count(backward_of, model, sequence, sequence)  # @stepover
+    products = step.flops_by_operator["aten.mm"] + step.flops_by_operator["aten.bmm"]  # @inspect products [FLOP]
+    assert abs(products / sum(flops_by_part(shape, 1).values()) - 1) < 0.002  # as section 8 adds them up
+    x = torch.randn(2, 128, 256).bfloat16().requires_grad_()  # (B, S, D)
+    saved_bytes = saved_by_gpt_layer(x, transformer_weights(256), 2, attention_in_one) / x.numel()  # @stepover
+    assert 34 < saved_bytes < 34.2  # means, deviations and sums of the softmax, beside the formula @inspect saved_bytes
+    more_flops = products / (6 * parameters * shape.context)  # @inspect more_flops
+    assert 1.03 < more_flops < 1.06
+    rows = [
+        ("parameters, 10⁹", parameters / 1e9, made / 1e9, made / parameters),
+        ("FLOPs per token, 10⁹", 6 * parameters / 1e9, products / shape.context / 1e9, more_flops),
+        ("bytes saved per token, layer and width", 34, saved_bytes, saved_bytes / 34),
+        ("days", days, days * more_flops, more_flops),
+    ]  # @hide
+    table(
+        [(name, *(round(n, 3) for n in numbers)) for name, *numbers in rows], ["", "sized", "counted", "ratio"]
+    )  # @hide
+    ask(
+        f"The count is {more_flops - 1:.1%} above $6ND$. What is missing on the napkin?",
+        "attention's products with keys and values",
+        choices=["attention's products with keys and values", "the optimizer", "the embedding's lookups"],
+        hint="Which products have no weights?",
+        slips={
+            "the optimizer": "It is a few FLOPs per parameter and step, not per token.",
+            "the embedding's lookups": "A lookup multiplies nothing: $6ND$ counts the embedding too much.",
+        },
     )
 
 
 def what_to_do_with_it() -> None:
     """What to do with it"""
     text(
-        "1. **Before** a run: a napkin. Do parameters, gradients, states and activations fit? How many days, at an MFU "
-        "of 0.4?\n"
+        "1. **Before** a run: arithmetic. Do parameters, gradients, states and activations fit? How many days, at an "
+        "MFU of 0.4?\n"
         "2. **On the first steps**: count. Are the FLOPs $6ND$, the bytes 16 a parameter? A difference has a reason.\n"
         "3. **While it runs**: measure. Is the MFU what you planned with? If not: memory, arithmetic or neither?\n"
         "4. **Always**: save everything, and resume once on purpose before you have to.\n\n"

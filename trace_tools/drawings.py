@@ -216,16 +216,16 @@ def draw_segments(layers: int, strategies: Mapping[str, tuple[Sequence[int], Seq
 @aside
 def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
     """Draw GPUs that stand in a ring, each with the numbers of its chunks; a ring for each moment that is named."""
-    figure, axes = _canvas(9, 3.4)
+    figure, axes = _canvas(9.5, 2.8)
     most = max(number for ring in rings.values() for chunks in ring for number in chunks)
     for place, (name, ring) in enumerate(rings.items()):
-        middle = 7.4 * place
+        middle = 8.2 * place
         spots = [_on_ring(middle, gpu / len(ring)) for gpu in range(len(ring))]
         for gpu, ((x, y), chunks) in enumerate(zip(spots, ring, strict=True)):
             left = x - 0.3 * len(chunks)
             for chunk, number in enumerate(chunks):
                 corner, done = (left + 0.6 * chunk, y - 0.35), number == most
-                fill = {"facecolor": ACCENT if done else COLOURS[1], "alpha": 0.55 if done else 0.12 * number}
+                fill = {"facecolor": ACCENT if done else COLOURS[1], "alpha": 0.35 if done else 0.08 * number}
                 axes.add_patch(Rectangle(corner, 0.6, 0.7, edgecolor="none", **fill))
                 axes.add_patch(Rectangle(corner, 0.6, 0.7, facecolor="none", edgecolor=INK, linewidth=0.8))
                 _write(axes, corner[0] + 0.3, y - 0.02, str(number), 9)
@@ -241,7 +241,7 @@ def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
             _arrow(axes, *ends, connectionstyle=bend)
             axes.plot(range(len(chunks)), chunks, ",", alpha=0, label=f"{name}: GPU {gpu}", transform=axes.transAxes)
         _write(axes, middle, -3.2, name, 10, COLOURS[1])
-    _fit(axes, (-3.7, 7.4 * len(rings) - 3.7), (-3.7, 3.3))
+    _fit(axes, (-4, 8.2 * len(rings) - 4), (-3.7, 3.3))
     return figure
 
 
