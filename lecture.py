@@ -7487,8 +7487,9 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
     """A large Transformer's activations"""
     text(
         "GPT-3's layers save more: dropout masks, and attention's scores, $S \\times S$ numbers per head. Korthikanti "
-        "et al. add such a layer up, in 16 bits:\n\n$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per "
-        "layer}, $$\n\nwith $H$ heads. Counted, for a small layer:"
+        "et al. add such a layer up, in 16 bits:\n\n"
+        "$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per layer}, $$\n\n"
+        "with $H$ heads. Counted, for a small layer:"
     )
     batch, width, heads = 2, 64, 4
     weights = transformer_weights(width)  # @stepover
@@ -7502,6 +7503,7 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
     rows = [(s, formula[s], saved[s], round(saved[s] / formula[s], 4), fused[s]) for s in saved]  # @hide
     table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "with FlashAttention"])  # @hide
     assert fused[128] == 2 * fused[64] == 4 * fused[32]
+    assert 0 <= fused[128] - 128 * batch * 34 * width <= (16 + 4 * heads) * 128 * batch  # a sum for each head, too
     assert saved[128] > 2.5 * saved[64]
     scores = 5 * 96 * 2048 / 12288  # GPT-3: H, S, D @inspect scores
     assert abs(sequence_bytes / (96 * 2048 * 12288 * (34 + scores)) - 1) < 1e-4  # counted on the meta device
@@ -7533,8 +7535,9 @@ def activations_of_gpt_3() -> int:
 
 
 def saved_by_gpt_layer(x: Tensor, weights: dict[str, Tensor], heads: int, attend: Callable[..., Tensor]) -> int:
-    """Bytes that autograd saves in one layer"""
-    return sum(t.nbytes for t in saved_by_autograd(lambda: gpt_layer(x, weights, heads, attend), weights.values()))
+    """Bytes that autograd saves in one layer: of whole storages, since queries, keys and values share one"""
+    saved = saved_by_autograd(lambda: gpt_layer(x, weights, heads, attend), weights.values())
+    return sum(tensor.untyped_storage().nbytes() for tensor in saved)
 
 
 def transformer_weights(width: int) -> dict[str, Tensor]:
@@ -7825,7 +7828,7 @@ def saved_under(
         saved = saved_by_autograd(lambda: model(x), weights)
     shapes = {shape for w in weights for shape in (w.shape, w.shape[::-1])}
     copies = sum(t.nbytes for t in saved if t.shape in shapes)
-    return sum(t.nbytes for t in saved) - copies, copies
+    return sum(t.untyped_storage().nbytes() for t in saved) - copies, copies
 
 
 def what_autocast_keeps() -> None:
@@ -9333,8 +9336,8 @@ def summary() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     text(
         "After this section you can answer the two questions, memory and compute, for a model and a machine that this "
-        "lecture does not mention. First the rules of thumb: behind each is the place where it was checked, and what it "
-        "comes to here. The last part is a project: a run to size, and its count to compare with."
+        "lecture does not mention. First the rules of thumb: behind each is the place where it was checked, and what "
+        "it comes to here. The last part is a project: a run to size, and its count to compare with."
     )
     note(
         "Five minutes, and ten for sizing the run together. Let each rule be explained by whoever remembers its "
@@ -9602,7 +9605,9 @@ def size_a_run() -> None:
         slips={fitting: "That is without checkpoints."},
     )
     parts = [2 * parameters / gpus / 1e9, 2 * parameters / gpus / 1e9, 12 * parameters / gpus / 1e9]  # @hide
-    bars = dict(zip(("parameters", "gradients", "states and master"), ([part] * 2 for part in parts)))  # @hide
+    bars = dict(
+        zip(("parameters", "gradients", "states and master"), ([part] * 2 for part in parts), strict=True)
+    )  # @hide
     bars |= {
         "activations": [fitting * saved, fitting * (checkpointed - logits)],
         "logits": [fitting * logits] * 2,
