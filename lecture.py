@@ -7486,8 +7486,8 @@ def saved_on_meta(model: DeepLinear, rows: int) -> int:
 def activations_of_a_transformer(sequence_bytes: int) -> None:
     """A large Transformer's activations"""
     text(
-        "GPT-3's layers save more: dropout masks, and attention's scores, $S \\times S$ numbers per head. Korthikanti "
-        "et al. add such a layer up, in 16 bits:\n\n"
+        "GPT-3's layers save more: the masks of dropout, which sets numbers to zero at random, and attention's scores, "
+        "$S \\times S$ numbers per head. Korthikanti et al. add such a layer up, in 16 bits:\n\n"
         "$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per layer}, $$\n\n"
         "with $H$ heads. Counted, for a small layer:"
     )
@@ -8185,20 +8185,6 @@ def traps_of_accumulation() -> None:
     undivided = gradients_of(model, lambda: [loss.backward() for loss in losses_of_parts(model, x, y, 16)])  # @stepover
     times_too_large = (undivided.norm() / at_once.norm()).item()  # @inspect times_too_large
     assert abs(times_too_large - 4) < 1e-4
-    ask(
-        "Find the error. Parts of 48 and 16 rows: `loss = (mse(part_1) + mse(part_2)) / 2`, then `loss.backward()`.",
-        "each row of the short part counts three times as much",
-        choices=[
-            "the sum must not be divided",
-            "each row of the short part counts three times as much",
-            "there must be two backward passes",
-        ],
-        hint="By what is a row's squared error divided in each part?",
-        slips={
-            "the sum must not be divided": "Then the gradient is about twice too large, and still weighted wrongly.",
-            "there must be two backward passes": "One through the sum gives the same gradient.",
-        },
-    )
     text("**A mean of means** is the mean only if the parts are equally long. In parts of 16, and of 48 and 16:")
     errors = {}
     for micro_batch in (16, 48):
@@ -8206,7 +8192,7 @@ def traps_of_accumulation() -> None:
         errors[micro_batch] = relative_difference(found, at_once)  # @inspect errors @stepover
     assert errors[16] < 1e-6 < 1e-2 < errors[48]
     unequal = relative_difference(gradients_of(model, partial(accumulate, model, x, y, 48)), at_once)  # @stepover
-    assert unequal < 1e-6  # by shares, as above @inspect unequal
+    assert unequal < 1e-6  # each part weighted by its rows @inspect unequal
     text(
         f"{errors[48]:.0%} off, and no error message. Language models meet this in every batch: sequences differ in "
         f"length, padding does not count, so the number of *counted tokens* differs from micro-batch to micro-batch, "
@@ -8306,9 +8292,9 @@ def memory_against_recomputation() -> None:
     """How much to forget"""
     text(
         "Four answers for $L$ blocks. Keep all: $O(L)$ memory. Keep each block's input: still $O(L)$, with a smaller "
-        "constant. Keep every $\\sqrt L$-th: $\\sqrt L$ inputs, and the blocks of one segment while the backward pass "
-        "is in it: $O(\\sqrt L)$, for the same one extra forward pass. Keep nothing, and compute each block's input "
-        "from the start: $O(1)$ memory, and $O(L^2)$ compute."
+        "constant. Keep every $\\sqrt L$-th, where a *segment* of $\\sqrt L$ blocks begins: $\\sqrt L$ inputs, and "
+        "all of one segment while the backward pass is in it: $O(\\sqrt L)$, for the same one extra forward pass. "
+        "Keep nothing, and compute each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
     )
     draw_what_is_kept(36)  # @stepover @hide
     depths = (4, 9, 16, 36)
@@ -8463,7 +8449,7 @@ def selective_recomputation() -> None:
     """Forgetting what is cheap"""
     text(
         "**Selective recomputation** forgets what is large and cheap: in a Transformer, the $S \\times S$ scores, "
-        "their softmax and dropout, the second term of section 13's formula. In the layer from there, with a "
+        "their softmax and dropout, the second term of section 13's formula. In the layer of that section, with a "
         "checkpoint around attention only, what is alive after the forward pass, per $S \\cdot B \\cdot D$:"
     )
     batch, length, width, heads = 2, 128, 64, 4
@@ -8563,10 +8549,9 @@ def ring_all_reduce(held: list[list[Tensor]], turns: int | None = None) -> int:
 def all_reduce_in_a_ring() -> None:
     """What data parallelism sends"""
     text(
-        "Data parallelism gives each GPU a part of the batch, which divides the activations, and then adds the "
-        "gradients up over all of them: an **all-reduce**. How many numbers does each GPU send? Not $n$ times the "
-        "gradient. The GPUs stand in a ring, the gradient is cut into $n$ chunks, and each GPU sends one chunk at a "
-        "time to its neighbour:"
+        "How many numbers does each GPU send in an **all-reduce** of the gradients? Not $n$ times the gradient. The "
+        "GPUs stand in a ring, the gradient is cut into $n$ chunks, and each GPU sends one chunk at a time to its "
+        "neighbour:"
     )
     workers, parameters = 4, 1024
     gradients = torch.randint(-9, 10, (workers, parameters)).float()  # whole numbers: sums are exact
@@ -8679,9 +8664,9 @@ def zero_stages() -> None:
     text(
         "With **data parallelism** each GPU works on a part of the batch and holds the whole model; the gradients are "
         "added up over all GPUs by an **all-reduce**, after which each has the sum. **ZeRO** also gives each of $n$ "
-        "GPUs only a shard of what is held: the optimizer's states (stage 1), the gradients (2), the parameters (3; in "
-        "PyTorch **FSDP**, *fully sharded data parallel*). For 16 bytes per parameter, with a master copy as in "
-        "section 12:"
+        "GPUs only a part, a *shard*, of what is held: the optimizer's states (stage 1), the gradients (2), the "
+        "parameters (3; in PyTorch **FSDP**, *fully sharded data parallel*). For 16 bytes per parameter, with a "
+        "master copy as in section 12:"
     )
     n, numbers = 8, 1024  # GPUs, parameters
     halves = torch.empty(2, numbers, dtype=torch.bfloat16)  # parameters, gradients
@@ -9040,14 +9025,14 @@ def survives_a_kill(path: Path, target: Path) -> bool:
 
 
 def kill_and_resume(folder: Path) -> None:
-    """A run with everything in it, on each device"""
+    """A run with everything in it"""
     text(
         "The small run again, with dropout, schedule, loss scale and augmentation. Run A trains twelve steps "
         "undisturbed. Run B starts from the same bits, saves after six and is killed in the middle of its ninth (here "
         "by an exception). Then a new model, optimizer, scheduler and scaler read the checkpoint, and train to the "
         "twelfth step. Steps seven and eight are computed a second time."
     )
-    killed_and_resumed("cpu", folder)
+    killed_and_resumed("cuda" if device() == "cuda" else "cpu", folder)
     text(
         "Every part is the same to the bit: parameters, optimizer states, learning rate, loss scale, position in the "
         "data, generators.\n\n"
@@ -9055,11 +9040,6 @@ def kill_and_resume(folder: Path) -> None:
         "the generators have to be on the CPU, even that of a GPU's generator. And the GPU need not hold everything "
         "twice for a moment."
     )
-    if device() == "cuda":
-        text("And the same on the GPU:")
-        killed_and_resumed("cuda", folder)
-    else:
-        text("The same on a GPU: not run, no CUDA device.")
 
 
 def killed_and_resumed(where: str, folder: Path) -> None:
@@ -9110,8 +9090,8 @@ def what_if_one_part_is_forgotten() -> None:
     """What if one part is forgotten?"""
     text(
         "A mistake in resuming raises no error, and the loss goes on falling. So here is a small run that uses all "
-        "parts: dropout, AdamW, a schedule, fp16 with loss scaling, augmentation. Each part is left out in turn, and "
-        "the weights at the end compared with those of the undisturbed run:"
+        "parts: dropout, AdamW, a schedule, fp16 with loss scaling, inputs changed at random. Each part is left out "
+        "in turn, and the weights at the end compared with those of the undisturbed run:"
     )
     data = torch.randn(64, 16)
     run = new_training("cpu")  # @stepover
@@ -9121,6 +9101,13 @@ def what_if_one_part_is_forgotten() -> None:
     train_until(run, 12, data)  # @stepover
     off = {"nothing": distance_after_forgetting(None, checkpoint, run, data)}  # @stepover
     off |= {part: distance_after_forgetting(part, checkpoint, run, data) for part in checkpoint}  # @stepover
+    choices = ["model", "optimizer", "position", "generators"]  # @hide
+    ask(
+        "Which of these does the most harm when it is forgotten?",
+        max(choices, key=off.__getitem__),
+        choices=choices,
+        hint="Which of them holds what all steps so far have learnt?",
+    )
     table([(part, f"{error:.1%}") for part, error in off.items()], ["forgotten", "weights are off by"])  # @hide
     assert off.pop("nothing") == 0  # @inspect off
     assert all(error > 0 for error in off.values())
