@@ -7670,6 +7670,19 @@ def timeline_of_two_steps() -> None:
         f"step peaks higher. **A job that survives its first step can run out of memory in its second.** After that "
         f"nothing new comes: run two steps with the longest sequences before you believe that it fits."
     )
+
+
+def two_steps_of_a_small_batch() -> None:
+    """When the second step is no higher"""
+    first, second, parameter_bytes, state_bytes = two_steps(batch=1)  # @stepover
+    summits = [[max(phase) for phase in step] for step in (first, second)]  # of each phase @inspect summits
+    assert [max(step) for step in summits] == [summits[0][2]] * 2  # the optimizer's, in both
+    assert summits[1][1] - summits[0][1] == state_bytes
+    text(
+        "With one sequence in place of eight the activations are small beside the states. Then the highest point is in "
+        "the optimizer, in both steps, and the second step is no higher than the first. So the condition is: the "
+        "second step needs more than the first wherever the *backward* pass has the peak."
+    )
     ask(
         "Each step begins with `optimizer.zero_grad()`. If it stood behind the forward pass: how many MB more would be "
         "in use when the second forward pass ends?",
@@ -7678,19 +7691,6 @@ def timeline_of_two_steps() -> None:
         within=0.02,
         hint="What would still be there while the activations are made?",
         why="The old gradients, as many bytes as the parameters.",
-    )
-
-
-def two_steps_of_a_small_batch() -> None:
-    """When the second step is no higher"""
-    first, second, _, state_bytes = two_steps(batch=1)  # @stepover
-    summits = [[max(phase) for phase in step] for step in (first, second)]  # of each phase @inspect summits
-    assert [max(step) for step in summits] == [summits[0][2]] * 2  # the optimizer's, in both
-    assert summits[1][1] - summits[0][1] == state_bytes
-    text(
-        "With one sequence in place of eight the activations are small beside the states. Then the highest point is in "
-        "the optimizer, in both steps, and the second step is no higher than the first. So the condition is: the "
-        "second step needs more than the first wherever the *backward* pass has the peak."
     )
 
 
@@ -7711,17 +7711,6 @@ def memory_in_pieces() -> None:
         "number means them; the allocator's option `expandable_segments` helps. Who holds what, at every moment, is "
         "drawn from a snapshot: `torch.cuda.memory._record_memory_history()`, then `_dump_snapshot(file)`."
     )
-
-
-def backward_keeping(blocks: nn.ModuleList, x: Tensor, keep: str) -> None:
-    """Forward and backward pass, by what is kept in between: one of KEPT"""
-    root = math.isqrt(len(blocks))
-    if keep == "nothing":
-        from_the_start(blocks, x)
-    elif keep == "all":
-        run_blocks(blocks, x).sum().backward()
-    else:
-        run_in_segments(blocks, x, 1 if keep == "each block" else root).sum().backward()
 
 
 def two_steps(batch: int) -> tuple[list[list[int]], list[list[int]], int, int]:
@@ -8286,6 +8275,17 @@ def from_the_start(blocks: nn.ModuleList, x: Tensor) -> None:
         h = h.detach().requires_grad_()
         blocks[depth](h).backward(upstream)
         upstream = h.grad
+
+
+def backward_keeping(blocks: nn.ModuleList, x: Tensor, keep: str) -> None:
+    """Forward and backward pass, by what is kept in between: one of KEPT"""
+    root = math.isqrt(len(blocks))
+    if keep == "nothing":
+        from_the_start(blocks, x)
+    elif keep == "all":
+        run_blocks(blocks, x).sum().backward()
+    else:
+        run_in_segments(blocks, x, 1 if keep == "each block" else root).sum().backward()
 
 
 def memory_against_recomputation() -> None:
