@@ -491,7 +491,7 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
         "(attention_in_steps, recomputed_attention)",
         "(attention_in_steps, attention_in_steps)",
     ),
-    ("memory_against_recomputation", '1 if keep == "each block" else root', "root"),
+    ("using_less_memory", '1 if keep == "each block" else root', "root"),
     ("two_learning_rates", "x, y = linear_batch(32, 16)  # (B, D), (B,)", "x, y = fixed_x, fixed_y"),
     ("what_a_real_loop_adds", "return (step + 1) / warm_up", "return step / warm_up"),
     ("saving_and_resuming", "12 * 70e9, 1e9", "12 * 70e9, 4e8"),
