@@ -7951,7 +7951,8 @@ def gradient_accumulation() -> None:
     assert max(row[2] for row in rows) < 1e-6
     text(
         "The gradient is the same up to rounding (sums of floats depend on their order), and so are the FLOPs. The "
-        "price is bytes: weights and gradients are read again for each micro-batch."
+        "price is bytes: weights and gradients are read again for each micro-batch. (A layer that mixes rows, as "
+        "BatchNorm does, would make it another gradient.)"
     )
     ask(
         "A batch of 64 sequences would leave 32 GB of activations, and 10 GB are free. What is the largest "
@@ -8050,8 +8051,8 @@ def activation_checkpointing() -> None:
     assert torch.equal(gradients, plain_gradients)
     more = again.flops / plain.flops  # @inspect more
     assert 1.15 < more < 4 / 3
-    peaks = [plain.peak_bytes, again.peak_bytes]  # @inspect peaks [B]
-    kept = kept_for_backward(model, inputs, targets)  # @inspect kept [B] @stepover
+    peaks = [plain.peak_bytes, again.peak_bytes]  # @inspect peaks
+    kept = kept_for_backward(model, inputs, targets)  # @inspect kept @stepover
     tokens = batch * shape.context
     layer_inputs, around = 4 * shape.layers * tokens * shape.width, 4 * tokens * (2 * shape.width + 2) + 16 * tokens
     predicted = bytes_by_part(shape, batch) | {"activations": layer_inputs + around}  # @stepover
@@ -8654,7 +8655,8 @@ def cache_that_grows() -> None:
         tokens_at_once / 16 / 1e3,
         unit="thousand",
         within=0.03,
-        hint="640 GB, less 141 GB of weights, over 328 kB for each token.",
+        hint=f"{8 * H100_MEMORY / 1e9:.0f} GB, less {weight_bytes / 1e9:.0f} GB of weights, over "
+        f"{token.nbytes / 1e3:.0f} kB for each token.",
         slips={8 * H100_MEMORY / token.nbytes / 16 / 1e3: "The weights are there as well."},
     )
 
@@ -9183,10 +9185,10 @@ def cost_of_a_checkpoint(folder: Path) -> None:
         f"index. This small file took {1e3 * saving.seconds:.0f} ms to write, most of it for what any file takes; that "
         f"says nothing about large ones."
     )
-    of_70b, disk_bytes_per_second = 12 * 70e9, 1e9  # one good disk: assumed @inspect of_70b [B]
+    of_70b, disk_bytes_per_second = 12 * 70e9, 1e9  # one good disk: assumed @inspect of_70b
     minutes = of_70b / disk_bytes_per_second / 60  # bytes over bandwidth @inspect minutes
     assert round(minutes) == 14
-    shard_bytes = of_70b / 1024  # @inspect shard_bytes [B]
+    shard_bytes = of_70b / 1024  # @inspect shard_bytes
     text(
         f"For those it is bytes over bandwidth: a 70B model's {of_70b / 1e12:.2f} TB at 1 GB/s (assumed) are "
         f"{minutes:.0f} minutes. So on a cluster each GPU writes its own shard to many disks at once "
@@ -9296,7 +9298,7 @@ def language_model_killed_and_resumed(folder: Path) -> None:
     save_atomically(
         parts | {"generator": run.generator.get_state(), "step": run.step}, folder / "model.pt"
     )  # @stepover
-    file_bytes = (folder / "model.pt").stat().st_size  # @inspect file_bytes [B]
+    file_bytes = (folder / "model.pt").stat().st_size  # @inspect file_bytes
     del run, parts
     resumed, saved = new_language_run(steps=8, where="cpu", seed=1), torch.load(folder / "model.pt")  # @stepover
     resumed.model.load_state_dict(saved["model"])
