@@ -225,8 +225,8 @@ def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
             left = x - 0.3 * len(chunks)
             for chunk, number in enumerate(chunks):
                 corner, done = (left + 0.6 * chunk, y - 0.35), number == most
-                fill = {"facecolor": ACCENT if done else COLOURS[1], "alpha": 0.35 if done else 0.08 * number}
-                axes.add_patch(Rectangle(corner, 0.6, 0.7, edgecolor="none", **fill))
+                colour, alpha = (ACCENT, 0.35) if done else (COLOURS[1], 0.08 * number)
+                axes.add_patch(Rectangle(corner, 0.6, 0.7, facecolor=colour, alpha=alpha, edgecolor="none"))
                 axes.add_patch(Rectangle(corner, 0.6, 0.7, facecolor="none", edgecolor=INK, linewidth=0.8))
                 _write(axes, corner[0] + 0.3, y - 0.02, str(number), 9)
             _write(axes, x, y + 0.6, f"GPU {gpu}", 8)
