@@ -7230,7 +7230,13 @@ def what_autograd_saves() -> None:
     saved = saved_by_autograd(lambda: nn.functional.mse_loss(model(x), y), model.parameters())  # @stepover
     sizes_saved = [tensor.numel() for tensor in saved]  # @inspect sizes_saved
     assert sizes_saved == [8, 8, 8, 2, 2]
-    names = ["x, for the first layer's gradient", "h1, for the second's", "h2, for the head's", "predictions", "y"]
+    names = [
+        "x, for the first layer's gradient",
+        "h1, for the second's",
+        "h2, for the head's",
+        "predictions",
+        "y",
+    ]  # @hide
     rows = [(name, str(tuple(t.shape)), t.numel()) for name, t in zip(names, saved, strict=True)]  # @hide
     table(rows, ["saved", "shape", "numbers"])  # @hide
     assert sum(sizes_saved) == 28 == batch * width * layers + x.numel() + y.numel() + batch
@@ -7579,15 +7585,15 @@ def dropout(x: Tensor) -> Tensor:
 
 def logits_of_a_language_model() -> None:
     """The largest tensor of all"""
-    logits_bytes = 4 * 8 * 4096 * 128256  # @hide
     ask(
         "Each token gets one **logit** for every entry of the vocabulary. Eight sequences of 4096 tokens, Llama 3's "
         "vocabulary of 128256: how many GB of logits, in fp32?",
-        logits_bytes / 1e9,
+        4 * 8 * 4096 * 128256 / 1e9,
         unit="GB",
-        slips={logits_bytes / 2e9: "That is in bf16. The loss is computed in fp32.", logits_bytes / 2**30: "In GiB."},
+        slips={2 * 8 * 4096 * 128256 / 1e9: "That is in bf16. The loss is computed in fp32."},
     )
-    assert round(logits_bytes / 1e9, 1) == 16.8
+    llama_logits = torch.empty(8, 4096, 128256, device="meta")  # (B, S, V)
+    assert round(llama_logits.nbytes / 1e9, 1) == 16.8
     text("How many tensors of that size there are at the peak, a last layer by itself tells:")
     h, w = torch.randn(64, 16).to(device()), torch.randn(16, 2048).to(device()).requires_grad_()
     target = torch.randint(2048, (64,)).to(device())
