@@ -144,6 +144,7 @@ class Narration:
     step: int | None = None  # that said it; None for prose newer than the trace
     sometimes: str | None = None  # in how many of the timed runs this was said, where it is not all of them
     headings: tuple[Heading, ...] = ()  # of its prose
+    cover: bool = False  # it stands on the first page, too
 
 
 def said_in_runs(narrative: Narrative, step: Step, timed_runs: int | None) -> str | None:
@@ -336,6 +337,7 @@ class Document(WithClaims):
     notices: tuple[Notice, ...]
     claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
     violations: tuple[str, ...] = ()  # what in it can't be right: `invariants`
+    promise: str | None = None  # what it teaches, Markdown: the docstring of `main` below its first line
 
     @property
     def steps(self) -> int:
