@@ -7523,7 +7523,7 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
     scores = 5 * 96 * 2048 / 12288  # GPT-3: H, S, D @inspect scores
     assert abs(sequence_bytes / (96 * 2048 * 12288 * (34 + scores)) - 1) < 1e-4  # counted on the meta device
     share = scores / (34 + scores)  # @inspect share
-    assert (scores, round(share, 2)) == (80, 0.7)
+    assert (scores, round(share, 2), round(1 / (1 - share), 2)) == (80, 0.7, 3.35)
     text(
         f"In GPT-3's shape the second term is {scores:.0f} beside the 34, {share:.0%} of {sequence_bytes / 1e9:.0f} GB "
         f"for one sequence through all 96 layers, counted on the `meta` device, where tensors have shapes and no "
