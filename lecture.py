@@ -477,8 +477,8 @@ def overview() -> None:
     """Overview"""
     text(
         f"After this page you can read all the others: you know the symbols, the units, and what stands beside a line "
-        f"of code. One figure to begin with: a GPU sold with {H100_MEMORY / 1e9:.0f} GB of memory has "
-        f"{H100_MEMORY / 2**30:.1f} of the gigabytes that most tools show."
+        f"of code. The key figure: a GPU (the processor that trains models) sold with {H100_MEMORY / 1e9:.0f} GB of "
+        f"memory has {H100_MEMORY / 2**30:.1f} of the gigabytes that most tools show."
     )
     note(
         "Ten minutes. Start with the bill, because it is why anyone counts. Then show how to read a page: step into a "
@@ -492,7 +492,7 @@ def overview() -> None:
         "**In three lines.**\n\n"
         "1. Training uses up memory (bytes) and compute (FLOPs, a count; FLOP/s is a rate).\n"
         "2. Half the speed doubles the bill. So derive a number before a run, count it and measure it in the run.\n"
-        "3. GB and GiB differ, and so do a width $D$ and the tokens $D$ of $6ND$: ask which one is meant."
+        "3. GB and GiB differ, and so do a count and a rate: say which one is meant."
     )
 
 
@@ -503,7 +503,7 @@ def efficiency_is_money() -> None:
         "floating-point operations (**FLOPs**). Hardware and budget say how much of each there is. The question behind "
         "this lecture is:\n\n"
         "> What is the best model that fixed resources can buy?\n\n"
-        "GPUs are rented by the hour, whatever they reach. Here is one training run at a quarter and at half of the "
+        "GPUs are rented by the hour, however busy they are. Here is one training run at a quarter and at half of the "
         "speed that its GPUs promise:"
     )
     tokens, flops_per_token = 1e9, 6e12  # of the run
@@ -535,16 +535,18 @@ def what_there_is_to_learn() -> None:
         "- **Intuition**: which cost will dominate, before anything has run. It comes last, from the other two."
     )
     stages = [
-        ("tensors", "bytes and FLOPs"),
-        ("models", "parameters"),
-        ("optimizers", "states"),
-        ("training loop", "activations and time"),
+        ("napkin", "days and GPUs\nsection 1"),
+        ("tensors", "bytes and FLOPs\nsections 2 to 7"),
+        ("models and data", "parameters, tokens\nsections 8 and 9"),
+        ("optimizers", "states\nsection 10"),
+        ("training loop", "time of a step\nsections 11 and 12"),
+        ("a whole run", "activations, files\nsections 13 to 15"),
     ]  # @hide
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
         "This lecture is a program. Beside a line stands what that line did on the machine named on this page. "
         "An `assert` is a **claim**: it was executed, and both of its sides are shown. Sentences that depend on the "
-        "hardware were chosen by what was measured on it."
+        "hardware were chosen by what was measured on it. A comment `# @inspect x` names what is shown beside its line."
     )
 
 
@@ -554,13 +556,12 @@ def symbols_and_units() -> None:
         ("$B$", "sequences in a batch", "$N$", "parameters of a model"),
         ("$S$", "tokens in a sequence", "$L$", "layers"),
         ("$D$", "width: numbers per token", "$K$", "outputs of a layer of width $D$"),
-        ("$H$", "attention heads", "$C$", "FLOPs of a training run"),
+        ("$H$", "heads of attention (section 3)", "$C$", "FLOPs of a training run"),
     ]  # @hide
     table(symbols, ["symbol", "meaning", "symbol ", "meaning "])  # @hide
     text(
-        "A **token** is a piece of text, often part of a word. One symbol has two meanings: the literature on scaling "
-        "writes $6ND$ with $D$ for the *tokens* of a training run. Here $D$ is a width except in that formula, and the "
-        "code says `tokens`."
+        "A **token** is a piece of text, often part of a word. The literature on scaling writes $6ND$ with $D$ for "
+        "the tokens of a training run. Here $D$ is a width, and that formula reads $6N \\cdot \\text{tokens}$."
     )
     gigabyte, gibibyte = 10**9, 2**30  # bytes @inspect gigabyte gibibyte
     memory_gib = H100_MEMORY / gibibyte  # @inspect memory_gib
@@ -579,6 +580,11 @@ def symbols_and_units() -> None:
             141e9 / 2**20 / 1000: "That mixes both: MiB, divided by 1000.",
             141 * 1.024**3: "The other way round: a GiB is larger than a GB, so there are fewer of them.",
         },
+    )
+    ask(
+        "Write the line that turns `memory_bytes` into GiB.",
+        "memory_gib = memory_bytes / 2**30",
+        why="`/ 1e9` would give GB, and `/ 1024 / 1e6` neither of the two.",
     )
     text(
         "**FLOPs** are a *count*: work. **FLOP/s** is a *rate*: speed. The spelling FLOPS is read both ways, so it "
@@ -601,6 +607,14 @@ def symbols_and_units() -> None:
         unit="PFLOP/s-days",
         hint="Divide by the count above.",
         slips={3.14e23 / 1e15: "Those are seconds at one PFLOP/s, not days."},
+    )
+    ask(
+        'Find the error: "our GPUs did $8.64 \\times 10^{19}$ FLOPs at 2 PFLOP/s, in 43.2 seconds". How many seconds '
+        "was it?",
+        petaflops_day / 2e15,
+        unit="s",
+        why="A count divided by a rate is a time: half a day here. The report lost a factor of 1000.",
+        slips={43.2: "That is the report's number.", SECONDS_PER_DAY: "That is at 1 PFLOP/s."},
     )
 
 
@@ -631,8 +645,8 @@ def napkin_math() -> None:
         f"The rest of the lecture is where the factors come from."
     )
     note(
-        "Fifteen minutes. Let the room guess the days before you show them; most guesses are off by a factor of ten. "
-        "If time is short, leave out everything after Chinchilla."
+        "Ten minutes. Let the room guess the days before you show them; most guesses are off by a factor of ten. "
+        "If time is short, leave out the real run."
     )
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     time_to_train()
@@ -643,7 +657,7 @@ def napkin_math() -> None:
     where_the_six_bends()  # @deeper
     text(
         "**In three lines.**\n\n"
-        "1. A run takes $C = 6ND$ FLOPs, 6 for each parameter and token: 2 forward, 4 backward.\n"
+        "1. A run takes $C = 6ND$ FLOPs ($N$ parameters, $D$ here the tokens): 2 forward and 4 backward for each.\n"
         "2. Time = FLOPs / (GPUs × peak × MFU). The peak is the dense one, and an MFU of 0.5 is good.\n"
         "3. AdamW in fp32 holds 16 bytes per parameter, before activations."
     )
@@ -653,18 +667,17 @@ def time_to_train() -> None:
     """How long does a 70B model take to train?"""
     text(
         "The model has 70 billion **parameters**, the numbers that training adjusts. The text has 15 trillion tokens. "
-        "There are 1024 H100s, a GPU for data centres. Training takes 6 FLOPs for each parameter and each token; "
-        "where the 6 comes from is worked out below."
+        "There are 1024 H100s, a GPU for data centres. Training takes 6 FLOPs for each parameter and each token, as "
+        "is worked out below."
     )
     parameters, tokens, gpus = 70e9, 15e12, 1024
     total_flops = 6 * parameters * tokens  # @inspect total_flops [FLOP]
     assert total_flops == 6.3e24
     text(
-        f"The speed is what the GPU's datasheet promises, its **peak**, times the part of the peak that training "
-        f"reaches: the **model FLOPs utilization**, MFU. The datasheet says {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s for "
-        f"bf16, a number format of 2 bytes. That assumes *2:4 sparsity*, two zeros among every four weights. Training "
-        f"has no such zeros, so its peak is half of that. An MFU of 0.5 is good: the paper on PaLM reports "
-        f"{PALM_MFU:.2f}, and what Llama 3 reached comes below."
+        f"The speed is what the datasheet promises, the **peak**, times the share of it that training reaches: the "
+        f"**model FLOPs utilization**, MFU. The datasheet says {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s for bf16, a "
+        f"number format of 2 bytes. That assumes *2:4 sparsity*, two zeros among every four weights. Training has no "
+        f"such zeros, so its *dense* peak is half of that. An MFU of 0.5 is good: Google's PaLM reached {PALM_MFU:.2f}."
     )
     promised = H100_SPARSE_BF16 / 2  # @inspect promised [FLOP/s]
     mfu = 0.5
@@ -692,10 +705,10 @@ def time_to_train() -> None:
     dollars = gpu_hours * dollars_an_hour  # @inspect dollars [USD]
     text(
         f"{days:.0f} days: a little under five months. In money: {gpu_hours / 1e6:.2f} million GPU-hours, which at an "
-        f"assumed {dollars_an_hour:.0f} dollars an hour is {dollars / 1e6:.1f} million dollars. At an MFU of 0.4 the "
-        f"same model would cost {dollars * (mfu / 0.4 - 1) / 1e6:.1f} million more."
+        f"assumed {dollars_an_hour:.0f} dollars an hour is {dollars / 1e6:.1f} million dollars."
     )
     errors_of_the_training_time(total_flops, flops_per_day)
+    a_peak_rounded_too_early(total_flops)  # @deeper
     link(**REFERENCES["h100"])
     link(**REFERENCES["palm"])
 
@@ -711,6 +724,15 @@ def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> Non
         slips={total_flops / 4.4e19: "Those are days."},
     )
     assert round(flops_per_day / 4.4e19, -1) == 990  # times too few FLOPs a day
+    ask(
+        "Write the line that computes `days` from `parameters`, `tokens`, `gpus`, `peak` (FLOP/s) and `mfu`.",
+        "days = 6 * parameters * tokens / (gpus * peak * mfu) / 86_400",
+        why="The same line as above, in one: work, over speed, over the seconds of a day.",
+    )
+
+
+def a_peak_rounded_too_early(total_flops: float) -> None:
+    """Rounded too early"""
     ask(
         "Someone else computes 142.5 days, with an MFU of 0.5 and the dense peak. What happened?",
         "the peak was rounded to 1000 TFLOP/s, and then a day's work",
@@ -734,12 +756,12 @@ def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> Non
 def largest_model() -> None:
     """What is the largest model that 8 H100s can train with AdamW?"""
     text(
-        "For each parameter, training holds the parameter itself, its **gradient**, which says how the loss changes "
-        "with it, and the states of the **optimizer**, the rule that turns gradients into changes of the parameters. "
-        "AdamW, the usual one, keeps two running averages for each parameter (section 10).\n\n"
+        "For each parameter, training holds the parameter itself; its **gradient**, which says how the loss (what "
+        "training makes small) changes with it; and the states of the **optimizer**, the rule that turns gradients "
+        "into changes. AdamW, the usual one, keeps two running averages for each parameter (section 10).\n\n"
         "A number takes 4 bytes in the format fp32 and 2 in bf16, which has fewer digits (section 2). *Mixed "
-        "precision* computes in bf16. It may keep a *master copy* of the parameters in fp32, so that small changes "
-        "are not rounded away."
+        "precision* computes in bf16, and may keep a *master copy* of the parameters in fp32, so that small changes "
+        "are not rounded away (section 12)."
     )
     recipes = {  # bytes of: parameters, gradients, master copy, states
         "all fp32": (4, 4, 0, 4 + 4),
@@ -750,6 +772,17 @@ def largest_model() -> None:
     }
     held = [sum(parts) for parts in recipes.values()]  # bytes per parameter @inspect held
     assert held == [16, 12, 14, 16, 8]
+    names = ["fp32", "fp32 states", "bf16 grads", "master", "all bf16"]  # @hide
+    parts = zip(
+        ("parameters", "gradients", "master copy", "states"), zip(*recipes.values(), strict=True), strict=True
+    )  # @hide
+    plot(
+        {part: list(each) for part, each in parts},
+        x=names,
+        y_label="bytes",
+        style="stacked",
+        title="Bytes per parameter, in the order of the recipes",
+    )  # @hide
     ask(
         "Predict: how many billions of parameters fit into 8 H100s of 80 GB at 16 bytes per parameter?",
         8 * H100_MEMORY / held[0] / 1e9,
@@ -765,11 +798,11 @@ def largest_model() -> None:
     rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
     table(rows, ["recipe", "parameters", "gradients", "master", "states", "bytes", "largest, 10⁹"])  # @hide
     text(
-        "Two rows surprise. With a master copy, mixed precision saves *no* memory here; it is used because it is "
-        "faster. And PyTorch's AdamW makes its averages in the format of the parameters, so that bf16 parameters get "
-        "bf16 averages: small, and not what papers call mixed precision.\n\n"
-        "The table assumes *sharding*: each number is on one of the 8 GPUs. With plain *data parallelism*, every GPU "
-        "works on other data with a full copy of everything, and one GPU's memory is the limit:"
+        "With a master copy, mixed precision saves *no* memory here; it is used because it is faster. And PyTorch's "
+        "AdamW makes its averages in the format of the parameters, so bf16 parameters get bf16 averages: small, and "
+        "not what papers call mixed precision.\n\n"
+        "The table assumes *sharding*: each number is on one of the 8 GPUs (section 14). In plain *data parallelism* "
+        "every GPU holds a full copy and works on other data; then one GPU's memory is the limit:"
     )
     assert H100_MEMORY / held[0] == 5e9
     text("The other way round: what a 70B model needs at 16 bytes per parameter.")
@@ -777,17 +810,16 @@ def largest_model() -> None:
     gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
     assert (needed_bytes, gpus) == (1.12e12, 14)
     text(
-        "That is before **activations**, what the forward pass leaves in memory for the backward pass. They depend on "
-        "the batch, and come in section 13."
+        "That is before **activations**, what the computation of the loss leaves in memory for the gradients. They "
+        "grow with the batch, and come in section 13."
     )
 
 
 def where_the_six_comes_from() -> None:
     """Where the 6 comes from"""
     text(
-        "The *forward pass* computes the loss; the *backward pass* computes the gradients from it. Almost all of both "
-        "is matrix multiplication. Forward, each parameter meets each token in one multiplication and one addition: 2 "
-        "FLOPs."
+        "The *forward pass* computes the loss, the *backward pass* the gradients. Almost all of both is matrix "
+        "multiplication. Forward, each parameter meets each token in one multiplication and one addition: 2 FLOPs."
     )
     ask(
         "And backward? Choose what the 6 FLOPs per parameter and token are.",
@@ -805,14 +837,14 @@ def where_the_six_comes_from() -> None:
         },
     )
     tokens, width, outputs = 512, 128, 256
-    x = torch.randn(tokens, width, requires_grad=True)
+    x = torch.randn(tokens, width, requires_grad=True)  # its gradient will be asked for
     w = torch.randn(width, outputs, requires_grad=True)  # the parameters
     y = x @ w  # (tokens, outputs)
     upstream = torch.randn(tokens, outputs)  # the gradient of the loss with respect to y
     parameters = w.numel()
+    text("`count` calls a function and counts its FLOPs; `torch.autograd.grad` is a backward pass:")
     forward = count(lambda: x @ w)  # @inspect forward.flops [FLOP]
     assert forward.flops == 2 * parameters * tokens
-    text("`torch.autograd.grad` runs a backward pass. For the weights alone, and for the weights and the inputs:")
     for_w_alone = count(lambda: torch.autograd.grad(y, w, upstream, retain_graph=True))
     assert for_w_alone.flops == 2 * parameters * tokens  # @inspect for_w_alone.flops [FLOP]
     backward = count(lambda: torch.autograd.grad(y, (x, w), upstream, retain_graph=True))
@@ -822,8 +854,7 @@ def where_the_six_comes_from() -> None:
     assert torch.allclose(w_gradient, x.t() @ upstream, atol=1e-3)
     text(
         "The gradient of the inputs is what the layer below needs for its own backward pass. So a run with $N$ "
-        "parameters and $D$ tokens takes $C \\approx 6ND$ FLOPs, its **compute**; with a throughput of $\\tau$ FLOP/s "
-        "and a time $T$, $\\tau T = 6ND$."
+        "parameters takes $C \\approx 6ND$ FLOPs, its **compute**, with $D$ here the number of tokens."
     )
     link(**REFERENCES["kaplan"])
     link(**REFERENCES["flops calculus"])
@@ -845,10 +876,9 @@ def napkin_against_reality() -> None:
     assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
     assert implied_mfu < lowest
     text(
-        f"An MFU of {implied_mfu:.2f}. That is less than the {lowest:.2f} to {highest:.2f} of the 405B model's "
-        f"steps, but GPU-hours also pay for restarts and evaluation, and $6ND$ leaves out attention's scores. The "
-        f"napkin, with its MFU of 0.5, was too "
-        f"optimistic by a factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
+        f"An MFU of {implied_mfu:.2f}, less than the {lowest:.2f} to {highest:.2f} of the 405B model's steps. But "
+        f"GPU-hours also pay for restarts and evaluation, and $6ND$ leaves some work out. The napkin, with its MFU of "
+        f"0.5, was too optimistic by a factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
     )
     link(**REFERENCES["llama 3 card"])
     link(**REFERENCES["llama 3"])
@@ -858,8 +888,8 @@ def best_model_for_the_compute() -> None:
     """The best model for the compute"""
     text(
         "Compute can buy parameters or tokens. The Chinchilla paper trained many models to find the best mix; its rule "
-        "of thumb is about 20 tokens per parameter. Then $C = 6N \\cdot 20N = 120N^2$, and $N = \\sqrt{C/120}$. What "
-        "do 8 H100s make in two weeks?"
+        "of thumb is about 20 tokens per parameter. Then $C = 6N \\cdot 20N = 120N^2$. What do 8 H100s make in two "
+        "weeks, at an MFU of 0.5?"
     )
     compute = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2 * 0.5  # @inspect compute [FLOP]
     parameters = math.sqrt(compute / 120)  # @inspect parameters
@@ -869,7 +899,7 @@ def best_model_for_the_compute() -> None:
     assert round(tokens / 1e9) == 126
     text(
         f"{parameters / 1e9:.1f} billion parameters, {tokens / 1e9:.0f} billion tokens. The rule finds the lowest loss "
-        f"for a training budget. A model that many people will use is made smaller and trained for longer, because "
+        f"for a training budget. A model that many people will use is made smaller and trained for longer, since "
         f"every use costs in proportion to its parameters: Llama 3 70B saw {15e12 / 70e9:.0f} tokens per parameter."
     )
     ask(
@@ -877,7 +907,7 @@ def best_model_for_the_compute() -> None:
         math.sqrt(100 * compute / 120) / parameters,
         hint="$N$ grows with the square root of $C$.",
         why="Ten times the parameters, and ten times the tokens.",
-        slips={100: "Then there would be compute for the same number of tokens only: $C$ grows with $N$ *and* $D$."},
+        slips={100: "Then there would be compute for the same tokens only: $C$ grows with parameters *and* tokens."},
     )
     link(**REFERENCES["chinchilla"])
 
@@ -885,9 +915,10 @@ def best_model_for_the_compute() -> None:
 def where_the_six_bends() -> None:
     """Where the 6 bends"""
     text(
-        "$6N$ per token leaves out the two multiplications that have no parameters: attention's, of queries with keys "
-        "and of the resulting weights with values. They grow with the sequence. And it counts one table of "
-        "parameters that is never multiplied: the input embedding, which is looked up. With $N'$ for the rest,\n\n"
+        "$6N$ per token leaves out two multiplications without parameters, in the layers where tokens look at each "
+        "other: attention (section 3), with its queries, keys and values. They grow with the sequence. And it counts "
+        "one table of parameters that is never multiplied: the input embedding, which is looked up. With $N'$ for the "
+        "rest,\n\n"
         "$$ C \\text{ per token} = 6N' + 12 \\cdot L \\cdot D \\cdot S. $$\n\n"
         "To check it, a model of the shape of Llama 3 70B, on the `meta` device: tensors with a shape and no memory, "
         "whose operations compute nothing and can be counted all the same."
