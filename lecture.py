@@ -49,6 +49,7 @@ from trace_tools.drawings import (
     draw_batched_matmul,
     draw_bits,
     draw_chain,
+    draw_gpu,
     draw_memories,
     draw_road_map,
     draw_roofline,
@@ -65,6 +66,7 @@ H100_FP32 = 67e12  # FLOP/s, without tensor cores
 H100_MEMORY = 80e9  # bytes
 PALM_MFU = 0.462  # of the 540B model's training, by its paper
 H100_BANDWIDTH = 3.35e12  # bytes/s, of its memory
+H100_CACHE = 50e6  # bytes of its second-level cache, and 4 tensor cores in a multiprocessor: REFERENCES["hopper"]
 
 SECONDS_PER_DAY = 60 * 60 * 24
 
@@ -145,6 +147,12 @@ REFERENCES = {
         "url": "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
         "title": "NVIDIA H100 Tensor Core GPU Datasheet",
         "authors": "NVIDIA",
+    },
+    "hopper": {
+        "url": "https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/",
+        "title": "NVIDIA Hopper Architecture In-Depth",
+        "authors": "NVIDIA",
+        "date": "2022",
     },
     "gpt-3": {
         "url": "https://arxiv.org/abs/2005.14165",
@@ -1021,7 +1029,7 @@ def memory_accounting() -> None:
     in_fp32, in_bf16 = (70e9 * torch.finfo(dtype).bits / 8 for dtype in (torch.float32, torch.bfloat16))  # @hide
     text(
         f"After this section you can say how many bytes a tensor takes, and what a smaller number format gives up. "
-        f"Everything that training keeps is a tensor. The key figure: 70 billion parameters take "
+        f"All that training keeps is tensors. The key figure: 70 billion parameters take "
         f"{in_fp32 / 1e9:.0f} GB in fp32, and {in_bf16 / 1e9:.0f} GB in bf16."
     )
     note(
@@ -1036,6 +1044,7 @@ def memory_accounting() -> None:
     overflow(formats)
     range_and_precision()
     where_tensors_live()
+    more_bits_do_not_help()  # @deeper
     where_memory_hides()  # @deeper
     formats_against_torch(formats)  # @deeper
     encode_by_hand(formats["fp16"])  # @deeper
@@ -1058,9 +1067,9 @@ def creating_tensors() -> None:
     normal = torch.randn(2, 4)  # @inspect normal
     unset = torch.empty(100, 100)  # @inspect unset.shape
     text(
-        "`empty` asks for memory and leaves in it what was there before. That is right when the values come next, and "
-        "otherwise a bug that may not show. Here an initialiser fills it in place, with normal numbers of standard "
-        "deviation 0.5; those beyond ±1 are drawn again:"
+        "`empty` leaves in its memory what was there before: right when the values come next, and otherwise a bug that "
+        "may not show. Here it is filled with normal numbers of standard deviation 0.5; those beyond ±1 are drawn "
+        "again:"
     )
     nn.init.trunc_normal_(unset, std=0.5, a=-1, b=1)
     assert unset.abs().max() <= 1
@@ -1070,10 +1079,15 @@ def creating_tensors() -> None:
     text("`device=` says in which memory a tensor lives. A tensor on the `meta` device has a shape and no memory:")
     nowhere = torch.zeros(1_000_000, 1_000_000, device="meta")  # @inspect nowhere.shape nowhere.device
     assert nowhere.nbytes == 4 * 10**12
+    ask(
+        "Write the line that makes `x`, zeros in bf16 of shape (2, 8, 64), in the memory of a GPU.",
+        'x = torch.zeros(2, 8, 64, dtype=torch.bfloat16, device="cuda")',
+        why='Zeros made first and moved with `.to("cuda")` would cross from the CPU\'s memory for nothing.',
+    )
     text(
         "The number of dimensions is a tensor's **rank**. In a Transformer, what flows from layer to layer has rank "
-        "3: a vector of width $D$ for each token of each sequence. In *attention*, where tokens look at each other "
-        "(section 3), the width is split over several *heads*, and the rank is 4."
+        "3: a vector of width $D$ for each token of each sequence. In *attention* (section 3) the width is split over "
+        "several *heads*, and the rank is 4."
     )
     batch, sequence, heads, head_width = 2, 8, 4, 16
     activations = torch.zeros(batch, sequence, heads * head_width)  # (B, S, D) @inspect activations.shape
@@ -1109,6 +1123,15 @@ def bytes_of_a_tensor() -> None:
     gib = {str(dtype): matrix.to(dtype).nbytes / 2**30 for dtype in dtypes}  # @inspect gib
     assert list(gib.values()) == [4.5, 2.25, 1.125, 0.5625]
     text("That is with 8, 4, 2 and 1 bytes per element. What the smaller ones give up comes next.")
+    printed = 70e9 * torch.bfloat16.itemsize / 2**30  # @hide
+    ask(
+        f'Find the error: a tool says that 70 billion parameters in bf16 take "{printed:.0f} GB". How many GB is it?',
+        70e9 * torch.bfloat16.itemsize / 1e9,
+        unit="GB",
+        within=0.01,
+        why="The tool divided by $2^{30}$ and printed GB.",
+        slips={70e9 * torch.float32.itemsize / 1e9: "That is fp32.", printed: "Those are GiB."},
+    )
     link(**REFERENCES["gpt-3"])
 
 
@@ -1119,9 +1142,9 @@ def floating_point_formats() -> dict[str, FloatFormat]:
         "field $e$ and the mantissa field $f$ read as whole numbers and the **bias** $b = 2^{k-1} - 1$,\n\n"
         "$$ \\text{value} = \\begin{cases} (1 + f/2^m) \\cdot 2^{e - b} & e > 0 \\text{, normal} \\\\ "
         "(0 + f/2^m) \\cdot 2^{1 - b} & e = 0 \\text{, subnormal.} \\end{cases} $$\n\n"
-        "The exponent buys **range**, the mantissa buys **precision**. A format is those two numbers and one decision: "
-        "how many of the topmost bit patterns stand for infinity and NaN (*not a number*). IEEE formats reserve the "
-        "whole topmost exponent, $2^m$ patterns; E4M3 reserves one, for NaN; E2M1 none."
+        "The exponent buys **range**, the mantissa **precision**. A format is $k$, $m$ and a decision: how many of the "
+        "topmost bit patterns stand for infinity and NaN (*not a number*). Most reserve the whole topmost exponent, "
+        "$2^m$ patterns."
     )
     formats = {  # exponent bits, mantissa bits, patterns reserved
         "fp64": FloatFormat(11, 52, 2**52),
@@ -1169,9 +1192,9 @@ def limits(form: FloatFormat) -> dict[str, float]:
 def layouts_of(formats: dict[str, FloatFormat]) -> None:
     """The layouts, and what follows from them"""
     text(
-        "Read as whole numbers, the bit patterns of positive values count upwards with the values. So a format's "
-        "limits are found at four patterns: the last finite one, the first with an exponent field of 1, the first "
-        "after zero, and the one after 1, whose distance from 1 is called eps."
+        "Read as whole numbers, the patterns of positive values count upwards with the values. So a format's limits "
+        "are found at four patterns: the last finite one, the first with an exponent field of 1, the first after zero, "
+        "and the one after 1, whose distance from 1 is **eps**."
     )
     fp16 = limits(formats["fp16"])  # @inspect fp16
     assert fp16["largest"] == (2 - 2**-10) * 2**15 == 65504
@@ -1183,10 +1206,9 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
     bits = {name: bits_of(0.01, form) for name, form in formats.items()}  # @stepover @hide
     plot(draw_bits(bits), title="0.01 in every format")  # @hide
     text(
-        "bf16 is the first half of fp32: the same range, and two to three decimal digits. tf32 has fp32's range and "
-        "fp16's precision. It exists only inside *tensor cores*, the part of a GPU that multiplies small matrices: a "
-        "tensor takes 4 bytes all the same, and there is no `torch.dtype` for it. In E2M1, 0.01 is 0: that format "
-        "needs a scale."
+        "bf16 is the first half of fp32: the same range, and two to three decimal digits. tf32, with fp32's range and "
+        "fp16's precision, exists only inside *tensor cores*, the part of a GPU that multiplies small matrices; in "
+        "memory it takes 4 bytes. In E2M1, 0.01 is 0: that format needs a scale."
     )
     tf32, fp32 = limits(formats["tf32"]), limits(formats["fp32"])  # @inspect tf32 @stepover
     assert (tf32["smallest normal"], tf32["eps"]) == (fp32["smallest normal"], fp16["eps"])
@@ -1351,7 +1373,7 @@ def range_and_precision() -> None:
     small = torch.tensor(1e-8)
     assert small.half().item() == 0
     assert abs(small.bfloat16().item() / 1e-8 - 1) < 2**-8
-    text("An update of a weight is a small change to a larger number.")
+    text("An optimizer's update of a weight is a small change to a larger number.")
     updated = torch.tensor(1.001)
     ask(
         "Predict: a weight of 1 gets an update of 0.001. What is it afterwards in bf16?",
@@ -1376,13 +1398,17 @@ def range_and_precision() -> None:
     patterns = torch.arange(-(2**15), 2**15, dtype=torch.int16)
     as_fp32 = patterns.view(torch.bfloat16).float().view(torch.int32)
     assert torch.equal(as_fp32, patterns.int() << 16)
+    link(**REFERENCES["mixed precision"])
+
+
+def more_bits_do_not_help() -> None:
+    """Where more bits do not help"""
     text("Not every instability comes from few bits. Here is one in fp64, in 50 steps of gradient descent on $w^2/2$:")
     w = torch.tensor(1.0, dtype=torch.float64)
     for _ in range(50):
         w = w - 2.1 * w  # the gradient is w, the learning rate 2.1
     assert math.isclose(w.item(), 1.1**50, rel_tol=1e-12)
     text(f"It should go to 0 and is at {w.item():.0f}. The learning rate is too large, and more bits don't help.")
-    link(**REFERENCES["mixed precision"])
 
 
 def block_scaling(fp4: FloatFormat) -> None:
@@ -1503,19 +1529,42 @@ def where_tensors_live() -> None:
     x = torch.zeros(32, 32)
     assert x.device.type == "cpu"
     text(
-        "A tensor is made in the CPU's memory, unless told otherwise. `to` moves it: it returns a *copy* in the other "
-        "memory, or the very same tensor if it is there already."
+        "A tensor is made in the CPU's memory, unless told otherwise. `to` returns a *copy* in the other memory, or the "
+        "very same tensor if it is there already."
     )
     assert x.to("cpu") is x
     moved = x.to(device())  # @inspect moved.device
     assert moved.device.type == device()
-    over_pcie, within_memory = 128e9 / 2, 3.35e12  # bytes/s: PCIe 5 in one direction, and an H100's own memory
-    times = within_memory / over_pcie  # @inspect times
+    h100 = known_machine("NVIDIA H100 80GB HBM3")  # @hide @stepover
+    over_pcie = 128e9 / 2  # bytes/s: the bus, PCIe 5, in one of its two directions
+    rates = {
+        "cores": f"4 tensor cores in each: {H100_SPARSE_BF16 / 2e12:.4g} TFLOP/s in bf16 together\n"
+        f"ordinary cores: {H100_FP32 / 1e12:.0f} TFLOP/s in fp32",
+        "cache": f"L2 cache: {H100_CACHE / 1e6:.0f} MB",
+        "memory": f"HBM: {H100_MEMORY / 1e9:.0f} GB",
+        "bandwidth": f"{H100_BANDWIDTH / 1e9:.0f} GB/s",
+        "bus": f"{over_pcie / 1e9:.0f} GB/s",
+    }  # @hide
+    plot(draw_gpu(h100.multiprocessors, rates), title="An H100, by its datasheet")  # @hide
     text(
-        f"The way between the memories is slow. For an H100 the datasheet promises {over_pcie / 1e9:.0f} GB/s from the "
-        f"CPU, and {times:.0f} times as much within its own memory. What is needed more than once belongs on the GPU."
+        "A GPU computes in its **multiprocessors**. Each has ordinary cores and a few **tensor cores**, which only "
+        "multiply small matrices. The program that they run for one operation is a **kernel**. What it needs comes "
+        "from the GPU's own memory (HBM) through a cache, L2. The way from the CPU's memory is slow:"
     )
+    times = H100_BANDWIDTH / over_pcie  # @inspect times
+    assert round(times) == 52
+    ask(
+        "How long does it take at least to fill an H100's 80 GB from the CPU's memory?",
+        H100_MEMORY / over_pcie,
+        unit="s",
+        slips={
+            H100_MEMORY / (2 * over_pcie): "That is both directions at once.",
+            H100_MEMORY / H100_BANDWIDTH: "That is at the rate of the GPU's own memory.",
+        },
+    )
+    text(f"The GPU's own memory is {times:.0f} times as fast. What is needed more than once belongs there.")
     link(**REFERENCES["h100"])
+    link(**REFERENCES["hopper"])
 
 
 def where_memory_hides() -> None:
@@ -1650,9 +1699,12 @@ def tensors_from_the_inside() -> None:
     writing_through_a_view()
     contiguity()
     what_copies()
-    what_views_and_copies_cost()  # @deeper
     causal_mask()
     matrix_multiplication()
+    changing_metadata_in_place()  # @deeper
+    copies_that_keep_the_order()  # @deeper
+    testing_a_mask()  # @deeper
+    what_views_and_copies_cost()  # @deeper
     expanding()  # @deeper
     elementwise_operations()  # @deeper
     link(**REFERENCES["internals"])
@@ -1723,7 +1775,6 @@ def views() -> None:
     windows = {"x[0]": row, "x[:, 1]": column, "x.view(3, 2)": reshaped, "x.t()": transposed, "right": right}
     shared = {name: shares_storage(x, window) for name, window in windows.items()}  # @inspect shared @stepover
     assert set(shared.values()) == {True} == {shares_storage(right, row)}  # and so with each other @stepover
-    assert {window.untyped_storage().nbytes() for window in windows.values()} == {x.nbytes}
     plot(draw_views({"x": x} | windows), title="Which elements each view covers")  # @hide
     plot(draw_storage(transposed, (1, 1)), title="x.t()[1, 1]: the same storage, the strides swapped")  # @hide
     text("`view(3, 2)` and `t()` have the same shape and the same storage, and are different matrices:")
@@ -1755,10 +1806,15 @@ def writing_through_a_view() -> None:
     row.mul_(2)  # @inspect x
     assert x[1, 2] == 200
     text(
-        "What is written through one view is seen through the others. `mul_`, `add_`, `relu_`, `copy_` change "
-        "elements. A few operations do change metadata in place, and are named after views: `t_`, `squeeze_`, "
-        "`unsqueeze_`, `transpose_`."
+        "What is written through one view is seen through the others. `mul_`, `add_`, `relu_`, `copy_` and most other "
+        "operations whose names end in `_` work in place."
     )
+
+
+def changing_metadata_in_place() -> None:
+    """Metadata changed in place, and names"""
+    text("A few operations change metadata in place, and are named after views: `t_`, `squeeze_`, `transpose_`.")
+    x = torch.arange(6.0).view(2, 3)
     metadata, cells = (x.shape, x.stride()), x.flatten().tolist()
     x.t_()  # @inspect x, x.stride()
     assert (x.shape, x.stride()) == ((3, 2), (1, 3)) != metadata
@@ -1824,8 +1880,7 @@ def contiguity() -> None:
     assert (copied.stride(), shares_storage(copied, transposed)) == ((2, 1), False)
     assert x.contiguous() is x
     text("`reshape` is `view` where that is possible, and `contiguous().view` where it is not: a copy easily missed.")
-    assert shares_storage(x, x.reshape(3, 2))
-    assert not shares_storage(transposed, transposed.reshape(6))
+    assert shares_storage(x, x.reshape(3, 2)) and not shares_storage(transposed, transposed.reshape(6))
     assert transposed.reshape(6).tolist() == [0, 3, 1, 4, 2, 5]
 
 
@@ -1859,10 +1914,14 @@ def what_copies() -> None:
     table(list(whose.items()), ["expression", "memory"])  # @hide
     text(
         "Slices give views; indexing with a tensor or a mask copies, even where a slice would select the same; "
-        "arithmetic makes a new tensor. A copy need not be contiguous: `clone` and arithmetic keep the order of the "
-        "strides."
+        "arithmetic makes a new tensor."
     )
-    transposed = x.t()
+
+
+def copies_that_keep_the_order() -> None:
+    """Copies that keep the order of the strides"""
+    text("A copy need not be contiguous: `clone` and arithmetic keep the order of the strides.")
+    transposed = torch.arange(6.0).view(2, 3).t()
     cloned, added = transposed.clone(), transposed + 1  # @inspect cloned.stride() added.stride()
     assert (cloned.stride(), cloned.is_contiguous()) == ((1, 3), False)
     assert not shares_storage(cloned, transposed)  # @stepover
@@ -1923,9 +1982,10 @@ def elementwise_operations() -> None:
 def causal_mask() -> None:
     """Triangles, and the causal mask"""
     text(
-        "*Attention* is where tokens look at each other: each token has a *query* that is compared with the *keys* of "
-        "all tokens. The scores are laid out (query, key): row $i$ is what token $i$ looks at. A language model may "
-        "look at itself and at what came before."
+        "**Attention** is the operation in which tokens look at each other. Each token has three vectors: a *query*, a "
+        "*key*, and a *value*. Its query is compared with the keys of all tokens; from the scores, `softmax` makes "
+        "weights that sum to 1, and its result is the sum of the values so weighted. Scores are laid out (query, key): "
+        "row $i$ is what token $i$ looks at. In a language model a token may look at itself and at what came before."
     )
     ask(
         "Which part of the scores is allowed?",
@@ -1938,21 +1998,27 @@ def causal_mask() -> None:
         },
     )
     ones = torch.ones(4, 4)
-    upper = ones.triu()  # @inspect upper
     lower = ones.tril()  # @inspect lower
-    assert upper.equal(lower.t())
+    assert lower.equal(ones.triu().t())
     scores = torch.randn(4, 4)  # (query, key)
     allowed = lower.bool()
     weights = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)  # @inspect weights
     assert weights[0].tolist() == [1, 0, 0, 0]  # the first token sees only itself
     assert (weights > 0).sum(dim=-1).tolist() == [1, 2, 3, 4]
-    text("The test of a mask: changing the future does not change the past, to the bit:")
+
+
+def testing_a_mask() -> None:
+    """The test of a mask"""
+    text("Changing the future does not change the past, to the bit:")
+    scores, lower = torch.randn(4, 4), torch.ones(4, 4).tril()  # (query, key)
+    weights = scores.masked_fill(~lower.bool(), -math.inf).softmax(dim=-1)
     values = torch.randn(4, 8)  # (key, width)
     changed = values.clone()
     changed[3] = 1000.0  # another last token
     outputs, outputs_changed = weights @ values, weights @ changed
     assert torch.equal(outputs[:3], outputs_changed[:3])
-    wrong = scores.masked_fill(~upper.bool(), -math.inf).softmax(dim=-1)
+    text("With the other triangle, every token but the last sees what comes after it:")
+    wrong = scores.masked_fill(~lower.t().bool(), -math.inf).softmax(dim=-1)
     assert (wrong > 0).sum(dim=-1).tolist() == [4, 3, 2, 1]
     leaked = ((wrong @ changed)[:3] != (wrong @ values)[:3]).any(dim=-1)  # @inspect leaked
     assert leaked.tolist() == [True, True, True]
@@ -1960,13 +2026,8 @@ def causal_mask() -> None:
 
 def matrix_multiplication() -> None:
     """Matrix multiplication"""
-    x = torch.ones(16, 32)
-    w = torch.ones(32, 2)
-    y = x @ w  # (16, 2) @inspect y.shape
-    assert y.shape == (16, 2)
-    assert y.unique().tolist() == [32]  # a sum over 32 ones
     text(
-        "A model works on batches of sequences. `@` multiplies the last two dimensions and repeats that over the "
+        "`@` multiplies matrices. A model works on batches of sequences, for which it multiplies the last two dimensions and repeats that over the "
         "leading ones: a batch of $B$ sequences of $S$ tokens, each of width $D$, by one matrix."
     )
     batch, sequence, width, outputs = 2, 3, 4, 2
