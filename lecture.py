@@ -25,7 +25,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -1529,8 +1529,8 @@ def where_tensors_live() -> None:
     x = torch.zeros(32, 32)
     assert x.device.type == "cpu"
     text(
-        "A tensor is made in the CPU's memory, unless told otherwise. `to` returns a *copy* in the other memory, or the "
-        "very same tensor if it is there already."
+        "A tensor is made in the CPU's memory, unless told otherwise. `to` returns a *copy* in the other memory, or "
+        "the very same tensor if it is there already."
     )
     assert x.to("cpu") is x
     moved = x.to(device())  # @inspect moved.device
@@ -2027,8 +2027,8 @@ def testing_a_mask() -> None:
 def matrix_multiplication() -> None:
     """Matrix multiplication"""
     text(
-        "`@` multiplies matrices. A model works on batches of sequences, for which it multiplies the last two dimensions and repeats that over the "
-        "leading ones: a batch of $B$ sequences of $S$ tokens, each of width $D$, by one matrix."
+        "`@` multiplies matrices. With more dimensions it multiplies the last two and repeats that over the leading "
+        "ones: here a batch of $B$ sequences of $S$ tokens, each of width $D$, by one matrix."
     )
     batch, sequence, width, outputs = 2, 3, 4, 2
     x = torch.randint(-9, 10, (batch, sequence, width)).float()  # whole numbers: sums are exact
@@ -2059,8 +2059,8 @@ def einops_and_jaxtyping() -> None:
     layer_flops = 4 * 2 * 32 * 64**2 + 2 * 2 * 32**2 * 64  # @hide
     text(
         f"After this section you can write tensor code that says what each dimension is, and read its cost off the "
-        f"names. The key figure: the matrix products of a small attention layer take {layer_flops:,} FLOPs, and "
-        f"each of them can be read off a line of names."
+        f"names, with two small libraries. The key figure: the matrix products of a small attention layer take "
+        f"{layer_flops:,} FLOPs, and each of them can be read off a line of names."
     )
     note(
         "Ten minutes. The wrong transpose of the first part is the reason for all the rest: give people a minute to "
@@ -2348,9 +2348,9 @@ def matmul_flops_of_attention(x: Tensor, weights: Tensor, heads: int) -> int:
 def what_heads_cost() -> None:
     """What heads cost"""
     text(
-        "An attention layer, all by name. It multiplies its input by three full matrices, for queries, keys and values "
-        "(what a token passes on to those that look at it), and its result by a fourth. Only the scores, and the sums "
-        "of values that they weight, are computed head by head."
+        "An attention layer, all by name. It multiplies its input by three full matrices, for queries, keys and "
+        "values, and its result by a fourth. Only the scores, and the sums of values that they weight, are computed "
+        "head by head."
     )
     batch, sequence, hidden = 1, 32, 64
     x, weights = torch.randn(batch, sequence, hidden), torch.randn(4, hidden, hidden) / math.sqrt(hidden)
@@ -2373,8 +2373,9 @@ def what_heads_cost() -> None:
     assert flops == [1_310_720, 1_310_720, 1_310_720]
     assert flops[0] == 4 * 2 * batch * sequence * hidden**2 + 2 * 2 * batch * sequence**2 * hidden
     text(
-        "Four projections of $2BSD^2$ and two products of $2BS^2D$, with any number of heads. More heads do not make "
-        "attention cheaper; they let a token look at several places for the same FLOPs."
+        "Four multiplications by full matrices (*projections*) of $2BSD^2$, and two products of $2BS^2D$, with any "
+        "number of heads. More heads do not make attention cheaper; they let a token look at several places for the "
+        "same FLOPs."
     )
 
 
@@ -2418,7 +2419,7 @@ def compute_accounting() -> None:
     note(
         "Ten minutes. Ask for the FLOPs of one matrix product before anything is shown, and do the hand "
         "multiplication in full; the table of peaks only needs the row of the machine at hand. If time is "
-        "short, skip the three regimes."
+        "short, skip the counts of everything else."
     )
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     counts_and_rates()
@@ -2426,30 +2427,31 @@ def compute_accounting() -> None:
     flops_of_matmuls()
     flops_of_the_rest()
     timing_properly()
-    how_well_a_median_is_known()  # @deeper
     timed_without_synchronizing()
-    what_the_device_says()  # @deeper
-    promised_peaks()
-    switching_tf32()  # @deeper
+    promised = promised_peaks()
     model_flops_utilization()
     traps_of_utilization()
-    three_regimes()
+    hardware_flops_utilization()  # @deeper
+    how_well_a_median_is_known()  # @deeper
+    what_the_device_says()  # @deeper
+    peaks_follow_bytes(promised)  # @deeper
+    switching_tf32()  # @deeper
+    three_regimes()  # @deeper
     tiles_and_waves()  # @deeper
     text(
         "**In three lines.** A product of $(B, D)$ and $(D, K)$ takes $2BDK$ FLOPs, and a model's FLOPs are its "
         "products'.\n\n"
         "Time it warmed up, synchronised and repeated; report the median, and compare all samples.\n\n"
-        "MFU is the FLOPs the model needs, over time, over the peak *of that number format*: 0.5 is good, and above 1 "
-        "the experiment is wrong."
+        "MFU is the FLOPs the model needs, over time, over the peak *of that number format*: 0.5 is good, and well "
+        "above 1 there is a mistake."
     )
 
 
 def counts_and_rates() -> None:
     """A count, a rate, and some landmarks"""
     text(
-        "**FLOPs** count work; **FLOP/s** is a speed. A training run has a number of FLOPs, a GPU has FLOP/s, and the "
-        "quotient is a time. GPT-3, with 175B parameters and 300B tokens, by section 1's $6ND$ and as its paper states "
-        "it:"
+        "A training run has a number of FLOPs, a GPU has FLOP/s, and the quotient is a time. GPT-3, with 175B "
+        "parameters and 300B tokens, by section 1's rule and as its paper states it:"
     )
     gpt3_flops = 6 * 175e9 * 300e9  # @inspect gpt3_flops [FLOP]
     stated_flops = 3.14e23
@@ -2514,9 +2516,8 @@ def multiplying_by_hand() -> None:
     overstated = [1 / (2 * d - 1) for d in (width, 12288)]  # here, and at GPT-3's width @inspect overstated
     assert math.isclose(overstated[0], counted_flops / exact_flops - 1)
     text(
-        f"The usual count, $2BDK$, has one addition more for each result. Hardware multiplies and adds in one "
-        f"instruction, starting from zero, so it does make $D$ additions; and at GPT-3's width the difference is "
-        f"{overstated[1]:.3%}."
+        f"The usual count, $2BDK$, has one addition more for each result: hardware multiplies and adds in one "
+        f"instruction, starting from zero. At GPT-3's width the difference is {overstated[1]:.3%}."
     )
     answer = count(lambda: torch.empty(64, 512, device="meta") @ torch.empty(512, 128, device="meta")).flops  # @hide
     assert answer == 2 * 64 * 512 * 128  # @hide
@@ -2575,10 +2576,10 @@ def flops_of_matmuls() -> None:
 def flops_of_the_rest() -> None:
     """Everything else"""
     text(
-        "An elementwise operation on $n \\times n$ numbers costs $O(n^2)$: a few FLOPs for each. torch's own counter "
-        "calls that nothing, since it knows matrix products, convolutions and attention only; even a matrix times a "
-        "*vector* it calls nothing. This lecture's `count` has a formula for each operation, and one convention: an "
-        "addition, a multiplication, a comparison is 1 FLOP, an exponential 8."
+        "An elementwise operation on $n \\times n$ numbers takes a few FLOPs for each. torch's own counter knows "
+        "matrix products, convolutions and attention only, and counts the rest as nothing, even a matrix times a "
+        "*vector*. This lecture's `count` has a formula for each operation: an addition, a multiplication, a "
+        "comparison is 1 FLOP, an exponential 8."
     )
     n = sizes().matmul_side  # @stepover
     x, v = torch.randn(n, n, device=device()), torch.randn(n, device=device())
@@ -2630,10 +2631,9 @@ def timed_by_hand(f: Callable[[], Any], calls: int) -> list[float]:
 def timing_properly() -> None:
     """Timing properly"""
     text(
-        "One call timed once says little. **Warm up**: the first call chooses algorithms, allocates, fills caches. "
-        "**Synchronise**: a GPU's call returns when the work is queued, not when it is done. **Repeat**, and report "
-        "the **median**, which one interruption can't move, with the **spread**: the distance between the quartiles, "
-        "over the median."
+        "**Warm up**: a first call chooses algorithms, allocates, fills caches. **Synchronise**: a GPU's call returns "
+        "when the work is queued, not when it is done. **Repeat**, and report the **median**, which one interruption "
+        "can't move, with the **spread**: the distance between the quartiles, over the median."
     )
     n = sizes().matmul_side // 2  # @stepover
     x = torch.randn(n, n, device=device())
@@ -2651,12 +2651,11 @@ def timing_properly() -> None:
         undecided="Whether the first call took longer than the others, they don't agree.",
     )
     text(
-        f"The spread, {spread:.0%}, says how far single calls scatter. `measure`, used everywhere here, does these "
+        f"The spread, {spread:.0%}, says how far single calls scatter. `measure`, used from here on, does these "
         f"things, and calls a short function many times a sample, because reading a clock takes time, too:"
     )
     tiny = timed(lambda: x.t())  # @inspect tiny.calls_per_sample tiny.seconds [s] @stepover
     assert tiny.calls_per_sample > 1
-    assert times_as_long(tiny, tiny) == [1.0] * len(tiny.samples_s)  # @hide
     text("A sentence about time on these pages is chosen by all samples. Where they don't agree, it says so.")
 
 
@@ -2697,9 +2696,8 @@ def timed_without_synchronizing() -> None:
     )
     if device() != "cuda":
         text(
-            f"Not run: no CUDA device. From the datasheet: the product takes an H100 at least {floor_s * 1e3:.1f} ms, "
-            f"while the call returns as soon as it is queued. On a CPU a call returns when it is done, so the "
-            f"mistake can't be made here."
+            f"Not run: no CUDA device. By the datasheet the product takes an H100 at least {floor_s * 1e3:.1f} ms. On "
+            f"a CPU a call returns when it is done, so the mistake can't be made here."
         )
         return
     n = sizes().matmul_side  # @stepover
@@ -2745,12 +2743,12 @@ def what_the_device_says() -> None:
     )
 
 
-def promised_peaks() -> None:
+def promised_peaks() -> dict[str, Mapping[str, float]]:
     """What is promised"""
     text(
-        "Dense peaks, in TFLOP/s, from the datasheets. A GPU has ordinary cores, and **tensor cores** that do nothing "
-        "but multiply small matrices; fp32 runs on the ordinary ones. No datasheet promises anything for a CPU: "
-        "its peak is the best that was measured, with a large matmul of each format, before the lecture began."
+        "Dense peaks, in TFLOP/s, from the datasheets. fp32 runs on a GPU's ordinary cores, the other formats on its "
+        "tensor cores (section 2). No datasheet promises anything for a CPU: its peak is the best that was measured, "
+        "with a large product in each format, before the lecture began."
     )
     formats = ("float32", "tf32", "float16", "bfloat16", "float8")
     names = ("NVIDIA GeForce RTX 3090", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H200")
@@ -2762,6 +2760,13 @@ def promised_peaks() -> None:
     assert (a100["bfloat16"], a100["float32"]) == (312e12, 19.5e12)
     assert (h100["bfloat16"], h100["float32"]) == (989.5e12, 67e12)
     assert h100["bfloat16"] == H100_SPARSE_BF16 / 2
+    link(**REFERENCES["h100"])
+    return promised
+
+
+def peaks_follow_bytes(promised: dict[str, Mapping[str, float]]) -> None:
+    """Peaks follow the bytes of a number"""
+    h100 = promised["NVIDIA H100 80GB HBM3"]
     steps = [round(h100[few] / h100[many], 2) for few, many in (("float8", "bfloat16"), ("bfloat16", "tf32"))]
     stored = [dtype.itemsize for dtype in (torch.float8_e4m3fn, torch.bfloat16, torch.float32)]  # bytes; tf32 in fp32's
     assert steps == [stored[1] / stored[0], stored[2] / stored[1]]  # @inspect steps stored
@@ -2771,7 +2776,6 @@ def promised_peaks() -> None:
         f"fast as tf32. That follows the bytes in which a number is stored, not its bits: tf32 has {tf32_bits}, only "
         f"{tf32_bits - 16} more than bf16."
     )
-    link(**REFERENCES["h100"])
 
 
 def terascale(rate: float | None) -> str | float:
@@ -2821,7 +2825,7 @@ def model_flops_utilization() -> None:
     """MFU: achieved over promised"""
     text(
         "**Model FLOPs utilization** is the FLOPs that the model needs, divided by the time taken, over the promised "
-        "FLOP/s *of that number format*. First for the friendliest workload there is, one large matmul:"
+        "FLOP/s *of that number format*. First for the easiest workload there is, one large matrix product:"
     )
     rows = []
     for form in ("float32", "tf32", "bfloat16", "float16"):
@@ -2832,17 +2836,24 @@ def model_flops_utilization() -> None:
             assert all(share <= 1.2 for share in shares)  # a clock may run faster than the datasheet's
     table(rows, ["format", "peak, TFLOP/s", "MFU"])  # @hide
     if device() == "cpu":
-        text(
-            "On this CPU the denominator was measured, too: these are shares of the best that was ever seen, not of a "
-            "promise."
-        )
+        text("On this CPU the peak was measured, too: these are shares of the best that was seen, not of a promise.")
     text("Where no peak is known there is no MFU; a default of 1 FLOP/s would print one in the billions:")
     assert peak_flops("a format that nobody has built") is None
     text(
-        "A training run gets less than one large matmul. The PaLM paper, where MFU was defined, gives for GPT-3 0.21, "
-        "for its own 540B model 0.46; section 1's Llama 3 405B has 0.38 to 0.43. So **0.5 is good**. Below 0.3 look "
-        "for the cause: waiting for memory, launching many small operations, a slow data loader, communication."
+        f"A training run gets less than one large product. The PaLM paper, where MFU was defined, gives for GPT-3 "
+        f"0.21, for its own 540B model {PALM_MFU:.2f}; section 1's Llama 3 405B has 0.38 to 0.43. So **0.5 is good**. "
+        f"Below 0.3 look for the cause: waiting for memory, many small operations, a slow data loader, communication."
     )
+    ask(
+        "A step on `tokens` tokens took `seconds` on one GPU. Write the line for its `mfu`.",
+        "mfu = 6 * parameters * tokens / seconds / peak",
+        why="`peak` is that of the number format in which the products were computed.",
+    )
+    link(**REFERENCES["palm"])
+
+
+def hardware_flops_utilization() -> None:
+    """HFU: what the hardware really did"""
     x, w = torch.randn(8, 16, requires_grad=True), torch.randn(16, 32, requires_grad=True)  # @hide
     forward, step = (
         count(lambda: x @ w).flops,
@@ -2851,8 +2862,8 @@ def model_flops_utilization() -> None:
     answer = (forward + step) / step  # the step, and the forward pass again @hide
     assert answer == 8 / 6  # @hide
     ask(
-        "**HFU**, hardware FLOPs utilization, counts what the hardware really did. With activation checkpointing every "
-        "forward pass is run a second time. By which factor is HFU then above MFU?",
+        "**HFU**, hardware FLOPs utilization, counts what the hardware really did. *Activation checkpointing* (section "
+        "14) saves memory by running every forward pass a second time. By which factor is HFU then above MFU?",
         answer=answer,
         hint="Per parameter and token, a forward pass takes 2 FLOPs and a backward pass 4.",
         slips={
@@ -2860,7 +2871,6 @@ def model_flops_utilization() -> None:
             3 / 2: "A forward pass is a third of the step, not half.",
         },
     )
-    link(**REFERENCES["palm"])
 
 
 def utilization(form: str) -> list[float]:
@@ -2908,9 +2918,9 @@ def three_regimes() -> None:
     """Three regimes"""
     text(
         "Why isn't it always the peak? An operation has three costs: a fixed one for being started at all (in Python "
-        "and torch; on a GPU also the *launch* of its *kernel*, the program that runs there), one for moving its "
-        "bytes, one for its FLOPs. The largest decides. First a square matmul, $3n^2$ numbers and $2n^3$ FLOPs; then "
-        "a matrix times one column, $n^2$ numbers and $2n^2$ FLOPs."
+        "and torch; on a GPU also the *launch* of its kernel), one for moving its bytes, one for its FLOPs. The "
+        "largest decides. First a square matmul, $3n^2$ numbers and $2n^3$ FLOPs; then a matrix times one column, "
+        "$n^2$ numbers and $2n^2$ FLOPs."
     )
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32
     sides = [2**k for k in range(4, sizes().matmul_side.bit_length())]  # @stepover
@@ -2950,9 +2960,9 @@ def draw_costs(shape: str, sides: list[int], calls: list[tuple[Count, Measuremen
 def tiles_and_waves() -> None:
     """Tiles and waves"""
     text(
-        "A GPU's kernel cuts the result into tiles, of 128 × 256 numbers say, and gives each **multiprocessor** (the "
-        "units that hold the cores) a tile at a time: a *wave* for all of them. Tiles at the edge are cut off, the "
-        "last wave is rarely full, and the time is that of whole waves. For an H100:"
+        "A GPU's kernel cuts the result into tiles, of 128 × 256 numbers say, and gives each multiprocessor a tile at "
+        "a time: a *wave* for all of them. Tiles at the edge are cut off, the last wave is rarely full, and the time "
+        "is that of whole waves. For an H100:"
     )
     processors = known_machine("NVIDIA H100 80GB HBM3").multiprocessors  # @inspect processors @stepover
     tiles = {n: math.ceil(n / 128) * math.ceil(n / 256) for n in (8191, 8192, 8193)}  # @inspect tiles
