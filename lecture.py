@@ -3032,7 +3032,7 @@ def counted_and_measured(f: Callable[[], Any]) -> Operation:
 
 def arithmetic_intensity() -> None:
     """Arithmetic intensity and the roofline"""
-    ridge = H100_SPARSE_BF16 / 2 / 3.35e12  # FLOP/byte of an H100 @hide
+    ridge = H100_SPARSE_BF16 / 2 / H100_BANDWIDTH  # FLOP/byte of an H100 @hide
     text(
         f"An operation moves bytes and does FLOPs; which of the two it waits for is decided by one quotient, its "
         f"**arithmetic intensity**: FLOPs per byte. After this section you can say of an operation, before running it, "
@@ -3047,11 +3047,12 @@ def arithmetic_intensity() -> None:
     two_times()
     operations = intensities()
     compute_bound_from()
-    relu_against_gelu(operations)  # @deeper
-    bandwidth = caches()  # @deeper
-    roof = the_roofline(operations, bandwidth)
-    utilization_is_bounded(operations, roof)  # @deeper
+    roof = the_roofline(operations)
     training_and_decoding(roof)
+    relu_against_gelu(operations)  # @deeper
+    caches()  # @deeper
+    what_a_small_product_pays(operations)  # @deeper
+    utilization_is_bounded(operations, roof)  # @deeper
     key_value_cache()  # @deeper
     fusing()  # @deeper
     link(**REFERENCES["roofline"])
@@ -3062,8 +3063,8 @@ def arithmetic_intensity() -> None:
         "bandwidth; the larger time decides.\n\n"
         "Elementwise operations and products with a single vector wait for memory, large matrix products for "
         "arithmetic: a square one in bf16 from three times the machine's intensity on.\n\n"
-        "Where memory decides, moving fewer bytes gains time (fuse, batch, smaller formats) and doing fewer FLOPs "
-        "does not."
+        "Where memory decides, moving fewer bytes gains time (larger batches, smaller formats, several operations in "
+        "one) and doing fewer FLOPs does not."
     )
 
 
@@ -3072,14 +3073,14 @@ def two_times() -> None:
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
     h200, a100 = known_machine("NVIDIA H200"), known_machine("NVIDIA A100-SXM4-80GB")  # @stepover
     text(
-        "FLOPs divided by FLOP/s is a time; bytes divided by bytes/s is another. While some numbers are computed, the "
-        "next can be on their way, so with perfect overlap an operation takes the *larger* of the two (and without "
-        "any, their sum: at most twice as long)."
+        "FLOPs divided by FLOP/s is a time; bytes divided by bytes/s, the **bandwidth**, is another. While some "
+        "numbers are computed, the next can be on their way, so at best an operation takes the *larger* of the two "
+        "(and at worst their sum, at most twice as long)."
     )
     answer = 4e9 / h100.bytes_per_second / (1e9 / (h100.flops_per_second["float32"] / 2))  # @hide
     ask(
         "An H100 adds 1 to each of 10⁹ bf16 numbers. How many times longer does it take to move the numbers than to "
-        "add? Take the fp32 rate of the ordinary cores: additions do not run on tensor cores.",
+        "add? Additions run on the ordinary cores, at the rate of fp32: tensor cores only multiply matrices.",
         answer=answer,
         within=0.03,
         hint="67 TFLOP/s counts a multiplication and an addition in one instruction; memory moves 3.35 TB/s.",
@@ -3135,8 +3136,8 @@ def intensities() -> dict[str, Operation]:
     """Intensities: derived, counted, measured"""
     text(
         "With $s$ bytes a number (2 in bf16), FLOPs over bytes:\n\n"
-        "- **ReLU** reads $n$ numbers, compares each, writes $n$: $1 / 2s$. **GELU**, in its tanh form, does about 20 "
-        "FLOPs for the same bytes.\n"
+        "- **ReLU**, $\\max(x, 0)$, reads $n$ numbers, compares each, writes $n$: $1 / 2s$. **GELU**, a smooth ReLU, "
+        "in its tanh form does about 20 FLOPs for the same bytes.\n"
         "- **A dot product** does 2 FLOPs for 2 numbers read: $1 / s$.\n"
         "- **A matrix times a vector** does 2 FLOPs for each number of the matrix: $2 / s$. The vector is reused, the "
         "matrix is not.\n"
@@ -3236,7 +3237,7 @@ def relu_against_gelu(operations: dict[str, Operation]) -> None:
     )
 
 
-def caches() -> float:
+def caches() -> None:
     """What a cache does to this"""
     text(
         "The bytes so far are the least that must be moved, and bandwidth was that of main memory. What fits into a "
@@ -3274,7 +3275,6 @@ def caches() -> float:
         undecided="Whether a cache shows in the curve, the samples don't agree.",
     )
     over_the_bus()
-    return main_memory
 
 
 def over_the_bus() -> None:
@@ -3289,31 +3289,51 @@ def over_the_bus() -> None:
     text(f"From the CPU's memory, over the bus: {rate / 1e9:.0f} GB/s. Seen from there, everything is memory-bound.")
 
 
-def the_roofline(operations: dict[str, Operation], bandwidth: float) -> tuple[float, float]:
+def the_roofline(operations: dict[str, Operation]) -> tuple[float, float]:
     """The roofline"""
     text(
-        "All of it in one figure: intensity across, speed upwards, both logarithmic. The slope is bandwidth × "
-        "intensity, the flat part the peak. No operation that fetches its bytes from memory can be above (from a "
-        "cache, it can), and how far it is below is what is left to gain."
+        "All of it in one figure, the **roofline**: intensity across, speed upwards, both logarithmic. The slope is "
+        "bandwidth × intensity, the flat part the peak, and they meet at the **ridge**. No operation that fetches its "
+        "bytes from memory can be above (from a cache, it can); how far it is below is what is left to gain."
     )
+    streaming = [o.done.bytes_moved / o.took.seconds for name, o in operations.items() if "matmul" not in name]
     best_matmul = max(o.rate for name, o in operations.items() if "matmul" in name)  # @inspect best_matmul [FLOP/s]
-    measured = (best_matmul, bandwidth)  # FLOP/s, B/s
+    measured = (best_matmul, max(streaming))  # FLOP/s, B/s @inspect measured
     promised = (peak_flops(roofline_format()) or 0.0, peak_bandwidth() or 0.0)  # @inspect promised @stepover
-    roofs = {"measured in this section": measured}
-    if all(promised):
-        roofs["datasheet" if device() == "cuda" else "measured before the lecture"] = promised
+    roofs = {
+        "an H100's datasheet, bf16": (H100_SPARSE_BF16 / 2, H100_BANDWIDTH),
+        "this machine, measured in this section": measured,
+        ("its datasheet" if device() == "cuda" else "measured before the lecture"): promised,
+    }  # @hide
+    roofs = {name: roof for name, roof in roofs.items() if all(roof)}  # @hide
     # A CPU has no datasheet: its roof is the best that was measured, in either place.
     best = (max(measured[0], promised[0]), max(measured[1], promised[1]))
     roof = promised if device() == "cuda" and all(promised) else best  # @inspect roof
-    points = {name: (o.intensity, o.rate) for name, o in operations.items()}
-    plot(draw_roofline(roofs, points), title="This machine's roofline", x_scale="log", y_scale="log")  # @hide
+    points = {name: (o.intensity, o.rate) for name, o in operations.items()}  # @hide
+    plot(
+        draw_roofline(roofs, points), title="An H100's roofline, and this machine's", x_scale="log", y_scale="log"
+    )  # @hide
     ridge = roof[0] / roof[1]  # @inspect ridge
     bound = {name: "memory" if o.intensity < ridge else "compute" for name, o in operations.items()}  # @inspect bound
     assert operations["ReLU"].intensity < operations["matmul 64"].intensity < operations["matmul 256"].intensity
     waiting = ", ".join(name for name, which in bound.items() if which == "memory")
     text(
-        f"The ridge, where slope and peak meet, is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}."
+        f"This machine's ridge is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}. An operation can "
+        f"also be far below both, because being started at all takes a fixed time."
     )
+    ask(
+        "A product runs at 30 FLOP/byte on an H100. Which speed can it reach at most?",
+        30 * H100_BANDWIDTH / 1e12,
+        unit="TFLOP/s",
+        hint="Is 30 left or right of the ridge?",
+        slips={H100_SPARSE_BF16 / 2e12: "That is the flat part. The ridge is at 295 FLOP/byte."},
+    )
+    return roof
+
+
+def what_a_small_product_pays(operations: dict[str, Operation]) -> None:
+    """What a small product pays"""
+    text("What a product of 64 × 64 costs beside one of 1 × 1, which has nothing to move or to compute:")
     one = torch.rand(1, 1, device=device(), dtype=getattr(torch, roofline_format()))
     start = timed(lambda: one @ one)  # nothing but the fixed cost @inspect start.seconds [s] @stepover
     decide(
@@ -3323,9 +3343,6 @@ def the_roofline(operations: dict[str, Operation], bandwidth: float) -> tuple[fl
         above="A product of 1 × 1 takes less than half as long as one of 64 × 64: the fixed cost is not most of it.",
         undecided="Whether a product of 64 × 64 mostly pays the fixed cost, the samples don't agree.",
     )
-    if device() == "cpu":
-        text("A CPU has no datasheet for this, so both roofs were measured, each at its own moment; the higher counts.")
-    return roof
 
 
 def utilization_is_bounded(operations: dict[str, Operation], roof: tuple[float, float]) -> None:
@@ -3363,19 +3380,19 @@ def utilization_is_bounded(operations: dict[str, Operation], roof: tuple[float, 
 def training_and_decoding(roof: tuple[float, float]) -> None:
     """Training and decoding"""
     text(
-        "Training multiplies large matrices by large matrices. Decoding makes one token at a time, so at batch 1 "
-        "each weight is loaded to be used *once*. One layer, $(B, d) \\times (d, d)$ in bf16: $2Bd^2$ FLOPs and "
-        "$2(d^2 + 2Bd)$ bytes."
+        "Training multiplies large matrices by large matrices. **Decoding**, the use of a trained model, makes one "
+        "token of a text at a time, so for one text each weight is loaded to be used *once*. One layer and a batch of "
+        "$B$ texts, $(B, D) \\times (D, D)$ in bf16: $2BD^2$ FLOPs and $2(D^2 + 2BD)$ bytes."
     )
     answer = round(295.4 * 4096 / (4096 - 2 * 295.4))  # @hide
     ask(
-        "One such layer with $d = 4096$, in bf16 on an H100, whose ridge is at 295.4 FLOP/byte: from which batch on "
+        "One such layer with $D = 4096$, in bf16 on an H100, whose ridge is at 295.4 FLOP/byte: from which batch on "
         "does it no longer wait for memory?",
         answer=answer,
         hint="Set FLOPs over bytes equal to $I$ and solve for $B$.",
-        slips={295: "That leaves out the bytes of inputs and outputs, $4Bd$.", 148: "A bf16 number is 2 bytes."},
+        slips={295: "That leaves out the bytes of inputs and outputs, $4BD$.", 148: "A bf16 number is 2 bytes."},
     )
-    text("It meets the ridge, of intensity $I$, at\n\n$$ B = \\frac{I d}{d - 2I}. $$")
+    text("It meets the ridge, of intensity $I$, at\n\n$$ B = \\frac{I D}{D - 2I}. $$")
     weight = torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")
     for batch, ridge in ((345, 295.4), (229, 206.1)):  # H100, H200
         x = torch.empty(batch, 4096, dtype=torch.bfloat16, device="meta")
@@ -3395,7 +3412,7 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
     rows = [
         (b, o.intensity, o.took.seconds * 1e3, o.took.seconds / b * 1e6, o.rate / roof[0]) for b, o in layer.items()
     ]  # @hide
-    table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "MFU"], title=f"One layer, d = {d}")  # @hide
+    table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "MFU"], title=f"One layer, D = {d}")  # @hide
     cheaper = [512 / ratio for ratio in times_as_long(layer[512].took, layer[1].took)]  # a token, in a batch of 512
     decide(
         cheaper,
@@ -3409,15 +3426,16 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
         undecided="On this machine the samples don't agree on what a batch of 512 saves.",
     )
     text(
-        "This is the product with the *weights*, which a batch shares. What each sequence keeps for itself, the keys "
-        "and values of its own past, is read for each sequence, however many there are."
+        "This is the product with the *weights*, which a batch shares. The keys and values of its own past are read "
+        "for each text separately, however many there are."
     )
 
 
 def key_value_cache() -> None:
     """The KV cache, and the floor under decoding"""
     text(
-        "Those keys and values are kept, since computing them again would cost a forward pass. In the shape of "
+        "In decoding the keys and values of earlier tokens are kept, since computing them again would cost a forward "
+        "pass: the **KV cache**. In the shape of "
         "Llama 3 70B: 80 layers, keys and values, 8 heads of 128 each, in bf16."
     )
     token = torch.empty(80, 2, 8, 128, dtype=torch.bfloat16, device="meta")  # (layers, K and V, heads, head width)
@@ -3449,7 +3467,7 @@ def key_value_cache() -> None:
     parameters, embedding = 70_553_706_496, 128256 * 8192
     context, weight_bytes, read_bytes = 8192, 2 * parameters, 2 * (parameters - embedding)
     sequence_bytes = context * token_bytes  # @inspect sequence_bytes [B]
-    bandwidth, memory_bytes = 8 * 3.35e12, 8 * H100_MEMORY
+    bandwidth, memory_bytes = 8 * H100_BANDWIDTH, 8 * H100_MEMORY
     floors = {b: (read_bytes + b * sequence_bytes) / bandwidth for b in (1, 8, 64, 512)}  # @inspect floors [s]
     assert [round(1e3 * floors[b], 2) for b in (1, 64)] == [5.29, 11.6]  # ms
     even = read_bytes / sequence_bytes  # sequences whose caches are as many bytes as the weights @inspect even
@@ -3473,8 +3491,9 @@ def gelu_in_steps(x: Tensor) -> Tensor:
 def fusing() -> None:
     """Fusing saves bytes, not FLOPs"""
     text(
-        "Written out, GELU is nine operations, and each one reads its operands from memory and writes its result back. "
-        "As one kernel, a number is read once, all of it happens inside the processor, and one number is written."
+        "Written out, GELU is nine operations, and each one reads its operands from memory and writes its result "
+        "back. *Fused* into one kernel, a number is read once, all of it happens inside the processor, and one number "
+        "is written."
     )
     small = torch.randn(1000)
     assert torch.allclose(gelu_in_steps(small), nn.functional.gelu(small, approximate="tanh"), atol=1e-6)  # @stepover
@@ -3505,8 +3524,8 @@ def fusing() -> None:
         undecided="Not one FLOP less; whether the time falls, the samples don't agree.",
     )
     text(
-        "`torch.compile` finds such chains and fuses them; FlashAttention is the same idea, carried through a whole "
-        "attention layer."
+        "`torch.compile` finds such chains and fuses them; FlashAttention (section 14) is the same idea for all of "
+        "attention."
     )
 
 
@@ -3518,10 +3537,10 @@ def gradients() -> None:
     """Gradients"""
     per_parameter = 6 - 2 / 32  # FLOPs of a step through 32 square layers, for each parameter and row @hide
     text(
-        f"Training asks how the loss would change if a parameter did. PyTorch records what is computed and then goes "
-        f"back through it. After this section you can say which gradients it computes, what each costs, and "
-        f"where the 6 in $6ND$ bends. The key figure: a step through 32 square layers takes {per_parameter:.2f} FLOPs "
-        f"for each parameter and row, two thirds of them on the way back."
+        f"Training asks how the loss would change if a parameter did. PyTorch's **autograd** records what is computed "
+        f"and then goes back through it. After this section you can say which gradients it computes, what each costs, "
+        f"and where section 1's 6 is not quite 6. The key figure: a step through 32 square layers takes "
+        f"{per_parameter:.2f} FLOPs for each parameter and row, two thirds of them on the way back."
     )
     note(
         "Eight minutes. The figure of the two layers, with the four products written beside it, is the whole "
@@ -3530,11 +3549,13 @@ def gradients() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     one_gradient()
     which_gradients_exist()
-    walking_back_twice()  # @deeper
     two_layers_forward()
     two_layers_backward()
-    backward_term_by_term()
+    x, w1, w2, upstream = backward_term_by_term()
     when_the_rule_is_exact()
+    checked_by_differences()  # @deeper
+    walking_back_twice()  # @deeper
+    autograd_does_the_same(x, w1, w2, upstream)  # @deeper
     ratio_against_depth()  # @deeper
     link(**REFERENCES["autograd"])
     text(
@@ -3572,10 +3593,17 @@ def one_gradient() -> None:
     assert prediction.item() - 5 == 1
     assert w.grad.tolist() == [1, 2, 3]
     assert w.grad[2] == answer  # @hide
+
+
+def checked_by_differences() -> None:
+    """The gradient checked without any rule"""
     text(
-        "That can be checked without knowing any rule: change one weight a little, up and down, and see what becomes "
-        "of the loss. For a quadratic the quotient is exact but for rounding."
+        "Change one weight a little, up and down, and see what becomes of the loss. For a quadratic the quotient is "
+        "exact but for rounding."
     )
+    x = torch.tensor([1.0, 2, 3])
+    w = torch.tensor([1.0, 1, 1], requires_grad=True)
+    (0.5 * (x @ w - 5) ** 2).backward()
     start = torch.ones(3, dtype=torch.float64)
     nudges = 1e-3 * torch.eye(3, dtype=torch.float64)
 
@@ -3591,9 +3619,9 @@ def one_gradient() -> None:
 def which_gradients_exist() -> None:
     """Which gradients exist"""
     text(
-        "After `backward`, a `.grad` is found on **leaves** that require one: tensors that were made, not computed, "
-        "with `requires_grad=True`. Parameters are such leaves. Gradients of what lies between were computed too, and "
-        "thrown away as soon as they had been used. `retain_grad` keeps one."
+        "A **leaf** is a tensor that was made, not computed. After `backward`, a `.grad` is found on leaves with "
+        "`requires_grad=True`, such as parameters. Gradients of what lies between are computed too, and thrown away as "
+        "soon as they have been used; `retain_grad` keeps one."
     )
     x = torch.tensor([1.0, 2, 3])
     w = torch.ones(3, requires_grad=True)
@@ -3689,6 +3717,13 @@ def two_layers_backward() -> None:
         answer="`w1_grad = x.T @ h1_grad`",
         hint="Shapes: (B, D) and (B, D) have to make (D, D).",
     )
+    ask(
+        "Find the error: someone writes `w2_grad = G.T @ h1`, and no error is raised. What is wrong with it?",
+        "it is the transpose of the gradient",
+        choices=["it is the transpose of the gradient", "it is the gradient of `h1`", "nothing"],
+        hint="`w2` is (D, K).",
+        why="A gradient has the shape of its tensor. With $K = D$ even a test of shapes would pass.",
+    )
     terms = [
         ("`w2.grad`", "`h1.T @ G`", "(D, B) @ (B, K)", "2BDK"),
         ("`h1.grad`", "`G @ w2.T`", "(B, K) @ (K, D)", "2BDK"),
@@ -3709,6 +3744,7 @@ def two_layers_backward() -> None:
     w1_grad = x.T @ h1_grad  # (D, B) @ (B, D)
     found = {"w2": w2.grad - w2_grad, "h1": h1.grad - h1_grad, "w1": w1.grad - w1_grad}
     differences = {name: d.abs().max().item() for name, d in found.items()}  # @inspect differences
+    assert torch.allclose(upstream.T @ h1.detach(), w2_grad.T, atol=1e-4)  # the error above: transposed
     assert max(differences.values()) < 1e-4
     assert min(g.abs().max().item() for g in (w2_grad, h1_grad, w1_grad)) > 1
     assert x.grad is None
@@ -3718,7 +3754,7 @@ def two_layers_backward() -> None:
     )
 
 
-def backward_term_by_term() -> None:
+def backward_term_by_term() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Backward, term by term"""
     text("The same at a size that takes this machine some time: claimed, counted, and measured, one term at a time.")
     batch, width, outputs = sizes().model_batch, sizes().model_width, sizes().model_width // 2  # @stepover
@@ -3758,7 +3794,11 @@ def backward_term_by_term() -> None:
         below="The backward products are faster than their FLOPs say.",
         undecided="Time follows the FLOPs about as well as the samples follow one another.",
     )
-    autograd_does_the_same(x, w1, w2, upstream)
+    text(
+        "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
+        "does three: the first layer's input is data, whose gradient nobody needs."
+    )
+    return x, w1, w2, upstream
 
 
 def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) -> None:
@@ -3776,10 +3816,6 @@ def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) 
     with_inputs = count(lambda: torch.autograd.grad(h2, (x, w1, w2), upstream))  # @inspect with_inputs.flops [FLOP]
     assert with_inputs.operators["aten.mm"] == 4
     assert with_inputs.flops == 2 * count(lambda: x @ w1 @ w2).flops
-    text(
-        "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
-        "does three: the first layer's input is data, whose gradient nobody needs."
-    )
 
 
 def when_the_rule_is_exact() -> None:
@@ -3821,8 +3857,8 @@ def ratio_against_depth() -> None:
     counted = {"counted": (list(ratios), list(ratios.values()))}  # @hide
     plot(napkin | counted, x_label="layers", y_label="FLOPs per parameter and row", style="points")  # @hide
     text(
-        f"One layer alone takes {ratios[1]:.0f}; {32} layers take {ratios[32]:.2f}. This is the difference that the "
-        f"napkins of the deep linear model will show, in every table of counted FLOPs from here on."
+        f"One layer alone takes {ratios[1]:.0f}; 32 layers take {ratios[32]:.2f}. This is the difference that the "
+        f"napkins of the deep linear model (section 8) will show."
     )
     ask(
         "A model of 4 equal square layers, trained on data: how many FLOPs for each parameter and row?",
