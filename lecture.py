@@ -1529,8 +1529,8 @@ def where_tensors_live() -> None:
     x = torch.zeros(32, 32)
     assert x.device.type == "cpu"
     text(
-        "A tensor is made in the CPU's memory, unless told otherwise. `to` returns a *copy* in the other memory, or "
-        "the very same tensor if it is there already."
+        "A tensor is made in the CPU's memory, unless told otherwise. `to` moves it: it returns a *copy* in the other "
+        "memory, or the very same tensor if it is there already."
     )
     assert x.to("cpu") is x
     moved = x.to(device())  # @inspect moved.device
@@ -3074,8 +3074,8 @@ def two_times() -> None:
     h200, a100 = known_machine("NVIDIA H200"), known_machine("NVIDIA A100-SXM4-80GB")  # @stepover
     text(
         "FLOPs divided by FLOP/s is a time; bytes divided by bytes/s, the **bandwidth**, is another. While some "
-        "numbers are computed, the next can be on their way, so at best an operation takes the *larger* of the two "
-        "(and at worst their sum, at most twice as long)."
+        "numbers are computed, the next can be on their way. With perfect overlap an operation takes the *larger* of "
+        "the two (without any, their sum: at most twice as long)."
     )
     answer = 4e9 / h100.bytes_per_second / (1e9 / (h100.flops_per_second["float32"] / 2))  # @hide
     ask(

@@ -198,7 +198,7 @@ def draw_chain(nodes: Sequence[tuple[str, str]], forward: Sequence[str], backwar
 @aside
 def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]) -> Figure:
     """Draw roofs, each a peak (FLOP/s) and a bandwidth (bytes/s), and points (FLOP/byte, FLOP/s), on log axes."""
-    figure = Figure(figsize=(8, 4.8))
+    figure = Figure(figsize=(8, 5.2), layout="constrained")
     axes = figure.add_subplot(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="FLOP/s")
     intensities = [intensity for intensity, _ in points.values()]
     ridges = [peak / bandwidth for peak, bandwidth in roofs.values()]
@@ -215,7 +215,8 @@ def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str,
     axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
     axes.grid(visible=True, color=INK, alpha=0.25, linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(handles=axes.get_lines()[: len(roofs)], frameon=False, fontsize=9, loc="lower right")
+    handles = axes.get_lines()[: len(roofs)]
+    axes.legend(handles=handles, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return figure
 
 
