@@ -65,6 +65,8 @@ H100_SPARSE_BF16 = 1979e12  # FLOP/s, with 2:4 sparsity: half of every four weig
 H100_FP32 = 67e12  # FLOP/s, without tensor cores
 H100_MEMORY = 80e9  # bytes
 PALM_MFU = 0.462  # of the 540B model's training, by its paper
+GPT3_MFU = 0.213  # by the same paper
+LLAMA3_SPEEDS = (380e12, 430e12)  # FLOP/s per H100 in steps of the 405B model, least and most, by its paper
 H100_BANDWIDTH = 3.35e12  # bytes/s, of its memory
 H100_CACHE = 50e6  # bytes of its second-level cache, and 4 tensor cores in a multiprocessor: REFERENCES["hopper"]
 
@@ -575,7 +577,7 @@ def symbols_and_units() -> None:
     memory_gib = H100_MEMORY / gibibyte  # @inspect memory_gib
     assert round(memory_gib, 1) == 74.5
     text(
-        f"K, M, G, T are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. The difference grows: "
+        f"K, M, G, T, P are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. The difference grows: "
         f"{H100_MEMORY / gigabyte:.0f} GB is {memory_gib:.1f} GiB, and a TiB is {2**40 / 10**12 - 1:.0%} more than a "
         f"TB. Datasheets print GB; allocators and monitors often count in GiB and print GB."
     )
@@ -756,9 +758,9 @@ def a_peak_rounded_too_early(total_flops: float) -> None:
             "the backward pass was forgotten": "That would leave a third of the days.",
         },
     )
-    rounded_day = round(1000e12 * 0.5 * 1024 * SECONDS_PER_DAY, -20)  # @inspect rounded_day [FLOP]
-    rounded_days = total_flops / rounded_day  # @inspect rounded_days [d]
-    assert round(rounded_days, 1) == 142.5
+    day = 1000e12 * 0.5 * 1024 * SECONDS_PER_DAY  # at the rounded peak @inspect day [FLOP]
+    rounded_twice = total_flops / round(day, -20)  # @inspect rounded_twice [d]
+    assert (round(total_flops / day, 1), round(rounded_twice, 1)) == (142.4, 142.5)
 
 
 def largest_model() -> None:
@@ -836,12 +838,12 @@ def where_the_six_comes_from() -> None:
             "2 forward, 2 backward, 2 for the optimizer",
             "2 passes of 3: multiply, add, and store",
             "2 forward, 2 for the gradient of the weights, 2 for the gradient of the inputs",
-            "2 forward, 4 for dropout and layer norms",
+            "2 forward, 4 for what is done between the multiplications",
         ],
         slips={
             "2 forward, 2 backward, 2 for the optimizer": "The optimizer works once per step, not once per token.",
             "2 passes of 3: multiply, add, and store": "Storing is no FLOP, and the two passes are not alike.",
-            "2 forward, 4 for dropout and layer norms": "Those work on activations, and take few FLOPs.",
+            "2 forward, 4 for what is done between the multiplications": "Dropout, norms and the like take few FLOPs.",
         },
     )
     tokens, width, outputs = 512, 128, 256
@@ -879,8 +881,7 @@ def napkin_against_reality() -> None:
     available_flops = reported_gpu_hours * 3600 * H100_SPARSE_BF16 / 2  # @inspect available_flops [FLOP]
     implied_mfu = total_flops / available_flops  # @inspect implied_mfu
     assert round(implied_mfu, 2) == 0.28
-    reported_speeds = (380e12, 430e12)  # FLOP/s per GPU in steps of the 405B model, least and most, by its paper
-    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in reported_speeds)  # @inspect lowest highest
+    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @inspect lowest highest
     assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
     assert implied_mfu < lowest
     text(
@@ -1806,7 +1807,7 @@ def writing_through_a_view() -> None:
     row.mul_(2)  # @inspect x
     assert x[1, 2] == 200
     text(
-        "What is written through one view is seen through the others. `mul_`, `add_`, `relu_`, `copy_` and most other "
+        "What is written through one view is seen through the others. `mul_`, `add_`, `copy_` and most other "
         "operations whose names end in `_` work in place."
     )
 
@@ -1941,7 +1942,7 @@ def what_views_and_copies_cost() -> None:
     seconds = {"view": view_time.seconds, "copy": copy_time.seconds}  # @inspect seconds [s]
     assert seconds["view"] < seconds["copy"]
     measured = (
-        f"The transpose of {x.nbytes / 2**20:.0f} MiB took {seconds['view'] * 1e6:.1f} µs as a view, and "
+        f"The transpose of {x.nbytes / 1e6:.0f} MB took {seconds['view'] * 1e6:.1f} µs as a view, and "
         f"{seconds['copy'] * 1e3:.2f} ms once it was made contiguous, at "
         f"{copy.bytes_moved / seconds['copy'] / 1e9:.1f} GB/s."
     )
@@ -2502,8 +2503,8 @@ def multiplied_by_hand(x: Tensor, w: Tensor) -> tuple[Tensor, int]:
 def multiplying_by_hand() -> None:
     """One matrix multiplication, by hand"""
     text(
-        "Each of the $B \\times K$ results of $(B, D) \\times (D, K)$ is a sum of $D$ products: $D$ multiplications "
-        "and $D - 1$ additions."
+        "In a matrix product (*matmul*), each of the $B \\times K$ results of $(B, D) \\times (D, K)$ is a sum of $D$ "
+        "products: $D$ multiplications and $D - 1$ additions."
     )
     batch, width, outputs = 2, 5, 3
     x = torch.randint(-9, 10, (batch, width)).float()  # (B, D), whole numbers: sums are exact
@@ -2839,10 +2840,12 @@ def model_flops_utilization() -> None:
         text("On this CPU the peak was measured, too: these are shares of the best that was seen, not of a promise.")
     text("Where no peak is known there is no MFU; a default of 1 FLOP/s would print one in the billions:")
     assert peak_flops("a format that nobody has built") is None
+    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @hide
     text(
         f"A training run gets less than one large product. The PaLM paper, where MFU was defined, gives for GPT-3 "
-        f"0.21, for its own 540B model {PALM_MFU:.2f}; section 1's Llama 3 405B has 0.38 to 0.43. So **0.5 is good**. "
-        f"Below 0.3 look for the cause: waiting for memory, many small operations, a slow data loader, communication."
+        f"{GPT3_MFU:.2f}, for its own 540B model {PALM_MFU:.2f}; section 1's Llama 3 405B has {lowest:.2f} to "
+        f"{highest:.2f}. So **0.5 is good**. Below 0.3 look for the cause: waiting for memory, many small operations, "
+        f"a slow data loader, communication."
     )
     ask(
         "A step on `tokens` tokens took `seconds` on one GPU. Write the line for its `mfu`.",
@@ -3203,10 +3206,10 @@ def compute_bound_from() -> None:
 def relu_against_gelu(operations: dict[str, Operation]) -> None:
     """Is ReLU faster than GELU?"""
     relu, gelu = operations["ReLU"], operations["GELU"]
-    assert gelu.done.flops == 20 * relu.done.flops
+    more_flops = gelu.done.flops / relu.done.flops  # @inspect more_flops
     assert gelu.done.bytes_moved == relu.done.bytes_moved
     times = times_as_long(gelu.took, relu.took)  # @inspect times @stepover
-    text("Twenty times the FLOPs, and the same bytes. Where both wait for memory, they take the same time.")
+    text(f"{more_flops:.0f} times the FLOPs, and the same bytes. Where both wait for memory, they take the same time.")
     decide(
         times,
         than=1.2,
@@ -3220,7 +3223,7 @@ def relu_against_gelu(operations: dict[str, Operation]) -> None:
     if device() == "cpu":
         few = torch.rand(2**17) - 0.5  # fits into a cache
         near = timed(lambda: nn.functional.gelu(few, approximate="tanh"))  # @inspect near.seconds [s] @stepover
-        numbers = gelu.done.flops / 20 / few.numel()  # times as many, from memory
+        numbers = relu.done.flops / few.numel()  # times as many, from memory
         decide(
             [ratio / numbers for ratio in times_as_long(gelu.took, near)],
             than=1.3,
@@ -3267,7 +3270,7 @@ def caches() -> None:
         [ratio * touched[best] / touched[-1] for ratio in times_as_long(copies[-1], copies[best])],
         than=1.3,
         above=(
-            f"The fastest touches {touched[best] / 2**20:.1f} MiB: {fastest / 1e9:.0f} GB/s, "
+            f"The fastest touches {touched[best] / 1e6:.1f} MB: {fastest / 1e9:.0f} GB/s, "
             f"{fastest / main_memory:.1f} times what main memory gives. An operation that seems to beat the roof has "
             f"probably measured a cache."
         ),
