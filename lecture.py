@@ -571,7 +571,7 @@ def symbols_and_units() -> None:
     table(symbols, ["symbol", "meaning", "symbol ", "meaning "])  # @hide
     text(
         "A **token** is a piece of text, often part of a word. The literature on scaling writes $6ND$ with $D$ for "
-        "the tokens of a training run. Here $D$ is a width, and that formula reads $6N \\cdot \\text{tokens}$."
+        "the tokens of a training run. Here $D$ is a width, except where $6ND$ is quoted."
     )
     gigabyte, gibibyte = 10**9, 2**30  # bytes @inspect gigabyte gibibyte
     memory_gib = H100_MEMORY / gibibyte  # @inspect memory_gib
@@ -802,7 +802,7 @@ def largest_model() -> None:
             8 * H100_MEMORY / 4 / 1e9: "Those are the parameters alone, without gradients and states.",
         },
     )
-    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes [B]
+    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes
     largest = [round(memory_bytes / total / 1e9, 1) for total in held]  # 10⁹ parameters @inspect largest
     assert largest == [40.0, 53.3, 45.7, 40.0, 80.0]
     rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
@@ -816,7 +816,7 @@ def largest_model() -> None:
     )
     assert H100_MEMORY / held[0] == 5e9
     text("The other way round: what a 70B model needs at 16 bytes per parameter.")
-    needed_bytes = 70e9 * held[0]  # @inspect needed_bytes [B]
+    needed_bytes = 70e9 * held[0]  # @inspect needed_bytes
     gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
     assert (needed_bytes, gpus) == (1.12e12, 14)
     text(
@@ -3028,9 +3028,9 @@ class Operation(NamedTuple):
         return self.done.flops / self.took.seconds
 
 
-def counted_and_measured(f: Callable[[], Any]) -> Operation:
+def counted_and_measured(f: Callable[..., Any], *inputs: Tensor) -> Operation:
     """Count and measure one operation"""
-    return Operation(count(f), timed(f))
+    return Operation(count(f, *inputs), timed(lambda: f(*inputs)))
 
 
 def arithmetic_intensity() -> None:
@@ -3154,13 +3154,13 @@ def intensities() -> dict[str, Operation]:
     done = {
         "ReLU": counted_and_measured(lambda: torch.clamp_min(x, 0, out=y)),
         "GELU": counted_and_measured(lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=y)),
-        "dot": counted_and_measured(lambda: x @ y),
+        "dot": counted_and_measured(torch.dot, x, y),
         "matrix × vector": counted_and_measured(lambda: torch.mv(matrix, v, out=short)),
     }  # @stepover
     derived = {"ReLU": 1 / (2 * s), "GELU": 20 / (2 * s), "dot": 1 / s, "matrix × vector": 2 / s}
     for n in (64, 256, sizes().matmul_side):  # @stepover
         a, b = x[: 2 * n * n].view(2, n, n)
-        done[f"matmul {n}"], derived[f"matmul {n}"] = counted_and_measured(partial(torch.mm, a, b)), 2 * n / (3 * s)
+        done[f"matmul {n}"], derived[f"matmul {n}"] = counted_and_measured(torch.mm, a, b), 2 * n / (3 * s)
     ratios = {name: done[name].intensity / value for name, value in derived.items()}  # @inspect ratios
     assert all(0.99 < ratio <= 1 for ratio in ratios.values())  # a vector and a result are left out
     assert math.isclose(done["matrix × vector"].intensity, 2 * done["dot"].intensity, rel_tol=0.01)  # reuse counts
@@ -3400,7 +3400,7 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
     for batch, ridge in ((345, 295.4), (229, 206.1)):  # H100, H200
         x = torch.empty(batch, 4096, dtype=torch.bfloat16, device="meta")
         moved_bytes = x.nbytes + weight.nbytes + (x @ weight).nbytes
-        found = count(partial(torch.mm, x, weight)).flops / moved_bytes  # FLOP/byte @inspect found
+        found = count(torch.mm, x, weight).flops / moved_bytes  # FLOP/byte @inspect found
         assert batch == round(ridge * 4096 / (4096 - 2 * ridge))
         assert batch <= answer  # @hide
         assert math.isclose(found, ridge, rel_tol=2e-3)
@@ -3410,7 +3410,7 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
     layer = {}
     for batch in (1, 8, 64, 512):
         x = torch.randn(batch, d, device=device(), dtype=dtype)
-        layer[batch] = counted_and_measured(partial(torch.mm, x, w))  # @stepover
+        layer[batch] = counted_and_measured(torch.mm, x, w)  # @stepover
         assert layer[batch].done.bytes_moved == s * (d * d + 2 * batch * d)
     rows = [
         (b, o.intensity, o.took.seconds * 1e3, o.took.seconds / b * 1e6, o.rate / roof[0]) for b, o in layer.items()
@@ -3450,7 +3450,7 @@ def key_value_cache() -> None:
         queries = torch.empty(batch, 8, 8, 128, dtype=torch.bfloat16, device="meta")  # (B, head, query, width)
         keys = torch.empty(batch, 8, 128, 8192, dtype=torch.bfloat16, device="meta")  # (B, head, width, S)
         moved_bytes = queries.nbytes + keys.nbytes + (queries @ keys).nbytes
-        reading.append(count(partial(torch.matmul, queries, keys)).flops / moved_bytes)  # FLOP/byte @inspect reading
+        reading.append(count(torch.matmul, queries, keys).flops / moved_bytes)  # FLOP/byte @inspect reading
     assert 7 < reading[0] == reading[1] < 8
     ask(
         "Find the error: with 512 sequences at once, 512 is more than 345, so decoding is compute-bound. What still "
@@ -3510,7 +3510,7 @@ def fusing() -> None:
     )
     dtype = getattr(torch, roofline_format())  # @stepover
     x = torch.rand(sizes().streamed_bytes // 8 // dtype.itemsize, device=device(), dtype=dtype)  # @stepover
-    separate = counted_and_measured(lambda: gelu_in_steps(x))  # @inspect separate.intensity @stepover
+    separate = counted_and_measured(gelu_in_steps, x)  # @inspect separate.intensity @stepover
     fused = counted_and_measured(
         lambda: nn.functional.gelu(x, approximate="tanh")
     )  # @inspect fused.intensity @stepover
