@@ -651,8 +651,7 @@ def napkin_math() -> None:
     text(
         f"After this section you can answer two questions with a few multiplications: how long does a model take to "
         f"train, and how large a model fits into memory? The key figure: training 70 billion parameters takes at "
-        f"least {needed_bytes / 1e12:.2f} TB of memory, as much as {needed_bytes / H100_MEMORY:.0f} large GPUs have. "
-        f"The rest of the lecture is where the factors come from."
+        f"least {needed_bytes / 1e12:.2f} TB of memory, as much as {needed_bytes / H100_MEMORY:.0f} large GPUs have."
     )
     note(
         "Ten minutes. Let the room guess the days before you show them; most guesses are off by a factor of ten. "
@@ -768,10 +767,9 @@ def largest_model() -> None:
     text(
         "For each parameter, training holds the parameter itself; its **gradient**, which says how the loss (what "
         "training makes small) changes with it; and the states of the **optimizer**, the rule that turns gradients "
-        "into changes. AdamW, the usual one, keeps two running averages for each parameter (section 10).\n\n"
-        "A number takes 4 bytes in the format fp32 and 2 in bf16, which has fewer digits (section 2). *Mixed "
-        "precision* computes in bf16, and may keep a *master copy* of the parameters in fp32, so that small changes "
-        "are not rounded away (section 12)."
+        "into changes. AdamW, the usual one, keeps two running averages (section 10).\n\n"
+        "A number takes 4 bytes in the format fp32 and 2 in bf16 (section 2). *Mixed precision* computes in bf16, and "
+        "may keep a *master copy* of the parameters in fp32, so that small changes are not rounded away (section 12)."
     )
     recipes = {  # bytes of: parameters, gradients, master copy, states
         "all fp32": (4, 4, 0, 4 + 4),
@@ -808,21 +806,17 @@ def largest_model() -> None:
     rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
     table(rows, ["recipe", "parameters", "gradients", "master", "states", "bytes", "largest, 10⁹"])  # @hide
     text(
-        "With a master copy, mixed precision saves *no* memory here; it is used because it is faster. And PyTorch's "
-        "AdamW makes its averages in the format of the parameters, so bf16 parameters get bf16 averages: small, and "
-        "not what papers call mixed precision.\n\n"
+        "With a master copy, mixed precision saves *no* memory here; it is used because it is faster. PyTorch's AdamW "
+        "makes its averages in the format of the parameters: in bf16 for bf16.\n\n"
         "The table assumes *sharding*: each number is on one of the 8 GPUs (section 14). In plain *data parallelism* "
         "every GPU holds a full copy and works on other data; then one GPU's memory is the limit:"
     )
     assert H100_MEMORY / held[0] == 5e9
-    text("The other way round: what a 70B model needs at 16 bytes per parameter.")
+    text("And what a 70B model needs at 16 bytes per parameter:")
     needed_bytes = 70e9 * held[0]  # @inspect needed_bytes
     gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
     assert (needed_bytes, gpus) == (1.12e12, 14)
-    text(
-        "That is before **activations**, what the computation of the loss leaves in memory for the gradients. They "
-        "grow with the batch, and come in section 13."
-    )
+    text("That is before **activations**, what computing the loss leaves in memory for the gradients (section 13).")
 
 
 def where_the_six_comes_from() -> None:
@@ -886,8 +880,8 @@ def napkin_against_reality() -> None:
     assert implied_mfu < lowest
     text(
         f"An MFU of {implied_mfu:.2f}, less than the {lowest:.2f} to {highest:.2f} of the 405B model's steps. But "
-        f"GPU-hours also pay for restarts and evaluation, and $6ND$ leaves some work out. The napkin, with its MFU of "
-        f"0.5, was too optimistic by a factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
+        f"GPU-hours also pay for restarts and evaluation. The napkin, with its MFU of 0.5, was too optimistic by a "
+        f"factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
     )
     link(**REFERENCES["llama 3 card"])
     link(**REFERENCES["llama 3"])
@@ -907,9 +901,9 @@ def best_model_for_the_compute() -> None:
     assert round(parameters / 1e9, 1) == 6.3
     assert round(tokens / 1e9) == 126
     text(
-        f"{parameters / 1e9:.1f} billion parameters, {tokens / 1e9:.0f} billion tokens. The rule finds the lowest loss "
-        f"for a training budget. A model that many people will use is made smaller and trained for longer, since "
-        f"every use costs in proportion to its parameters: Llama 3 70B saw {15e12 / 70e9:.0f} tokens per parameter."
+        f"{parameters / 1e9:.1f} billion parameters, {tokens / 1e9:.0f} billion tokens. A model for many users is made "
+        f"smaller than that and trained for longer, since every use costs in proportion to its parameters: Llama 3 70B "
+        f"saw {15e12 / 70e9:.0f} tokens per parameter."
     )
     ask(
         "Derive: with 100 times the compute, how many times as many parameters does the rule ask for?",
@@ -1061,16 +1055,15 @@ def memory_accounting() -> None:
 
 def creating_tensors() -> None:
     """Creating tensors"""
-    text("A **tensor** is an array of numbers of one format, with any number of dimensions. Some ways to make one:")
+    text("A **tensor** is an array of numbers of one format, with any number of dimensions:")
     literal = torch.tensor([[1.0, 2, 3], [4, 5, 6]])  # @inspect literal
     zeros = torch.zeros(2, 4)  # @inspect zeros
     ones = torch.ones(2, 4)  # @inspect ones
     normal = torch.randn(2, 4)  # @inspect normal
     unset = torch.empty(100, 100)  # @inspect unset.shape
     text(
-        "`empty` leaves in its memory what was there before: right when the values come next, and otherwise a bug that "
-        "may not show. Here it is filled with normal numbers of standard deviation 0.5; those beyond ±1 are drawn "
-        "again:"
+        "`empty` leaves in its memory what was there before. Here it is filled with normal numbers of standard "
+        "deviation 0.5; those beyond ±1 are drawn again:"
     )
     nn.init.trunc_normal_(unset, std=0.5, a=-1, b=1)
     assert unset.abs().max() <= 1
@@ -1143,9 +1136,8 @@ def floating_point_formats() -> dict[str, FloatFormat]:
         "field $e$ and the mantissa field $f$ read as whole numbers and the **bias** $b = 2^{k-1} - 1$,\n\n"
         "$$ \\text{value} = \\begin{cases} (1 + f/2^m) \\cdot 2^{e - b} & e > 0 \\text{, normal} \\\\ "
         "(0 + f/2^m) \\cdot 2^{1 - b} & e = 0 \\text{, subnormal.} \\end{cases} $$\n\n"
-        "The exponent buys **range**, the mantissa **precision**. A format is $k$, $m$ and a decision: how many of the "
-        "topmost bit patterns stand for infinity and NaN (*not a number*). Most reserve the whole topmost exponent, "
-        "$2^m$ patterns."
+        "The exponent buys **range**, the mantissa **precision**. Most formats reserve the topmost exponent, $2^m$ "
+        "patterns, for infinity and NaN (*not a number*)."
     )
     formats = {  # exponent bits, mantissa bits, patterns reserved
         "fp64": FloatFormat(11, 52, 2**52),
@@ -1193,9 +1185,8 @@ def limits(form: FloatFormat) -> dict[str, float]:
 def layouts_of(formats: dict[str, FloatFormat]) -> None:
     """The layouts, and what follows from them"""
     text(
-        "Read as whole numbers, the patterns of positive values count upwards with the values. So a format's limits "
-        "are found at four patterns: the last finite one, the first with an exponent field of 1, the first after zero, "
-        "and the one after 1, whose distance from 1 is **eps**."
+        "A format's limits are found at four bit patterns: the last finite one, the first with an exponent field of 1, "
+        "the first after zero, and the one after 1, whose distance from 1 is **eps**."
     )
     fp16 = limits(formats["fp16"])  # @inspect fp16
     assert fp16["largest"] == (2 - 2**-10) * 2**15 == 65504
@@ -1208,8 +1199,7 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
     plot(draw_bits(bits), title="0.01 in every format")  # @hide
     text(
         "bf16 is the first half of fp32: the same range, and two to three decimal digits. tf32, with fp32's range and "
-        "fp16's precision, exists only inside *tensor cores*, the part of a GPU that multiplies small matrices; in "
-        "memory it takes 4 bytes. In E2M1, 0.01 is 0: that format needs a scale."
+        "fp16's precision, exists only inside *tensor cores*, the part of a GPU that multiplies small matrices."
     )
     tf32, fp32 = limits(formats["tf32"]), limits(formats["fp32"])  # @inspect tf32 @stepover
     assert (tf32["smallest normal"], tf32["eps"]) == (fp32["smallest normal"], fp16["eps"])
@@ -2413,9 +2403,9 @@ def compute_accounting() -> None:
     """Compute accounting"""
     years = 6 * 175e9 * 300e9 / (8 * H100_SPARSE_BF16 / 2) / (365 * SECONDS_PER_DAY)  # GPT-3, on 8 H100s @hide
     text(
-        f"Memory decides whether a model can be trained, compute decides how long it takes. After this section you can "
-        f"count the FLOPs of a matrix product, time it properly, and say which share of a machine's promise it gets. "
-        f"The key figure: GPT-3's training is {years:.1f} years of 8 H100s at everything their datasheet promises."
+        f"Compute decides how long training takes. After this section you can count the FLOPs of a matrix product, "
+        f"time it properly, and say which share of a machine's promise it gets. The key figure: GPT-3's training is "
+        f"{years:.1f} years of 8 H100s at everything their datasheet promises."
     )
     note(
         "Ten minutes. Ask for the FLOPs of one matrix product before anything is shown, and do the hand "
@@ -2577,10 +2567,9 @@ def flops_of_matmuls() -> None:
 def flops_of_the_rest() -> None:
     """Everything else"""
     text(
-        "An elementwise operation on $n \\times n$ numbers takes a few FLOPs for each. torch's own counter knows "
-        "matrix products, convolutions and attention only, and counts the rest as nothing, even a matrix times a "
-        "*vector*. This lecture's `count` has a formula for each operation: an addition, a multiplication, a "
-        "comparison is 1 FLOP, an exponential 8."
+        "An *elementwise* operation on $n \\times n$ numbers takes a few FLOPs for each. torch's own counter knows "
+        "matrix products, convolutions and attention only. This lecture's `count` has a formula for each operation: "
+        "an addition, a multiplication, a comparison is 1 FLOP, an exponential 8."
     )
     n = sizes().matmul_side  # @stepover
     x, v = torch.randn(n, n, device=device()), torch.randn(n, device=device())
@@ -2652,8 +2641,8 @@ def timing_properly() -> None:
         undecided="Whether the first call took longer than the others, they don't agree.",
     )
     text(
-        f"The spread, {spread:.0%}, says how far single calls scatter. `measure`, used from here on, does these "
-        f"things, and calls a short function many times a sample, because reading a clock takes time, too:"
+        f"The spread, {spread:.0%}, says how far single calls scatter. `measure` does these things, and calls a short "
+        f"function many times a sample, because reading a clock takes time, too:"
     )
     tiny = timed(lambda: x.t())  # @inspect tiny.calls_per_sample tiny.seconds [s] @stepover
     assert tiny.calls_per_sample > 1
@@ -2842,10 +2831,9 @@ def model_flops_utilization() -> None:
     assert peak_flops("a format that nobody has built") is None
     lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @hide
     text(
-        f"A training run gets less than one large product. The PaLM paper, where MFU was defined, gives for GPT-3 "
-        f"{GPT3_MFU:.2f}, for its own 540B model {PALM_MFU:.2f}; section 1's Llama 3 405B has {lowest:.2f} to "
-        f"{highest:.2f}. So **0.5 is good**. Below 0.3 look for the cause: waiting for memory, many small operations, "
-        f"a slow data loader, communication."
+        f"A training run gets less. The PaLM paper, where MFU was defined, gives for GPT-3 {GPT3_MFU:.2f}, for its own "
+        f"540B model {PALM_MFU:.2f}; section 1's Llama 3 405B has {lowest:.2f} to {highest:.2f}. So **0.5 is good**. "
+        f"Below 0.3 look for the cause: waiting for memory, many small operations, slow data, communication."
     )
     ask(
         "A step on `tokens` tokens took `seconds` on one GPU. Write the line for its `mfu`.",
@@ -3107,9 +3095,16 @@ def two_times() -> None:
     assert math.isclose(memory_s / compute_s, answer)  # @hide
     text(
         f"The additions would be done {memory_s / compute_s:.0f} times while the numbers are moved (twice as often "
-        f"where two bf16 numbers share an instruction): the operation is **memory-bound**. For matrix products the "
-        f"peak is that of the tensor cores. Both times are equal where an operation's intensity is the "
-        f"**accelerator's intensity**, peak over bandwidth:"
+        f"where two bf16 numbers share an instruction): the operation is **memory-bound**."
+    )
+    ask(
+        "An operation does `flops` and moves `moved_bytes`. Write an expression that is true if it is memory-bound.",
+        "moved_bytes / bandwidth > flops / peak",
+        why="Or, the same: `flops / moved_bytes < peak / bandwidth`.",
+    )
+    text(
+        "Both times are equal where an operation's intensity is the **accelerator's intensity**, peak over bandwidth. "
+        "For matrix products the peak is that of the tensor cores:"
     )
     machines = {"H100": h100, "H200": h200, "A100 80GB": a100}
     intensity = {name: m.flops_per_second["bfloat16"] / m.bytes_per_second for name, m in machines.items()}
