@@ -556,7 +556,7 @@ def what_there_is_to_learn() -> None:
     text(
         "This lecture is a program. Beside a line stands what that line did on the machine named on this page. "
         "An `assert` is a **claim**: it was executed, and both of its sides are shown. Sentences that depend on the "
-        "hardware were chosen by what was measured on it. A comment `# @inspect x` names what is shown beside its line."
+        "hardware were chosen by what was measured on it."
     )
 
 
@@ -631,8 +631,8 @@ def symbols_and_units() -> None:
 def where_the_transformer_is_explained() -> None:
     """Where the Transformer is explained"""
     text(
-        "The models are Transformers. This lecture uses their shapes and does not derive them. For the architecture "
-        "itself:"
+        "The models are Transformers, the architecture of today's language models. This lecture uses their shapes and "
+        "does not derive them. For the architecture itself:"
     )
     for name in ("attention", "illustrated", "annotated"):
         link(**REFERENCES[name])
@@ -676,7 +676,7 @@ def time_to_train() -> None:
     """How long does a 70B model take to train?"""
     text(
         "The model has 70 billion **parameters**, the numbers that training adjusts. The text has 15 trillion tokens. "
-        "There are 1024 H100s, a GPU for data centres. Training takes 6 FLOPs for each parameter and each token, as "
+        "There are 1024 H100s, GPUs for data centres. Training takes 6 FLOPs for each parameter and each token, as "
         "is worked out below."
     )
     parameters, tokens, gpus = 70e9, 15e12, 1024
@@ -1024,7 +1024,7 @@ def memory_accounting() -> None:
     in_fp32, in_bf16 = (70e9 * torch.finfo(dtype).bits / 8 for dtype in (torch.float32, torch.bfloat16))  # @hide
     text(
         f"After this section you can say how many bytes a tensor takes, and what a smaller number format gives up. "
-        f"All that training keeps is tensors. The key figure: 70 billion parameters take "
+        f"Everything that training keeps is a tensor. The key figure: 70 billion parameters take "
         f"{in_fp32 / 1e9:.0f} GB in fp32, and {in_bf16 / 1e9:.0f} GB in bf16."
     )
     note(
@@ -1095,7 +1095,7 @@ def bytes_of_a_tensor() -> None:
     x = torch.zeros(4, 8)  # @inspect x.dtype x.numel() x.element_size()
     assert x.numel() * x.element_size() == 4 * 8 * 4
     assert x.nbytes == x.untyped_storage().nbytes()  # what it says is what was allocated
-    text("The same at every size. GPT-3's feed-forward layers hold matrices of $4D \\times D$ with $D = 12288$.")
+    text("The same at every size. GPT-3's layers hold matrices of $4D \\times D$ with $D = 12288$.")
     matrix = torch.empty(4 * 12288, 12288, device="meta")  # (49152, 12288)
     ask(
         "How many GiB does such a matrix take in fp32?",
@@ -1973,10 +1973,11 @@ def elementwise_operations() -> None:
 def causal_mask() -> None:
     """Triangles, and the causal mask"""
     text(
-        "**Attention** is the operation in which tokens look at each other. Each token has three vectors: a *query*, a "
-        "*key*, and a *value*. Its query is compared with the keys of all tokens; from the scores, `softmax` makes "
-        "weights that sum to 1, and its result is the sum of the values so weighted. Scores are laid out (query, key): "
-        "row $i$ is what token $i$ looks at. In a language model a token may look at itself and at what came before."
+        "**Attention** is the operation in which tokens look at each other. Each token has three vectors: a *query*, "
+        "a *key*, and a *value*. Its query is compared with the keys of all tokens; from the scores, `softmax` makes "
+        "weights that sum to 1, and its result is the sum of the values so weighted. Several *heads* do so side by "
+        "side, each on a part of the width. Scores are laid out (query, key): row $i$ is what token $i$ looks at. In "
+        "a language model a token may look at itself and at what came before."
     )
     ask(
         "Which part of the scores is allowed?",
@@ -2072,7 +2073,7 @@ def einops_and_jaxtyping() -> None:
         "1. A dimension by position (`-2`) can silently become another one; a dimension by name can't.\n"
         "2. einops names what is multiplied, summed and rearranged; a product takes 2 FLOPs for each combination of "
         "its names.\n"
-        "3. jaxtyping writes shapes down, and with a checker enforces them. Heads buy no FLOPs: the projections are "
+        "3. jaxtyping writes shapes down, and `isinstance` checks them. Heads buy no FLOPs: the projections are "
         "full matrices."
     )
 
@@ -2228,7 +2229,7 @@ def without_a_checker(matrix: Tensor) -> None:
 
 def einsum_by_name() -> None:
     """Products by name"""
-    text("A product says which dimensions meet. What is named on the left and not on the right is summed over.")
+    text("In einops a product says which dimensions meet. What is named on the left only is summed over.")
     x = torch.randint(-9, 10, (2, 3, 8)).float()  # whole numbers: sums are exact
     y = torch.randint(-9, 10, (2, 5, 8)).float()
     by_position = x @ y.transpose(-2, -1)  # (batch, query, key)
@@ -2244,9 +2245,9 @@ def einsum_by_name() -> None:
     with_heads = einsum(x[:, None], y[:, None], "... query hidden, ... key hidden -> ... query key")
     assert with_heads.shape == (2, 1, 3, 5)
     text(
-        "That `query` stands where the queries are is not checked. So where dimensions may move, name all of them: "
-        "`batch query heads width, batch key heads width -> batch heads query key` takes the split of above as it is, "
-        "and nothing is transposed.\n\n"
+        "Whether the queries stand where `query` says is not checked. So where dimensions may move, name all of them: "
+        "`batch query heads width, batch key heads width -> batch heads query key` takes the split from above as it "
+        "is, and nothing is transposed.\n\n"
         "The pattern also states the cost: 2 FLOPs, a multiplication and an addition, for each combination of all its "
         "names."
     )
@@ -2430,10 +2431,11 @@ def compute_accounting() -> None:
     three_regimes()  # @deeper
     tiles_and_waves()  # @deeper
     text(
-        "**In three lines.** A product of $(B, D)$ and $(D, K)$ takes $2BDK$ FLOPs, and a model's FLOPs are its "
-        "products'.\n\n"
-        "Time it warmed up, synchronised and repeated; report the median, and compare all samples.\n\n"
-        "MFU is the FLOPs the model needs, over time, over the peak *of that number format*: 0.5 is good, and well "
+        "**In three lines.**\n\n"
+        "1. A product of $(B, D)$ and $(D, K)$ takes $2BDK$ FLOPs, and a model's FLOPs are its "
+        "products'.\n"
+        "2. Time it warmed up, synchronised and repeated; report the median, and compare all samples.\n"
+        "3. MFU is the FLOPs the model needs, over time, over the peak *of that number format*: 0.5 is good, and well "
         "above 1 there is a mistake."
     )
 
@@ -2560,7 +2562,7 @@ def flops_of_matmuls() -> None:
         than=(0.8, 1.25),
         above="The second takes longer than the first: a FLOP is not always worth the same time. Section 6 says why.",
         below="The first takes longer than the second: a FLOP is not always worth the same time. Section 6 says why.",
-        undecided="Their times are about equal here. That need not be so, as section 6 shows.",
+        undecided="Their times are about equal here. That need not be so: section 6 says why.",
     )
 
 
@@ -2817,13 +2819,14 @@ def model_flops_utilization() -> None:
         "**Model FLOPs utilization** is the FLOPs that the model needs, divided by the time taken, over the promised "
         "FLOP/s *of that number format*. First for the easiest workload there is, one large matrix product:"
     )
-    rows = []
+    reached = {}
     for form in ("float32", "tf32", "bfloat16", "float16"):
         shares = utilization(form)  # of the peak, one for each sample; none where no peak is known @stepover
         if shares:
-            rows.append((form, peak_flops(form) / 1e12, statistics.median(shares)))  # @stepover @hide
+            reached[form] = statistics.median(shares)
         if device() == "cuda":
             assert all(share <= 1.2 for share in shares)  # a clock may run faster than the datasheet's
+    rows = [(form, peak_flops(form) / 1e12, share) for form, share in reached.items()]  # @stepover @hide
     table(rows, ["format", "peak, TFLOP/s", "MFU"])  # @hide
     if device() == "cpu":
         text("On this CPU the peak was measured, too: these are shares of the best that was seen, not of a promise.")
@@ -3050,12 +3053,13 @@ def arithmetic_intensity() -> None:
     link(**REFERENCES["brrr"])
     link(**REFERENCES["scaling book"])
     text(
-        "**In three lines.** An operation takes at least its FLOPs over the peak, and at least its bytes over the "
-        "bandwidth; the larger time decides.\n\n"
-        "Elementwise operations and products with a single vector wait for memory, large matrix products for "
-        "arithmetic: a square one in bf16 from three times the machine's intensity on.\n\n"
-        "Where memory decides, moving fewer bytes gains time (larger batches, smaller formats, several operations in "
-        "one) and doing fewer FLOPs does not."
+        "**In three lines.**\n\n"
+        "1. An operation takes at least its FLOPs over the peak, and at least its bytes over the "
+        "bandwidth; the larger time decides.\n"
+        "2. Elementwise operations and products with a single vector wait for memory, large matrix products for "
+        "arithmetic: a square one in bf16 from three times the machine's intensity on.\n"
+        "3. Where memory decides, moving fewer bytes gains time (smaller formats, larger batches, fused operations) "
+        "and doing fewer FLOPs does not."
     )
 
 
@@ -3316,8 +3320,9 @@ def the_roofline(operations: dict[str, Operation]) -> tuple[float, float]:
     assert operations["ReLU"].intensity < operations["matmul 64"].intensity < operations["matmul 256"].intensity
     waiting = ", ".join(name for name, which in bound.items() if which == "memory")
     text(
-        f"This machine's ridge is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}. An operation can "
-        f"also be far below both, because being started at all takes a fixed time."
+        f"This machine's ridge is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}. An operation "
+        f"can also be far below both, because being started at all takes a fixed time. On the slope it helps to move "
+        f"fewer bytes: smaller formats, larger batches, or several operations *fused* into one kernel."
     )
     ask(
         "A product runs at 30 FLOP/byte on an H100. Which speed can it reach at most?",
@@ -3370,15 +3375,15 @@ def utilization_is_bounded(operations: dict[str, Operation], roof: tuple[float, 
             assert mfu <= bounds[name] * 1.2  # a datasheet rounds, and caches help
         return
     text(
-        "Nothing is claimed about these: the roof is no datasheet's. It was measured, by a copy and by a product, at "
-        "another moment, and an operation that only reads may move its bytes faster than a copy does."
+        "Nothing is claimed about these: the roof is no datasheet's. It was measured at other moments, and some "
+        "operations move their bytes faster than others."
     )
 
 
 def training_and_decoding(roof: tuple[float, float]) -> None:
     """Training and decoding"""
     text(
-        "Training multiplies large matrices by large matrices. **Decoding**, the use of a trained model, makes one "
+        "Training multiplies large matrices by large matrices. **Decoding**, writing with a trained model, makes one "
         "token of a text at a time, so for one text each weight is loaded to be used *once*. One layer and a batch of "
         "$B$ texts, $(B, D) \\times (D, D)$ in bf16: $2BD^2$ FLOPs and $2(D^2 + 2BD)$ bytes."
     )
@@ -3557,11 +3562,12 @@ def gradients() -> None:
     ratio_against_depth()  # @deeper
     link(**REFERENCES["autograd"])
     text(
-        "**In three lines.** `backward` adds to the `.grad` of leaves that require one; each gradient takes its "
-        "tensor's bytes.\n\n"
-        "Each layer's backward pass is two products of the size of its forward pass: one for its weights, one for its "
-        "inputs.\n\n"
-        "So backward is twice forward, $2 + 4 = 6$ FLOPs per parameter and row, less one product where the first "
+        "**In three lines.**\n\n"
+        "1. `backward` adds to the `.grad` of leaves that require one; each gradient takes its "
+        "tensor's bytes.\n"
+        "2. Each layer's backward pass is two products of the size of its forward pass: one for its weights, one for "
+        "its inputs.\n"
+        "3. So backward is twice forward, $2 + 4 = 6$ FLOPs per parameter and row, less one product where the first "
         "layer's input is data."
     )
 
@@ -3644,8 +3650,10 @@ def which_gradients_exist() -> None:
     assert exists == {"x": False, "w": True, "x @ w": False, "x @ w - 4": True}
     assert kept.grad.item() == kept.item() == 2
     assert any("not a leaf" in str(warning.message) for warning in caught)
-    text("Each gradient has its tensor's shape and dtype, so it takes its tensor's bytes:")
-    assert (w.grad.shape, w.grad.nbytes) == (w.shape, w.nbytes)
+    text("Each gradient has its tensor's shape and dtype, so it takes its tensor's bytes. And `backward` *adds* to it:")
+    assert (w.grad.shape, w.grad.nbytes, w.grad.tolist()) == (w.shape, w.nbytes, [2, 4, 6])
+    (0.5 * (x @ w - 4) ** 2).backward()  # @inspect w.grad
+    assert w.grad.tolist() == [4, 8, 12]
 
 
 def walking_back_twice() -> None:
@@ -3657,8 +3665,8 @@ def walking_back_twice() -> None:
     y = 0.5 * (x @ w - 4) ** 2
     y.backward()  # @inspect w.grad
     text(
-        "`backward` *adds* to `.grad`. That is what makes gradient accumulation possible, and what makes a loop "
-        "without `zero_grad` go wrong quietly."
+        "That `backward` adds makes it possible to collect the gradients of several batches (section 14), and makes a "
+        "loop without `zero_grad` go wrong quietly."
     )
     assert w.grad.tolist() == [4, 8, 12]
     answer = round((w.grad[0].item() + once[0].item()) / once[0].item())  # @hide
@@ -3744,7 +3752,7 @@ def two_layers_backward() -> None:
     differences = {name: d.abs().max().item() for name, d in found.items()}  # @inspect differences
     assert torch.allclose(upstream.T @ h1.detach(), w2_grad.T, atol=1e-4)  # the error above: transposed
     assert max(differences.values()) < 1e-4
-    assert min(g.abs().max().item() for g in (w2_grad, h1_grad, w1_grad)) > 1
+    assert min(g.abs().max().item() for g in (w2_grad, h1_grad, w1_grad)) > 1  # @hide
     assert x.grad is None
     text(
         "That is all of it: a transpose in each, to make the shapes fit, which costs nothing (section 3), and matrix "
@@ -3790,7 +3798,7 @@ def backward_term_by_term() -> tuple[Tensor, Tensor, Tensor, Tensor]:
         than=(0.75, 1.25),
         above="The backward products take longer than their FLOPs say.",
         below="The backward products are faster than their FLOPs say.",
-        undecided="Time follows the FLOPs about as well as the samples follow one another.",
+        undecided="Time and FLOPs agree, as far as the samples tell.",
     )
     text(
         "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
@@ -3805,6 +3813,7 @@ def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) 
     w1.requires_grad_()
     w2.requires_grad_()
     h2 = x @ w1 @ w2
+    text("`torch.autograd.grad` on the two layers:")
     backward = count(lambda: torch.autograd.grad(h2, (w1, w2), upstream))
     assert backward.operators["aten.mm"] == 3  # @inspect backward.operators
     assert backward.flops == 4 * batch * width * outputs + 2 * batch * width * width  # @inspect backward.flops [FLOP]
@@ -3819,9 +3828,9 @@ def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) 
 def when_the_rule_is_exact() -> None:
     """In a language model the rule is exact"""
     text(
-        "There the first matrix multiplication does not work on data. It works on rows of the *embedding*, a table of "
-        "one vector per token, which is learned as well. So the gradient of the first layer's input is needed after "
-        "all:"
+        "In a language model the first matrix multiplication does not work on data. It works on rows of the "
+        "*embedding*, a table of one vector per token, which is learned as well. So the gradient of the first layer's "
+        "input is needed after all:"
     )
     vocabulary, batch, width, outputs = 100, 32, 64, 16
     tokens = torch.randint(vocabulary, (batch,))
