@@ -3320,9 +3320,9 @@ def the_roofline(operations: dict[str, Operation]) -> tuple[float, float]:
     assert operations["ReLU"].intensity < operations["matmul 64"].intensity < operations["matmul 256"].intensity
     waiting = ", ".join(name for name, which in bound.items() if which == "memory")
     text(
-        f"This machine's ridge is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}. An operation "
-        f"can also be far below both, because being started at all takes a fixed time. On the slope it helps to move "
-        f"fewer bytes: smaller formats, larger batches, or several operations *fused* into one kernel."
+        f"This machine's ridge is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}. The fixed cost "
+        f"of being started at all is in neither roof. On the slope it helps to move fewer bytes: smaller formats, "
+        f"larger batches, or several operations *fused* into one kernel."
     )
     ask(
         "A product runs at 30 FLOP/byte on an H100. Which speed can it reach at most?",
@@ -3402,7 +3402,6 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
         moved_bytes = x.nbytes + weight.nbytes + (x @ weight).nbytes
         found = count(torch.mm, x, weight).flops / moved_bytes  # FLOP/byte @inspect found
         assert batch == round(ridge * 4096 / (4096 - 2 * ridge))
-        assert batch <= answer  # @hide
         assert math.isclose(found, ridge, rel_tol=2e-3)
     dtype = getattr(torch, roofline_format())  # @stepover
     s, d = dtype.itemsize, math.isqrt(sizes().streamed_bytes // 2 // dtype.itemsize)  # @inspect s d @stepover
