@@ -25,7 +25,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -2420,13 +2420,13 @@ def compute_accounting() -> None:
     flops_of_the_rest()
     timing_properly()
     timed_without_synchronizing()
-    promised = promised_peaks()
+    promised_peaks()
     model_flops_utilization()
     traps_of_utilization()
     hardware_flops_utilization()  # @deeper
     how_well_a_median_is_known()  # @deeper
     what_the_device_says()  # @deeper
-    peaks_follow_bytes(promised)  # @deeper
+    peaks_follow_bytes()  # @deeper
     switching_tf32()  # @deeper
     three_regimes()  # @deeper
     tiles_and_waves()  # @deeper
@@ -2735,7 +2735,7 @@ def what_the_device_says() -> None:
     )
 
 
-def promised_peaks() -> dict[str, Mapping[str, float]]:
+def promised_peaks() -> None:
     """What is promised"""
     text(
         "Dense peaks, in TFLOP/s, from the datasheets. fp32 runs on a GPU's ordinary cores, the other formats on its "
@@ -2753,12 +2753,11 @@ def promised_peaks() -> dict[str, Mapping[str, float]]:
     assert (h100["bfloat16"], h100["float32"]) == (989.5e12, 67e12)
     assert h100["bfloat16"] == H100_SPARSE_BF16 / 2
     link(**REFERENCES["h100"])
-    return promised
 
 
-def peaks_follow_bytes(promised: dict[str, Mapping[str, float]]) -> None:
+def peaks_follow_bytes() -> None:
     """Peaks follow the bytes of a number"""
-    h100 = promised["NVIDIA H100 80GB HBM3"]
+    h100 = known_machine("NVIDIA H100 80GB HBM3").flops_per_second  # @stepover
     steps = [round(h100[few] / h100[many], 2) for few, many in (("float8", "bfloat16"), ("bfloat16", "tf32"))]
     stored = [dtype.itemsize for dtype in (torch.float8_e4m3fn, torch.bfloat16, torch.float32)]  # bytes; tf32 in fp32's
     assert steps == [stored[1] / stored[0], stored[2] / stored[1]]  # @inspect steps stored
@@ -3302,15 +3301,11 @@ def the_roofline(operations: dict[str, Operation]) -> tuple[float, float]:
     best_matmul = max(o.rate for name, o in operations.items() if "matmul" in name)  # @inspect best_matmul [FLOP/s]
     measured = (best_matmul, max(streaming))  # FLOP/s, B/s @inspect measured
     promised = (peak_flops(roofline_format()) or 0.0, peak_bandwidth() or 0.0)  # @inspect promised @stepover
-    roofs = {
-        "an H100's datasheet, bf16": (H100_SPARSE_BF16 / 2, H100_BANDWIDTH),
-        "this machine, measured in this section": measured,
-        ("its datasheet" if device() == "cuda" else "measured before the lecture"): promised,
-    }  # @hide
-    roofs = {name: roof for name, roof in roofs.items() if all(roof)}  # @hide
     # A CPU has no datasheet: its roof is the best that was measured, in either place.
     best = (max(measured[0], promised[0]), max(measured[1], promised[1]))
     roof = promised if device() == "cuda" and all(promised) else best  # @inspect roof
+    roofs = {"an H100's datasheet, bf16": (H100_SPARSE_BF16 / 2, H100_BANDWIDTH), "this machine": roof}  # @hide
+    roofs |= {"this machine, measured in this section": measured} if roof is promised else {}  # @hide
     points = {name: (o.intensity, o.rate) for name, o in operations.items()}  # @hide
     plot(
         draw_roofline(roofs, points), title="An H100's roofline, and this machine's", x_scale="log", y_scale="log"
@@ -3553,11 +3548,11 @@ def gradients() -> None:
     which_gradients_exist()
     two_layers_forward()
     two_layers_backward()
-    x, w1, w2, upstream = backward_term_by_term()
+    backward_term_by_term()
     when_the_rule_is_exact()
     checked_by_differences()  # @deeper
     walking_back_twice()  # @deeper
-    autograd_does_the_same(x, w1, w2, upstream)  # @deeper
+    autograd_does_the_same()  # @deeper
     ratio_against_depth()  # @deeper
     link(**REFERENCES["autograd"])
     text(
@@ -3759,7 +3754,7 @@ def two_layers_backward() -> None:
     )
 
 
-def backward_term_by_term() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def backward_term_by_term() -> None:
     """Backward, term by term"""
     text("The same at a size that takes this machine some time: claimed, counted, and measured, one term at a time.")
     batch, width, outputs = sizes().model_batch, sizes().model_width, sizes().model_width // 2  # @stepover
@@ -3803,14 +3798,13 @@ def backward_term_by_term() -> tuple[Tensor, Tensor, Tensor, Tensor]:
         "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
         "does three: the first layer's input is data, whose gradient nobody needs."
     )
-    return x, w1, w2, upstream
 
 
-def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) -> None:
+def autograd_does_the_same() -> None:
     """What autograd does, counted"""
-    batch, width, outputs = *x.shape, w2.shape[1]
-    w1.requires_grad_()
-    w2.requires_grad_()
+    batch, width, outputs = 32, 64, 16  # B, D, K
+    x, upstream = torch.randn(batch, width), torch.randn(batch, outputs)
+    w1, w2 = torch.randn(width, width, requires_grad=True), torch.randn(width, outputs, requires_grad=True)
     h2 = x @ w1 @ w2
     text("`torch.autograd.grad` on the two layers:")
     backward = count(lambda: torch.autograd.grad(h2, (w1, w2), upstream))
