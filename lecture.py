@@ -809,7 +809,7 @@ def largest_model() -> None:
         "With a master copy, mixed precision saves *no* memory here; it is used because it is faster. PyTorch's AdamW "
         "makes its averages in the format of the parameters: in bf16 for bf16.\n\n"
         "The table assumes *sharding*: each number is on one of the 8 GPUs (section 14). In plain *data parallelism* "
-        "every GPU holds a full copy and works on other data; then one GPU's memory is the limit:"
+        "every GPU holds a full copy, and one GPU's memory is the limit:"
     )
     assert H100_MEMORY / held[0] == 5e9
     text("And what a 70B model needs at 16 bytes per parameter:")
@@ -890,9 +890,8 @@ def napkin_against_reality() -> None:
 def best_model_for_the_compute() -> None:
     """The best model for the compute"""
     text(
-        "Compute can buy parameters or tokens. The Chinchilla paper trained many models to find the best mix; its rule "
-        "of thumb is about 20 tokens per parameter. Then $C = 6N \\cdot 20N = 120N^2$. What do 8 H100s make in two "
-        "weeks, at an MFU of 0.5?"
+        "Compute can buy parameters or tokens. For the lowest loss the Chinchilla paper's rule of thumb is about 20 "
+        "tokens per parameter. Then $C = 6N \\cdot 20N = 120N^2$. What do 8 H100s make in two weeks, at an MFU of 0.5?"
     )
     compute = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2 * 0.5  # @inspect compute [FLOP]
     parameters = math.sqrt(compute / 120)  # @inspect parameters
@@ -2648,7 +2647,6 @@ def timing_properly() -> None:
     )
     tiny = timed(lambda: x.t())  # @inspect tiny.calls_per_sample tiny.seconds [s] @stepover
     assert tiny.calls_per_sample > 1
-    text("A sentence about time on these pages is chosen by all samples. Where they don't agree, it says so.")
 
 
 def how_well_a_median_is_known() -> None:
