@@ -480,7 +480,7 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     (
         "ratio_against_depth",
         "torch.autograd.grad(h, weights, torch",
-        "torch.autograd.grad(h, [x.requires_grad_(), *weights], torch",
+        "torch.autograd.grad(h, weights[-1:], torch",
     ),
     ("gradient_descent", '.mul_(group["momentum"]).add_(g)', '.mul_(group["momentum"]).add_(0.1 * g)'),
     ("steps_under_a_constant_gradient", '(1 - beta2 ** state["step"].item())', "1"),
