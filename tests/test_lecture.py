@@ -259,7 +259,7 @@ def test_what_is_told(told: list[Narrative]) -> None:
     kinds = [n.kind for n in told]
     assert kinds.count("text") > 80
     assert kinds.count("link") > 20
-    assert kinds.count("table") >= 7
+    assert kinds.count("table") >= 5  # AdamW's, ZeRO's and the experts' stand in later sections
     assert kinds.count("plot") >= 9
     words = prose(told)
     assert re.findall(r"\b(None|nan|inf)\b", words) == []
