@@ -122,7 +122,7 @@ def draw_gpu(multiprocessors: int, rates: Mapping[str, str]) -> Figure:
     places = [(number % across + 0.5, down - number // across - 0.5) for number in range(multiprocessors)]
     axes.plot(*zip(*places, strict=True), "s", color=INK, alpha=0.35, markersize=15, label="multiprocessors")
     cores = [(x + dx, y + dy) for x, y in places for dx, dy in product((-0.2, 0.2), repeat=2)]
-    axes.scatter(*zip(*cores, strict=True), s=9, color=ACCENT)
+    axes.scatter([x for x, _ in cores], [y for _, y in cores], s=9, color=ACCENT)
     _write(axes, -0.2, down + 2.8, f"GPU: {multiprocessors} multiprocessors", 10, COLOURS[1], side="left")
     for line, words in enumerate(rates["cores"].split("\n")):
         _write(axes, -0.2, down + 1.75 - 0.95 * line, words, 9, (ACCENT, INK)[line % 2], side="left")
