@@ -414,6 +414,15 @@ REFERENCES = {
 
 
 def main() -> None:
+    """PyTorch and resource accounting
+
+    What does it take to train a language model? Bytes and FLOPs. After this lecture you can say, before anything has
+    run, how many days and dollars a model will take, whether it fits into memory, and what the machine will wait for.
+    Each number is derived, then counted, then measured by the program that you are reading.
+
+    **You should know** some Python, what a matrix multiplication is, and what a gradient is for. **You need** no GPU
+    and no network: where a GPU is mentioned, its datasheet is quoted.
+    """
     overview()
     napkin_math()
     memory_accounting()

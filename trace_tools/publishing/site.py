@@ -202,6 +202,7 @@ def _site_files(site: Traces, out: Path) -> dict[str, bytes]:
             page = name + (" (partial)" if one.partial else ""), f"{one.folder}/{section.slug}"
             pages.setdefault(key, []).append((*page, section.held, section.failed))
     sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
+    machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     first = min(site, key=lambda one: one.partial, default=None)
     searched = (first.document.machine.name, SearchIndex(first.document, f"{first.folder}/")) if first else None
     reports = f"{REPORTS}/index.html"

@@ -173,14 +173,26 @@ def site_index(
     searched: tuple[str, SearchIndex] | None = None,
     more: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return the page that lists every machine and section; `searched` is the machine whose pages it searches.
+    """Return the first page: what the lecture teaches, its sections on the first machine, and every machine.
 
+    `searched` is the machine whose pages it searches.
     `more` are links to other pages that lie below: name, address.
     """
     template = _environment().get_template("site.html.j2")
+    first = machines[0] if machines and machines[0].document.sections else None
     name, index = searched or ("", None)
     files = assets("page", "search") if index is not None else assets("page")
-    text = template.render(title=title, machines=machines, sections=sections, searched=name, more=more, assets=files)
+    text = template.render(
+        title=title,
+        machines=machines,
+        sections=sections,
+        searched=name,
+        more=more,
+        assets=files,
+        first=first,
+        cover=overview.cover(first.document) if first is not None else None,
+        said=lambda said: as_html(said, lambda address: None),
+    )
     return text if index is None else _with_index(text, index)
 
 

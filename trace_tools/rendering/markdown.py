@@ -307,8 +307,13 @@ def _below(it: Remark) -> str:
 
 
 def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
-    """Return the page that lists every machine and section."""
+    """Return the first page: what the lecture teaches, its sections on the first machine, and every machine."""
     rows, listed = [], []
+    first = machines[0] if machines else None
+    toc = []
+    for section in first.document.sections if first is not None else ():
+        name = f"[{escape(prose.plain_text(section.title))}]({first.folder}/{section.slug}.md)" if first else ""
+        toc.append([str(section.number), name, escape(overview.opening_words(section)), overview.reading(section)])
     for m in machines:
         name = f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes)
         rows.append(
@@ -326,10 +331,11 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
     return joined(
         [
             f"# {inline_markdown(title)}",
-            "Every number on these pages was made by running the lecture on the machine named.",
+            to_markdown(first.document.promise or "") if first is not None else "",
+            *(("## Sections", table(["", "section", "", "reading"], toc)) if toc else ()),
             "## Machines",
+            "Every number on these pages was made by running the lecture on the machine named.",
             table(["machine", "torch", "passes", "claims", "time"], rows),
-            "## Sections",
-            table(["", "section", "on"], listed),
+            joined(folded("Claims by section and machine", [table(["", "section", "on"], listed)])),
         ]
     )

@@ -7,6 +7,7 @@ MachineRow("AMD EPYC", "cpu", document)     one machine of the site's index
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 from trace_tools import formats
 from trace_tools.claim_kinds import tally
 from trace_tools.rates import leading_peak, peak_of, ridge
+from trace_tools.rendering import prose
 from trace_tools.rendering.document import (
     Block,
+    Call,
     ClaimLine,
     Document,
     Narration,
@@ -24,8 +27,9 @@ from trace_tools.rendering.document import (
     WithClaims,
     first_trouble,
     reading_minutes,
+    visible,
 )
-from trace_tools.schema import Machine, Peak, Process, Run
+from trace_tools.schema import Machine, Narrative, Peak, Process, Run
 from trace_tools.summaries import claim_summary
 
 Facts = list[tuple[str, str]]
@@ -84,6 +88,39 @@ def reading(section: Section) -> str:
     """Say how long a section takes to read, and its deeper parts."""
     core, deeper = reading_minutes(section.blocks), reading_minutes(section.blocks, deeper=True)
     return f"{core} min" + (f" + {deeper} deeper" if deeper else "")
+
+
+def opening_words(section: Section) -> str:
+    """Return the sentence with which a section's text begins, as plain text; "" where it has none."""
+    told = next((it.narrative.text for it in _texts(section.blocks)), section.summary) or ""
+    return formats.one_line(re.split(r"(?<=[.?!])\s", prose.plain_text(told), maxsplit=1)[0], 240)
+
+
+def closing_words(section: Section) -> str | None:
+    """Return what a section says after its last part, Markdown: its summary."""
+    parts = [at for at, block in enumerate(section.blocks) if isinstance(block, Call) and block.shown == "part"]
+    said = [it.narrative.text for it in section.blocks[parts[-1] + 1 :] if it in _texts((it,))] if parts else []
+    return "\n\n".join(text for text in said if text) or None
+
+
+def _texts(blocks: Sequence[Block]) -> list[Narration]:
+    return [it for it in visible(blocks) if isinstance(it, Narration) and it.narrative.kind == "text"]
+
+
+def cover(document: Document) -> tuple[Section, Narration] | None:
+    """Return the figure that the lecture wants on its first page, with its section."""
+    for section in document.sections:
+        for it in visible(section.blocks):
+            if isinstance(it, Narration) and it.cover and it.narrative.kind == "plot":
+                return section, it
+    return None
+
+
+def minutes(document: Document) -> tuple[int, int, int]:
+    """Return how long a lecture takes to read: its core, what is deeper, and the summaries alone."""
+    summaries = [Narration(Narrative("text", text=closing_words(section)), 0) for section in document.sections]
+    core, deeper = (sum(reading_minutes(s.blocks, deeper=it) for s in document.sections) for it in (False, True))
+    return core, deeper, reading_minutes(summaries)
 
 
 def section_time(section: Section) -> str:
