@@ -2312,7 +2312,15 @@ def rearrange_by_name() -> None:
     )
     merged = rearrange(split, "... heads width -> ... (heads width)")
     assert torch.equal(merged, x)
-    text("The order inside the parentheses matters. The other one has the same shape and takes every second number:")
+    ask(
+        'Find the error: someone splits into heads with `rearrange(x, "... (width heads) -> ... heads width", heads=2)`, '
+        "and the shape is right. What does the first head get?",
+        "every second number",
+        choices=["the first half of the numbers", "every second number", "all numbers"],
+        hint="Inside the parentheses, the last name is the one that changes from each number to the next.",
+        slips={"the first half of the numbers": "So it should be: `(heads width)` does that."},
+    )
+    text("The order inside the parentheses matters, and the shape does not show it:")
     other = rearrange(x, "... (width heads) -> ... heads width", heads=2)
     assert other.shape == split.shape
     assert torch.equal(other[..., 0, :], x[..., 0::2]) and torch.equal(split[..., 0, :], x[..., :4])
