@@ -2313,8 +2313,8 @@ def rearrange_by_name() -> None:
     merged = rearrange(split, "... heads width -> ... (heads width)")
     assert torch.equal(merged, x)
     ask(
-        'Find the error: someone splits into heads with `rearrange(x, "... (width heads) -> ... heads width", heads=2)`, '
-        "and the shape is right. What does the first head get?",
+        'Find the error: heads are split by `rearrange(x, "... (width heads) -> ... heads width", heads=2)`, '
+        "and the result's shape is right. What does the first head get?",
         "every second number",
         choices=["the first half of the numbers", "every second number", "all numbers"],
         hint="Inside the parentheses, the last name is the one that changes from each number to the next.",
