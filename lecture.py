@@ -1157,7 +1157,7 @@ def floating_point_formats() -> dict[str, FloatFormat]:
         "fp8 E5M2": FloatFormat(5, 2, 2**2),
         "fp4 E2M1": FloatFormat(2, 1, 0),
     }
-    return formats
+    return formats  # @hide
 
 
 def decode(code: int, form: FloatFormat) -> float:
@@ -3178,7 +3178,7 @@ def intensities() -> dict[str, Operation]:
     assert all(0.99 < ratio <= 1 for ratio in ratios.values())  # a vector and a result are left out
     assert math.isclose(done["matrix × vector"].intensity, 2 * done["dot"].intensity, rel_tol=0.01)  # reuse counts
     show_operations(done, derived)  # @stepover
-    return done
+    return done  # @hide
 
 
 def show_operations(operations: dict[str, Operation], derived: dict[str, float]) -> None:
@@ -3341,7 +3341,7 @@ def the_roofline(operations: dict[str, Operation]) -> tuple[float, float]:
         hint="Is 30 left or right of the ridge?",
         slips={H100_SPARSE_BF16 / 2e12: "That is the flat part. The ridge is at 295 FLOP/byte."},
     )
-    return roof
+    return roof  # @hide
 
 
 def what_a_small_product_pays(operations: dict[str, Operation]) -> None:
