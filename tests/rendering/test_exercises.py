@@ -136,3 +136,4 @@ def test_predict_first_covers_what_is_told_below_a_question_until_it_is_answered
     assert ask(browser, seen) == "visible"
     show(browser, page)  # it was answered before, and the mode is remembered
     assert ask(browser, "document.querySelectorAll('.untold').length") == 0
+    browser.execute_script("localStorage.clear(); sessionStorage.clear()")  # for the tests after this one

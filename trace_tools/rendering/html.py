@@ -46,7 +46,7 @@ from trace_tools.rendering.narration import as_html
 from trace_tools.rendering.page_base import HERE, Assets, assets, environment
 from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.player import step_block
-from trace_tools.rendering.remarks import Remark, below, remarks
+from trace_tools.rendering.remarks import Remark, below, remarked
 from trace_tools.rendering.search import SearchIndex
 from trace_tools.schema import Value
 
@@ -84,7 +84,7 @@ def _environment() -> Environment:
 
     found = environment(HERE / "templates")
     found.globals["overview"] = overview
-    found.filters |= {"prose": shown, "drawing": Markup, "remarks": remarks, "below": below, "stretches": stretches}
+    found.filters |= {"prose": shown, "drawing": Markup, "remarked": remarked, "below": below, "stretches": stretches}
     found.tests |= {
         "listing": lambda block: isinstance(block, CodeListing),
         "call": lambda block: isinstance(block, Call),

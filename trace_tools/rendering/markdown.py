@@ -40,7 +40,7 @@ from trace_tools.rendering.markdown_text import (
     to_markdown,
 )
 from trace_tools.rendering.narration import as_markdown
-from trace_tools.rendering.remarks import Remark, below, remarks
+from trace_tools.rendering.remarks import Remark, below, remarked, remarks
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # where comments stand at most
@@ -231,7 +231,8 @@ def _escaped(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:
     """Write code with its remarks as comments: behind the line where they fit, else on lines of their own."""
     written = [
-        ([formats.visible(x.text) for x in row.lines], [_comment(r, shared) for r in remarks(row)]) for row in rows
+        ([formats.visible(x.text) for x in row.lines], [_comment(r, shared) for r in beside if not _unsaid(r)])
+        for row, beside in remarked(rows)
     ]
     fitting = [len(code[0]) for code, comments in written if comments and _fits(code, comments)]
     column = max((width for width in fitting if width <= COLUMN), default=0) + 2
@@ -249,11 +250,15 @@ def _fits(code: Sequence[str], comments: Sequence[str]) -> bool:
     return len(code) == 1 and max(len(code[0]) + 2, min(COLUMN, WIDEST)) + length <= WIDEST
 
 
+def _unsaid(remark: Remark) -> bool:
+    return remark.kind == "time" and remark.quiet  # the details have it
+
+
 def _comment(remark: Remark, shared: Sequence[str]) -> str:
     label = f"{remark.label}: " if remark.label else ""
     if remark.kind in ("held", "failed"):
         mark, plain = ("✓", "holds") if remark.kind == "held" else ("✗", "FAILED")
-        return f"{label}{mark} {remark.text or plain}"
+        return f"{label}{mark}" if remark.quiet else f"{label}{mark} {remark.text or plain}"
     if remark.kind == "caught":
         return f"{label}↯ {remark.text}"
     if remark.kind == "call":

@@ -1,6 +1,6 @@
 """A document → its facts at a glance: the line under a title, what a machine's index shows, its row in the site's.
 
-meta(document, section)                    ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
+meta(document)                             ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
 list(key_figures(document))                [KeyFigure("567", "claims, all of them hold"), …]
 MachineRow("AMD EPYC", "cpu", document)     one machine of the site's index
 """
@@ -30,7 +30,7 @@ from trace_tools.rendering.document import (
     visible,
 )
 from trace_tools.schema import Machine, Narrative, Peak, Process, Run
-from trace_tools.summaries import claim_summary
+from trace_tools.summaries import claim_summary, tells_nothing_new
 
 Facts = list[tuple[str, str]]
 
@@ -70,6 +70,8 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
     counted: Document | Section = section if section is not None else document
     parts = [formats.one_line(document.machine.name, 60)]
+    if section is not None:
+        return [reading(section), *parts, claims_text(counted.held, counted.failed)]
     torch = dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
@@ -77,10 +79,6 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = formats.one_line(document.machine.cuda, 20)
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
-    if section is not None:
-        parts = [f"reading {reading(section)}", *parts]
-    if section is not None and section.timing is not None:
-        parts.append(section_time(section))
     return [*parts, claims_text(counted.held, counted.failed)]
 
 
@@ -170,10 +168,8 @@ def speaks(document: Document) -> bool:
 
 
 def claim_texts(line: ClaimLine) -> tuple[str, str, bool]:
-    """Return a claim's source, its sides as they were, and whether these say more: not of `x == 6`, which was 6."""
-    claim, sides = line.claim, claim_summary(line.claim)
-    tells = not claim.held or (" == " not in claim.source and bool(sides) and sides != claim.source)
-    return formats.one_line(claim.source, 160), sides, tells
+    """Return a claim's source, its sides as they were, and whether these say more."""
+    return formats.one_line(line.claim.source, 160), claim_summary(line.claim), not tells_nothing_new(line.claim)
 
 
 # --- a machine's index ---
