@@ -7823,9 +7823,10 @@ def timeline_of_two_steps() -> None:
     assert summits[1] - summits[0] == first[2][-1] - first[1][-1] == state_bytes  # what the optimizer made, and kept
     assert second[2][-1] == second[0][0]  # from now on every step ends where it began
     text(
-        f"The peak is early in the backward pass. The first step's optimizer allocates its states, "
-        f"{state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second step peaks higher. **A job that survives its first step can run out of memory in its second.** After that "
-        f"nothing new comes: run two steps with the longest sequences before you believe that it fits."
+        "The peak is early in the backward pass. The first step's optimizer allocates its states, "
+        f"{state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second step peaks higher. **A job that "
+        "survives its first step can run out of memory in its second.** After that nothing new comes: run two steps "
+        "with the longest sequences before you believe that it fits."
     )
 
 
