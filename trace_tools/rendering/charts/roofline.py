@@ -60,15 +60,14 @@ def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[R
     step = execution.step
     if step.annotated or step.measured:
         for rate in execution.rates:
-            if rate.name == "FLOP/s" and _drawn(rate.intensity) and _drawn(rate.per_second):
-                assert rate.intensity is not None
+            if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
                 which = f" ({rate.call})" if len(step.measured or ()) > 1 else ""
                 yield RoofPoint(rate.intensity, rate.per_second, name + which, link, rate.peak)
 
 
 def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
     """Return a machine's roof over its points: the one that pages lead with, and those they are measured against."""
-    points = tuple(points)
+    points = tuple(p for p in points if _drawn(p.intensity) and _drawn(p.flops_per_second))
     leading, memory = leading_peak(machine), peak_of(machine, "memory")
     used = {leading.name if leading is not None else None, *(point.dtype for point in points)}
     rates = [(p.name, p.per_second) for p in machine.peaks if p.name in used and p != memory]
