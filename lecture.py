@@ -3786,60 +3786,67 @@ def models() -> None:
     """Models"""
     shrunk = 2 ** (-12 / 2)  # RMS after 12 ReLU layers @hide
     text(
-        f"A model is tensors that training may change, and a function that uses them. After this section you can count "
-        f"a model's parameters, and choose their scale so that signals neither vanish nor explode. The key figure: "
-        f"with weights a factor of √2 too small, 12 ReLU layers leave {shrunk:.1%} of a signal."
+        f"After this section you can count a Transformer's parameters and FLOPs by part, and choose the scale of its "
+        f"weights so that signals neither vanish nor explode. The key figure: with weights a factor of √2 too small, "
+        f"12 ReLU layers leave {shrunk:.1%} of a signal."
     )
     note(
-        "Eight minutes. The figure of RMS against depth carries the section; initialisation in detail is "
-        "deeper. End with what `to` does not move."
+        "Ten minutes. The figure of RMS against depth carries the first half, the language model the second: draw its "
+        "stream on the board. Leave the memory bar on the screen; the next sections fill it."
     )
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     parameters_are_tensors()
     weights_of_deviation_one()
-    three_initializations()  # @deeper
     scale_against_depth()
-    residual_streams()  # @deeper
+    three_initializations()  # @deeper
     truncation_that_cuts_nothing()  # @deeper
-    layers_and_blocks()
+    layers_and_blocks()  # @deeper
     the_deep_linear_model()
-    moving_a_model()
-    step_of_the_deep_model()
+    step_of_the_deep_model()  # @deeper
     the_language_model()
+    residual_streams()  # @deeper
     flops_of_the_language_model()
     mixture_of_experts()  # @deeper
+    memory_of_a_step_predicted()
+    moving_a_model()
+    what_moving_leaves_behind()  # @deeper
     text(
-        "**In three lines.** A parameter is a tensor that its module knows of; $L$ square layers of width $D$ and a "
-        "head have $D^2 L + D$ of them.\n\n"
-        "Weights of standard deviation $1/\\sqrt{\\text{in}}$ keep a signal's scale through a linear layer, "
-        "$\\sqrt{2/\\text{in}}$ through one with a ReLU.\n\n"
+        "**In three lines.** Weights of standard deviation $1/\\sqrt{\\text{in}}$ keep a signal's scale through a "
+        "linear layer, $\\sqrt{2/\\text{in}}$ through one with a ReLU.\n\n"
+        "The layers of a Transformer have $12 L D^2$ parameters, embedding and head $V D$ each; a step takes 6 FLOPs "
+        "for each token and weight that multiplies it, and attention's scores on top.\n\n"
         "`to` moves a module in place; make the optimizer after that."
     )
 
 
 def parameters_are_tensors() -> None:
     """A parameter is a tensor"""
-    w = nn.Parameter(torch.randn(3, 2))  # @inspect w
-    assert isinstance(w, Tensor)
-    assert w.requires_grad
-    text(
-        "An `nn.Parameter` is a `Tensor` that requires a gradient and is registered by the module it is put into. "
-        "That is how `parameters()` finds it, `to` moves it, and `state_dict` saves it. A plain tensor is not "
-        "registered, and no optimizer is given it:"
+    ask(
+        "Find the error: the constructor of a module says `self.scale = torch.ones(64, requires_grad=True)`.",
+        "parameters() does not find it",
+        choices=["nothing: it requires a gradient", "parameters() does not find it", "its gradient stays None"],
+        hint="How does a module know what is to be trained?",
+        why="A plain tensor is not registered: no optimizer gets it, `to` does not move it, `state_dict` does not save "
+        "it. `nn.Parameter(torch.ones(64))` is.",
+        slips={
+            "nothing: it requires a gradient": "So do tensors that nobody trains.",
+            "its gradient stays None": "It gets a gradient; no optimizer uses it.",
+        },
     )
     module = nn.Module()
-    module.registered = w
+    module.registered = nn.Parameter(torch.randn(3, 2))
     module.overlooked = torch.randn(3, 2, requires_grad=True)
     names = [name for name, _ in module.named_parameters()]  # @inspect names
-    assert module.overlooked.requires_grad
     assert names == list(module.state_dict()) == ["registered"]
+    assert isinstance(module.registered, Tensor)
+    text("An `nn.Parameter` is a `Tensor` that requires a gradient and that its module registers.")
 
 
 def weights_of_deviation_one() -> None:
     """Weights that are too large"""
     text(
-        "Fill a matrix with random numbers of standard deviation 1 and multiply. Each output is a sum of $n$ "
-        "independent terms of standard deviation 1, one for each input."
+        "Fill a matrix with random numbers of standard deviation 1 and multiply. Each output is a sum of independent "
+        "terms of standard deviation 1, one for each input."
     )
     answer = math.sqrt(16384)  # @hide
     ask(
@@ -3847,33 +3854,28 @@ def weights_of_deviation_one() -> None:
         answer=answer,
         within=0.02,
         hint="Variances of independent terms add up.",
-        slips={16384: "That is the variance. The standard deviation is its root.", 1: "A sum of $n$ terms is larger."},
+        slips={16384: "That is the variance. The standard deviation is its root.", 1: "A sum of many terms is larger."},
     )
     input_dim, output_dim = 16384, 32
     x = torch.randn(64, input_dim)
     w = torch.randn(input_dim, output_dim)
-    y = x @ w  # (64, output_dim)
-    deviation = y.std().item()  # @inspect deviation
+    deviation = (x @ w).std().item()  # @inspect deviation
     assert abs(deviation / 128 - 1) < 0.05
     assert abs(deviation / answer - 1) < 0.05  # @hide
     text(
-        f"One layer, and the numbers are {deviation:.0f} times as large; the next would do it again. So the weights "
-        f"are made smaller by what the sum makes larger:"
+        f"The numbers are {deviation:.0f} times as large, and the next layer would do it again. So weights are scaled:"
     )
-    y = x @ (w / math.sqrt(input_dim))
-    rescaled = y.std().item()  # @inspect rescaled
+    rescaled = (x @ (w / math.sqrt(input_dim))).std().item()  # @inspect rescaled
     assert abs(rescaled - 1) < 0.05
-    assert abs(deviation / rescaled / 128 - 1) < 1e-4  # the same sums, scaled
-    text(
-        "This is LeCun's rule, standard deviation $1/\\sqrt{\\text{in}}$. Xavier Glorot's, "
-        "$\\sqrt{2/(\\text{in} + \\text{out})}$, is a compromise between keeping the activations' scale going forward, "
-        "which needs $1/\\sqrt{\\text{in}}$, and the gradients' going backward, which needs $1/\\sqrt{\\text{out}}$. "
-        "The two agree for square matrices only."
-    )
+    text("This is LeCun's rule: weights of standard deviation $1/\\sqrt{\\text{in}}$.")
 
 
 def three_initializations() -> None:
     """Three rules, and what torch does"""
+    text(
+        "Xavier Glorot's rule is a compromise: activations keep their scale with $1/\\sqrt{\\text{in}}$, gradients on "
+        "their way back with $1/\\sqrt{\\text{out}}$. The two agree for square matrices only."
+    )
     inputs, outputs = 1024, 256
     rules = {
         "LeCun, √(1 / in)": math.sqrt(1 / inputs),
@@ -3905,9 +3907,8 @@ def three_initializations() -> None:
 def scale_against_depth() -> None:
     """Scale against depth"""
     text(
-        "A ReLU makes half of its inputs zero. Of numbers spread evenly around zero that is half of the sum of "
-        "squares, so the root mean square (RMS) falls by $\\sqrt 2$ in each layer, and is $2^{-L/2}$ after $L$. He's "
-        "rule puts the factor of $\\sqrt 2$ into the weights. Four stacks, with the same random numbers in each:"
+        "A ReLU sets half of its inputs to zero, which halves the mean of their squares: the root mean square (RMS) "
+        "falls by $\\sqrt 2$ in each layer. He's rule puts the $\\sqrt 2$ into the weights."
     )
     answer = math.sqrt(1 / 2) ** 12  # @hide
     ask(
@@ -3918,71 +3919,36 @@ def scale_against_depth() -> None:
         slips={2.0**-12: "The squares are halved, the RMS falls by √2.", 1: "That would be He's rule."},
     )
     width, depth = 256, 12
-    large = lecun = he = linear = torch.randn(64, width)
+    large = lecun = he = torch.randn(64, width)
     scales = []  # RMS of each after each layer
     for _ in range(depth):
         w = torch.randn(width, width) / math.sqrt(width)
         large = (large @ (math.sqrt(width) * w)).relu()  # standard deviation 1
         lecun = (lecun @ w).relu()
         he = (he @ (math.sqrt(2) * w)).relu()
-        linear = linear @ w  # LeCun's weights, no ReLU
-        scales.append([h.square().mean().sqrt().item() for h in (large, lecun, he, linear)])  # @stepover
+        scales.append([h.square().mean().sqrt().item() for h in (large, lecun, he)])  # @stepover
     layers, curves = list(range(1, depth + 1)), [list(curve) for curve in zip(*scales, strict=True)]  # @hide
-    napkin = [2 ** (-layer / 2) for layer in layers]  # @hide
-    plot(
-        {"standard deviation 1": curves[0], "LeCun": curves[1], "He": curves[2]},
-        x=layers,
-        x_label="layers",
-        y_scale="log",
-    )  # @hide
-    near = {"LeCun": curves[1], "He": curves[2], "LeCun, without ReLU": curves[3], "2^(−L/2)": napkin}  # @hide
-    plot(near, x=layers, x_label="layers", y_label="RMS of the activations", y_scale="log")  # @hide
+    series = {"standard deviation 1": curves[0], "He": curves[2], "LeCun": curves[1]}  # @hide
+    series["2^(−L/2)"] = [2 ** (-layer / 2) for layer in layers]  # @hide
+    plot(series, x=layers, x_label="layers", y_label="RMS of the activations", y_scale="log")  # @hide
     factors = [last ** (1 / depth) for last in scales[-1]]  # per layer @inspect factors
-    expected = [math.sqrt(width / 2), math.sqrt(1 / 2), 1.0, 1.0]
-    off = [abs(found / factor - 1) for found, factor in zip(factors, expected, strict=True)]  # @inspect off
-    assert all(difference < 0.05 for difference in off)
+    expected = [math.sqrt(width / 2), math.sqrt(1 / 2), 1.0]
+    assert all(abs(found / factor - 1) < 0.05 for found, factor in zip(factors, expected, strict=True))
     assert all(first != last for first, last in zip(scales[0], scales[-1], strict=True))  # none stands still @hide
     assert abs(math.log(curves[1][-1] / answer)) < depth * 0.05  # @hide
-    beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @inspect beyond
+    beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @inspect beyond @hide
     text(
-        f"With LeCun's weights {depth} ReLU layers shrink a signal to {curves[1][-1]:.1%} of what it was; He's "
-        f"keep it at {curves[2][-1]:.2f}. With weights of standard deviation 1 the typical activation is "
-        f"beyond the largest fp16 number after {beyond} layers. Real models put a normalisation layer "
-        f"between the blocks, which restores the scale in each, whatever the weights are."
+        f"LeCun's weights leave {curves[1][-1]:.1%} of the signal, He's {curves[2][-1]:.0%}. With weights of standard "
+        f"deviation 1, activations pass fp16's largest number after {beyond} layers."
     )
-    assert beyond == math.ceil(math.log(65504, math.sqrt(width / 2)))
+    assert beyond == math.ceil(math.log(65504, math.sqrt(width / 2)))  # @hide
     ask(
         "Write the line that draws the weights of a layer with `n` inputs, `m` outputs and a ReLU behind it.",
         answer="`w = torch.randn(n, m) * math.sqrt(2 / n)`",
         hint="He's rule.",
     )
     link(**REFERENCES["he"])
-
-
-def residual_streams() -> None:
-    """Residual streams, and branches that start small"""
-    text(
-        "A Transformer's layers *add* to their input: $h \\leftarrow h + \\text{norm}(h) \\, W$, once for attention "
-        "and once for the feed-forward part. The norm gives each such branch inputs of RMS 1, whatever came before, "
-        "and $n$ independent branches add up to an RMS of $\\sqrt{1 + n}$. GPT-2 therefore draws the last matrix of "
-        "each branch smaller by $1 / \\sqrt n$:"
-    )
-    width = 256
-    scales = {}
-    for branches in (6, 24):
-        plain = scaled = torch.randn(64, width)
-        for _ in range(branches):
-            w = torch.randn(width, width) / math.sqrt(width)
-            plain = plain + nn.functional.rms_norm(plain, (width,)) @ w
-            scaled = scaled + nn.functional.rms_norm(scaled, (width,)) @ w / math.sqrt(branches)  # @stepover
-        scales[branches] = [h.square().mean().sqrt().item() for h in (plain, scaled)]  # RMS @inspect scales @stepover
-        assert abs(scales[branches][0] / math.sqrt(1 + branches) - 1) < 0.1
-        assert abs(scales[branches][1] / math.sqrt(2) - 1) < 0.1
-    text(
-        f"Without the factor the stream of {branches} branches ends {scales[branches][0]:.1f} times as large as it "
-        f"began, and each branch adds less and less to it; with it, {scales[branches][1]:.2f} times, at any depth."
-    )
-    link(**REFERENCES["gpt-2"])
+    link(**REFERENCES["glorot"])
 
 
 def truncation_that_cuts_nothing() -> None:
@@ -4021,6 +3987,16 @@ def truncation_that_cuts_nothing() -> None:
 
 def layers_and_blocks() -> None:
     """A layer, a block, a stack"""
+    with torch.device("meta"):  # shapes without numbers @hide
+        answer = sum(p.numel() for p in DeepLinear(512, 4).parameters())  # @stepover @hide
+    ask(
+        "How many parameters have 4 linear layers of width 512, without biases, and a head with one output?",
+        answer=answer,
+        within=0,
+        hint="$D^2 L + D$",
+        slips={4 * 512**2: "The head is missing: 512 more.", 4 * (512**2 + 512): "There is one head, and no bias."},
+    )
+    assert answer == 512**2 * 4 + 512  # @hide
     text("LeCun's rule in a module, a ReLU behind it, and some of those in a row.")
     layer = Linear(input_dim=256, output_dim=128)  # @inspect layer.weight.shape
     x = torch.randn(64, 256)
@@ -4039,73 +4015,22 @@ def layers_and_blocks() -> None:
 
 
 def the_deep_linear_model() -> None:
-    """The deep linear model"""
+    """The smallest model: deep and linear"""
     text(
-        "The model that the rest of the lecture accounts for: $L$ linear layers of width $D$ and a head with one "
-        "output. It is matrix multiplications and nothing else, so its napkin is exact: $D^2 L + D$ parameters."
+        "Where every number must be seen, the lecture uses a toy: $L$ linear layers of width $D$ and a head with one "
+        "output, $D^2 L + D$ parameters. It models cost only: without a ReLU, one matrix could do the same."
     )
     batch, dim, num_layers = 8, 64, 2
-    model = DeepLinear(dim, num_layers)  # @inspect model
+    model = DeepLinear(dim, num_layers)
     counts = {name: p.numel() for name, p in model.named_parameters()}  # @inspect counts
-    assert counts == {"layers.0.weight": dim**2, "layers.1.weight": dim**2, "head.weight": dim}
     parameters = sum(counts.values())  # @inspect parameters
     assert parameters == dim**2 * num_layers + dim
     x = torch.randn(batch, dim)  # (B, D)
     y = model(x)  # (B,) @inspect y.shape
     assert y.shape == (batch,)
-    forward = count(lambda: model(x))  # @inspect forward.flops [FLOP]
-    assert forward.flops == 2 * parameters * batch
-    with torch.device("meta"):  # shapes without numbers
-        wide = DeepLinear(512, 4)  # @stepover
-    answer = sum(p.numel() for p in wide.parameters())  # @hide
-    assert answer == 512**2 * 4 + 512  # @hide
-    ask(
-        "How many parameters has a deep linear model with 4 layers of width 512?",
-        answer=answer,
-        within=0,
-        hint="$D^2 L + D$",
-        slips={4 * 512**2: "The head is missing: 512 more.", 4 * (512**2 + 512): "There is one head, and no bias."},
-    )
-    text("Without a ReLU it computes nothing that one matrix can't: it is a model of cost, not of language.")
+    assert count(lambda: model(x)).flops == 2 * parameters * batch
     one_matrix = model.layers[0].weight @ model.layers[1].weight @ model.head.weight  # (D, 1)
     assert torch.allclose(y, (x @ one_matrix).squeeze(-1), atol=1e-5)
-
-
-def moving_a_model() -> None:
-    """Moving a model"""
-    ask(
-        "`x` is a tensor on the CPU. What does `x.to('cpu')` return?",
-        answer="x itself",
-        choices=["x itself", "a copy", "None"],
-        slips={"a copy": "Only where something has to change.", "None": "`to` always returns a tensor."},
-    )
-    x = torch.zeros(4)
-    assert x.to("cpu") is x
-    assert x.to(torch.bfloat16) is not x
-    text(
-        "`to` on a tensor returns another one, or the same where nothing has to change. On a module it converts the "
-        "parameters *in place* and returns the module itself, so an optimizer that was given them before still has "
-        "the right ones. But what the optimizer has made of them already is not converted:"
-    )
-    model = DeepLinear(256, 4)  # @stepover
-    optimizer = optim.Adagrad(model.parameters())  # it makes its states at once, Adam at the first step @stepover
-    before = list(model.parameters())
-    allocated = torch.cuda.memory_allocated() if device() == "cuda" else None
-    moved = model.to(device(), torch.bfloat16)  # @stepover
-    assert moved is model
-    assert all(new is old for new, old in zip(model.parameters(), before, strict=True))
-    assert {(p.device.type, p.dtype) for p in model.parameters()} == {(device(), torch.bfloat16)}  # @stepover
-    states = [state["sum"] for state in optimizer.state.values()]
-    assert {(state.device.type, state.dtype) for state in states} == {("cpu", torch.float32)}  # @stepover
-    text("So: first `to`, then the optimizer.")
-    parameter_bytes = sum(p.nbytes for p in model.parameters())  # @inspect parameter_bytes [B]
-    assert parameter_bytes == 2 * (256**2 * 4 + 256)
-    if allocated is None:
-        text("What the GPU's allocator says of it: not run, no CUDA device.")
-        return
-    rises = torch.cuda.memory_allocated() - allocated  # @inspect rises [B]
-    assert rises >= parameter_bytes
-    text(f"The allocator has handed out {rises} bytes since, for the parameters' {parameter_bytes}.")
 
 
 def step_of_the_deep_model() -> None:
@@ -4308,12 +4233,18 @@ def bytes_by_part(shape: Shape, batch: int) -> dict[str, int]:
 
 
 def the_language_model() -> None:
-    """The model that stays"""
+    """The model that stays: a Transformer"""
     text(
-        "From here on one model is carried through: a **Transformer language model** that is small enough to be "
-        "trained in seconds. A token is a byte, so its vocabulary has 256 entries and needs no tokenizer. Everything "
-        "that a large model has is in it: an embedding, layers of attention and of two matrices with a GELU between "
-        "them, norms, and a head that gives each possible next token a number, its *logit*."
+        "From here on one model is carried through: a **Transformer language model**, trained in seconds. A token is a "
+        "byte, so the vocabulary has 256 entries. Its parts:\n\n"
+        "- **Embedding**: a row of $D$ numbers for each token. The rows of a sequence are its *residual stream*, to "
+        "which every layer adds.\n"
+        "- **Norm**: brings each row back to standard deviation 1.\n"
+        "- **Attention**: three matrices make a *query*, a *key* and a *value* of each row. A place takes a mixture of "
+        "values, its own and earlier ones, weighted by how well its query fits their keys (both are turned by an "
+        "angle that grows with the place). A fourth matrix brings it into the stream.\n"
+        "- **Feed-forward**: two matrices with a GELU between them.\n"
+        "- **Head**: gives each possible next token a number, its *logit*; a softmax makes probabilities of them."
     )
     torch.manual_seed(0)  # @hide
     shape = Shape()  # @inspect shape.width shape.layers shape.context
@@ -4321,11 +4252,14 @@ def the_language_model() -> None:
     tokens = torch.randint(shape.vocabulary, (8, shape.context))  # (B, S)
     logits = model(tokens)  # (B, S, V) @inspect logits
     assert logits.shape == (8, shape.context, shape.vocabulary)
-    text("Attention is *causal*: no place sees what comes after it. Another last token changes nothing before it:")
+    text("Attention is *causal*. Another last token changes nothing before it:")
     changed = tokens.clone()
     changed[:, -1] = (tokens[:, -1] + 1) % shape.vocabulary
     assert torch.equal(model(changed)[:, :-1], logits[:, :-1])  # @stepover
-    assert not torch.equal(model(changed)[:, -1], logits[:, -1])  # @stepover
+    assert not torch.equal(model(changed)[:, -1], logits[:, -1])  # @stepover @hide
+    text("LeCun's rule, but what is added to the stream, $2L$ times, starts smaller by $1/\\sqrt{2L}$:")
+    up, down = (w.weight.std().item() * math.sqrt(w.in_features) for w in (model.layers[0].up, model.layers[0].down))
+    assert abs(up - 1) < 0.02 and abs(down * math.sqrt(2 * shape.layers) - 1) < 0.02  # @inspect up down
     loss_before_learning(model, tokens)
     parameters_of_the_language_model(shape, model)
 
@@ -4333,9 +4267,8 @@ def the_language_model() -> None:
 def loss_before_learning(model: LanguageModel, tokens: Tensor) -> None:
     """What it knows before it learns"""
     text(
-        "Its loss is the **cross-entropy** of the next token: the mean of $-\\log p$, where $p$ is the probability "
-        "that the model gave to the byte that did come. With $\\log_2$ it counts bits: as many as the text would take, "
-        "compressed by a program that knows the model."
+        "Its loss is the **cross-entropy**: the mean of $-\\log p$, where $p$ is the probability that it gave to the "
+        "byte that did come next. $\\log_2$ counts bits, the natural logarithm *nats*."
     )
     ask(
         "What is the loss of a model that knows nothing, in bits for each byte?",
@@ -4354,14 +4287,14 @@ def parameters_of_the_language_model(shape: Shape, model: LanguageModel) -> None
     predicted = parameters_by_part(shape)  # @inspect predicted
     parameters = sum(p.numel() for p in model.parameters())  # @inspect parameters
     assert parameters == sum(predicted.values())
-    layers = predicted["attention"] + predicted["feed-forward"]
-    assert layers == 12 * shape.layers * shape.width**2
+    in_layers = sum(p.numel() for p in model.layers.parameters() if p.ndim == 2)
+    assert in_layers == 12 * shape.layers * shape.width**2
     tied = sum(p.numel() for p in LanguageModel(Shape(tied=True)).parameters())  # @inspect tied @stepover
     assert parameters - tied == predicted["head"]
     text(
-        f"The layers' matrices are the well-known $12 L D^2$, here {layers / parameters:.0%} of all. The head can be "
-        f"**tied** to the embedding, one matrix used twice. That saves {1 - tied / parameters:.0%} of this model. What "
-        f"it saves of another depends on how large the vocabulary is beside $12 L D$."
+        f"The layers' matrices are the well-known $12 L D^2$, here {in_layers / parameters:.0%} of all. The head can "
+        f"be **tied** to the embedding: one matrix, used twice. That saves {1 - tied / parameters:.0%} of this model, "
+        f"and less of one whose vocabulary is small beside $12 L D$."
     )
     d, layers_of_gpt2, vocabulary = 768, 12, 50_257  # @hide
     gpt2 = parameters_by_part(Shape(vocabulary, 1024, d, layers_of_gpt2, 12))  # @hide
@@ -4375,12 +4308,38 @@ def parameters_of_the_language_model(shape: Shape, model: LanguageModel) -> None
     )
 
 
+def residual_streams() -> None:
+    """Why what is added starts small"""
+    text(
+        "Each layer of the model *adds* to the stream twice: $h \\leftarrow h + \\text{norm}(h) \\, W$, once for "
+        "attention and once for the feed-forward part. The norm gives each such branch inputs of RMS 1, whatever came "
+        "before, and $n$ independent branches add up to an RMS of $\\sqrt{1 + n}$. GPT-2 therefore draws the last "
+        "matrix of each branch smaller by $1 / \\sqrt n$, and so does the model above:"
+    )
+    width = 256
+    scales = {}
+    for branches in (6, 24):
+        plain = scaled = torch.randn(64, width)
+        for _ in range(branches):
+            w = torch.randn(width, width) / math.sqrt(width)
+            plain = plain + nn.functional.rms_norm(plain, (width,)) @ w
+            scaled = scaled + nn.functional.rms_norm(scaled, (width,)) @ w / math.sqrt(branches)  # @stepover
+        scales[branches] = [h.square().mean().sqrt().item() for h in (plain, scaled)]  # RMS @inspect scales @stepover
+        assert abs(scales[branches][0] / math.sqrt(1 + branches) - 1) < 0.1
+        assert abs(scales[branches][1] / math.sqrt(2) - 1) < 0.1
+    text(
+        f"Without the factor the stream of {branches} branches ends {scales[branches][0]:.1f} times as large as it "
+        f"began, and each branch adds less and less to it; with it, {scales[branches][1]:.2f} times, at any depth."
+    )
+    link(**REFERENCES["gpt-2"])
+
+
 def flops_of_the_language_model() -> None:
     """Its FLOPs, by part"""
     text(
-        "Six FLOPs for each token and each weight that multiplies it, as in section 1, and something that no parameter "
-        "counts: attention multiplies queries with keys, and the result with values. Here is a step of 8 sequences, "
-        "counted on the `meta` device, where tensors have shapes and no numbers:"
+        "Six FLOPs for each token and weight that multiplies it (section 1), and two products without weights: queries "
+        "with keys, the *scores*, and their mixture of values. A step of 8 sequences, counted on the `meta` device, "
+        "where tensors have shapes and no numbers:"
     )
     shape, batch = Shape(), 8
     predicted = flops_by_part(shape, batch)  # @inspect predicted
@@ -4390,15 +4349,18 @@ def flops_of_the_language_model() -> None:
     step = count(lambda: loss_of(model, tokens, tokens).backward())  # @stepover
     products = step.flops_by_operator["aten.mm"] + step.flops_by_operator["aten.bmm"]  # @inspect products [FLOP]
     assert products == sum(predicted.values())
-    parameters = sum(parameters_by_part(shape).values())
-    napkin = 6 * parameters * batch * shape.context  # @inspect napkin [FLOP]
+    by_part = parameters_by_part(shape)
+    napkin = 6 * sum(by_part.values()) * batch * shape.context  # @inspect napkin [FLOP]
     assert abs(napkin / products - 1) < 0.002
-    longer = Shape(context=128, layers=4, tied=True)
-    napkin_of_longer = 6 * sum(parameters_by_part(longer).values()) * batch * longer.context
-    missing = sum(flops_by_part(longer, batch).values()) / napkin_of_longer - 1  # @inspect missing
-    assert missing > 0.1
+    too_many = 6 * by_part["embedding"] * batch * shape.context  # @hide
+    assert napkin - too_many + predicted["scores and mixtures"] == products + 6 * by_part["norms"] * batch * 64  # @hide
+    longer = Shape(context=128, layers=4, tied=True)  # @hide
+    napkin_of_longer = 6 * sum(parameters_by_part(longer).values()) * batch * longer.context  # @hide
+    missing = sum(flops_by_part(longer, batch).values()) / napkin_of_longer - 1  # @hide
+    assert missing > 0.1  # @hide
     ask(
-        f"The napkin $6 N T$ is right to {abs(napkin / products - 1):.1%}. What does that show?",
+        f"The napkin, 6 FLOPs for each parameter and token, is right to {abs(napkin / products - 1):.1%}. What does "
+        f"that show?",
         "It is an accident of this shape",
         choices=[
             "The napkin counts everything that matters",
@@ -4406,15 +4368,87 @@ def flops_of_the_language_model() -> None:
             "Attention's scores are negligible",
         ],
         hint="Which weights multiply nothing? Which products have no weights?",
-        why=f"The embedding is looked up, not multiplied: {6 * parameters_by_part(shape)['embedding'] * batch * 64:,} "
-        f"FLOPs too many. The scores have no weights: {predicted['scores and mixtures']:,} too few. The two are equal "
-        f"where $2 L S = V$. With a context of 128, 4 layers and a tied head the true count is {missing:.0%} above the "
-        "napkin.",
+        why=f"The embedding is looked up, not multiplied: {too_many:,} FLOPs too many. The scores have no weights: "
+        f"{predicted['scores and mixtures']:,} too few. The two are equal where $2 L S = V$. With a context of 128, "
+        f"4 layers and a tied head the true count is {missing:.0%} above the napkin.",
         slips={
             "Attention's scores are negligible": f"They are {predicted['scores and mixtures'] / products:.0%} here, "
             "and their share grows with the context."
         },
     )
+
+
+def memory_bars(**bars: dict[str, int]) -> dict[str, list[int]]:
+    """The parts of a step's memory, for a picture of bars beside each other; a part that is still to come is 0"""
+    return {part: [held.get(part, 0) for held in bars.values()] for part in next(iter(bars.values()))}
+
+
+def memory_of_a_step_predicted() -> None:
+    """What a step of it will hold"""
+    shape = Shape()
+    predicted = bytes_by_part(shape, batch=8)  # @inspect predicted [B]
+    text(
+        "A training step holds parameters, gradients, the optimizer's states, what the forward pass leaves for the "
+        "backward pass (*activations*), and the logits' share of that. All five follow from the shape; sections 10 to "
+        "13 measure and explain them. Here is the first:"
+    )
+    per_parameter = predicted["parameters"] + predicted["gradients"] + predicted["optimizer states"]  # @hide
+    ask(
+        "How many MB do parameters, gradients and AdamW's states take, all in fp32?",
+        per_parameter / 1e6,
+        unit="MB",
+        hint="Section 1: so many bytes for each of its 459,392 parameters.",
+        slips={
+            4 * 459_392 / 1e6: "The parameters alone.",
+            8 * 459_392 / 1e6: "AdamW keeps two numbers more for each parameter.",
+        },
+    )
+    model = LanguageModel(shape)  # @stepover
+    measured = {"parameters": sum(w.nbytes for w in model.parameters())}  # @inspect measured [B]
+    assert measured["parameters"] == predicted["parameters"] == 4 * 459_392
+    assert per_parameter == 16 * 459_392  # @hide
+    bars = memory_bars(predicted=predicted, measured=measured)  # @hide
+    plot(
+        bars, x=["predicted", "measured so far"], y_label="bytes", style="stacked", title="A step of 8 windows"
+    )  # @hide
+
+
+def moving_a_model() -> None:
+    """Moving a model"""
+    ask(
+        "`x` is a tensor on the CPU. What does `x.to('cpu')` return?",
+        answer="x itself",
+        choices=["x itself", "a copy", "None"],
+        slips={"a copy": "Only where something has to change.", "None": "`to` always returns a tensor."},
+    )
+    x = torch.zeros(4)
+    assert x.to("cpu") is x
+    text("On a module, `to` converts the parameters *in place*, and returns the module itself:")
+    model = LanguageModel(Shape())  # @stepover
+    before = list(model.parameters())
+    assert model.to(device(), torch.bfloat16) is model  # @stepover
+    assert all(new is old for new, old in zip(model.parameters(), before, strict=True))
+    assert {(w.device.type, w.dtype) for w in model.parameters()} == {(device(), torch.bfloat16)}  # @stepover
+    text("An optimizer that was made before keeps its own tensors as they were. So: first `to`, then the optimizer.")
+
+
+def what_moving_leaves_behind() -> None:
+    """What moving leaves behind"""
+    text("The states of an optimizer that has made them already are not converted:")
+    model = DeepLinear(256, 4)  # @stepover
+    optimizer = optim.Adagrad(model.parameters())  # it makes its states at once, Adam at the first step @stepover
+    allocated = torch.cuda.memory_allocated() if device() == "cuda" else None
+    model.to(device(), torch.bfloat16)  # @stepover
+    states = [state["sum"] for state in optimizer.state.values()]
+    assert {(state.device.type, state.dtype) for state in states} == {("cpu", torch.float32)}  # @stepover
+    parameter_bytes = sum(p.nbytes for p in model.parameters())  # @inspect parameter_bytes [B]
+    assert parameter_bytes == 2 * (256**2 * 4 + 256)
+    if allocated is None:
+        text("What the GPU's allocator says of it: not run, no CUDA device.")
+        return
+    rises = torch.cuda.memory_allocated() - allocated  # @inspect rises [B]
+    assert rises >= parameter_bytes
+    text(f"The allocator has handed out {rises} bytes since, for the parameters' {parameter_bytes}.")
 
 
 def mixture_of_experts() -> None:
@@ -4440,7 +4474,14 @@ def mixture_of_experts() -> None:
     )
     assert len(chosen.unique()) == experts  # different tokens, different experts
     assert torch.allclose(scores.sum(dim=-1), torch.ones(tokens))
-    text("So $N$ in $6ND$ is the *active* parameters, and $N$ in bytes per parameter is all of them.")
+    text("So the $N$ of $6ND$ FLOPs is the *active* parameters, and the $N$ of bytes per parameter is all of them.")
+    ask(
+        "A model has 8 experts in each layer and uses 2 for each token; the experts are 90% of its parameters. By "
+        "which factor is a step cheaper, in FLOPs, than that of a dense model with as many parameters?",
+        1 / (0.1 + 0.9 * active / experts),
+        hint="What share of the parameters is active?",
+        slips={experts / active: "Only the experts are chosen from; the rest multiplies every token."},
+    )
 
 
 def visit_experts(x: Tensor, weights: Tensor, gates: Tensor, chosen: Tensor) -> Tensor:
