@@ -46,6 +46,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trace_tools import ask, count, decide, device, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
 from trace_tools.accelerators import accelerator
 from trace_tools.drawings import (
+    draw_adam,
     draw_batched_matmul,
     draw_bits,
     draw_chain,
@@ -4378,9 +4379,10 @@ def flops_of_the_language_model() -> None:
     )
 
 
-def memory_bars(**bars: dict[str, int]) -> dict[str, list[int]]:
-    """The parts of a step's memory, for a picture of bars beside each other; a part that is still to come is 0"""
-    return {part: [held.get(part, 0) for held in bars.values()] for part in next(iter(bars.values()))}
+def memory_bars(**bars: dict[str, int]) -> dict[str, list[float]]:
+    """The parts of a step's memory in MB, for a picture of bars; a part that is still to come is 0"""
+    parts = dict.fromkeys(part for held in bars.values() for part in held)
+    return {part: [round(held.get(part, 0) / 1e6, 3) for held in bars.values()] for part in parts}
 
 
 def memory_of_a_step_predicted() -> None:
@@ -4408,9 +4410,7 @@ def memory_of_a_step_predicted() -> None:
     assert measured["parameters"] == predicted["parameters"] == 4 * 459_392
     assert per_parameter == 16 * 459_392  # @hide
     bars = memory_bars(predicted=predicted, measured=measured)  # @hide
-    plot(
-        bars, x=["predicted", "measured so far"], y_label="bytes", style="stacked", title="A step of 8 windows"
-    )  # @hide
+    plot(bars, x=["predicted", "measured so far"], y_label="MB", style="stacked", title="A step of 8 windows")  # @hide
 
 
 def moving_a_model() -> None:
@@ -5147,7 +5147,8 @@ def text_for_the_language_model() -> None:
     assert inputs.shape == targets.shape == (8, 64)  # @inspect inputs.dtype
     loaded, _ = draw_batch(np.array(train), 8, 64, torch.Generator().manual_seed(0))  # not mapped @stepover
     assert torch.equal(inputs, loaded)
-    first_window = bytes(inputs[0].tolist()).decode(errors="replace")  # @inspect first_window
+    first_window = bytes(inputs[0].tolist())  # @inspect first_window.decode(errors="replace")
+    assert first_window in train.tobytes()
     text("Two models to beat are tables that count, one of bytes, one of pairs. Bits for each held-out byte:")
     one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @inspect one two
     assert two < one < 8
@@ -5189,7 +5190,7 @@ def the_same_run_twice() -> None:
 
 
 class OneByOne(optim.Optimizer):
-    """What the six have in common: they visit each parameter that has a gradient."""
+    """What the optimizers have in common: they visit each parameter that has a gradient."""
 
     def visit(self) -> Iterator[tuple[Tensor, Tensor, dict[str, Any], dict[str, Any]]]:
         for group in self.param_groups:
@@ -5331,9 +5332,8 @@ def optimizers() -> None:
         f"and a step reads and writes **{moved_bytes:.0f}**."
     )
     text(
-        "A gradient says in which direction the loss falls. An **optimizer** decides how far to go, from this gradient "
-        "and from what it remembers of earlier ones. What it remembers is its **state**. It lives as long as the "
-        "model, and is often larger."
+        "A gradient says in which direction the loss grows. An **optimizer** steps against it, and decides how far, "
+        "also from what it remembers of earlier gradients: its **state**."
     )
     note(
         "Ten minutes. Write SGD on the board and add one memory after the other; ask who knows when Adam allocates. "
@@ -5351,26 +5351,31 @@ def optimizers() -> None:
         family, ["optimizer", "remembers", "update ($g$ gradient, $\\eta$ learning rate)", "numbers per parameter"]
     )  # @hide
     gradient_descent()
+    momentum_as_an_average()  # @deeper
     adapting_to_each_parameter()
     adam_and_adamw()
     steps_under_a_constant_gradient()  # @deeper
     the_six_against_torch()  # @deeper
     what_is_often_copied_wrong()  # @deeper
-    parameter_groups()
     one_step_from_inside()  # @deeper
+    parameter_groups()
     when_states_are_allocated()
+    when_others_allocate()  # @deeper
     states_of_a_real_step()  # @deeper
     optimizer_states()  # @deeper
-    optimizer_flops()  # @deeper
-    three_ways_to_take_a_step()  # @deeper
     what_zero_grad_frees()
+    zeros_are_not_nothing()  # @deeper
+    what_a_step_costs()
+    three_ways_to_take_a_step()  # @deeper
+    optimizer_flops()  # @deeper
     orthogonal_steps()  # @deeper
     text(
         f"**In three lines.** Optimizers differ in what they remember: 0, 1 or 2 numbers for each parameter; AdamW's "
         f"two are {state_bytes:.0f} bytes in fp32.\n\n"
-        f"Most allocate their state in the first step, so the second step is the one that shows what a run needs.\n\n"
-        f"A step multiplies no matrices: it moves {moved_bytes:.0f} bytes a parameter at best, and its time is that "
-        f"over the memory's bandwidth."
+        f"Most allocate their state in the first step: that the first forward and backward pass fit into memory proves "
+        f"little.\n\n"
+        f"A step multiplies no matrices: it moves {moved_bytes:.0f} bytes a parameter at best, and takes at least as "
+        f"long as memory needs for that."
     )
 
 
@@ -5386,34 +5391,33 @@ def what_adamw_costs() -> tuple[float, float]:
 
 def gradient_descent() -> None:
     """SGD and momentum"""
-    text(
-        "Each optimizer here is a `torch.optim.Optimizer`, written out: `step` visits every parameter with a gradient."
-    )
+    text("Each optimizer here is a `torch.optim.Optimizer`, written out. SGD steps along the gradient:")
     w = nn.Parameter(torch.tensor([1.0, -2.0]))
     w.grad = torch.tensor([10.0, 0.5])
     optimizer = SGD([w], lr=0.01)
     optimizer.step()  # @inspect w
     assert torch.allclose(w, torch.tensor([1 - 0.1, -2 - 0.005]))
-    text(
-        "Momentum steps along a decayed *sum* of gradients. With the same gradient ten times it grows towards a limit:"
-    )
-    optimizer = Momentum([w], lr=0.01, momentum=0.9)
-    w.grad = torch.ones(2)
-    optimizer.step()
-    for _ in range(9):
-        optimizer.step()  # @stepover
-    decayed_sum = optimizer.state[w]["sum"][0].item()  # @inspect decayed_sum
-    assert abs(decayed_sum - (1 - 0.9**10) / (1 - 0.9)) < 1e-5
+    text("Momentum steps along a decayed *sum* of gradients. With the same gradient it grows towards a limit:")
     ask(
         "With $\\mu = 0.95$ and a gradient that stays the same, how many times the gradient does the sum become?",
         1 / (1 - 0.95),
         hint="A geometric series: $1 + \\mu + \\mu^2 + \\dots$",
         slips={0.95 / (1 - 0.95): "The newest gradient counts in full: the series begins with 1."},
     )
+    optimizer = Momentum([w], lr=0.01, momentum=0.9)
+    w.grad = torch.ones(2)
+    for _ in range(10):
+        optimizer.step()  # @stepover
+    decayed_sum = optimizer.state[w]["sum"][0].item()  # @inspect decayed_sum
+    assert abs(decayed_sum - (1 - 0.9**10) / (1 - 0.9)) < 1e-5
+
+
+def momentum_as_an_average() -> None:
+    """Momentum as an average"""
     text(
-        f"The limit is $1/(1 - \\mu)$, {1 / (1 - 0.9):.0f} times the gradient with the usual $\\mu = 0.9$. Papers "
-        f"often define momentum as an *average*, $m \\leftarrow \\mu m + (1 - \\mu) g$. That is the same path with "
-        f"the learning rate $\\eta/(1 - \\mu)$, so a learning rate can't be carried over from one definition to the "
+        f"The sum's limit is $1/(1 - \\mu)$, {1 / (1 - 0.9):.0f} times the gradient with the usual $\\mu = 0.9$. "
+        f"Papers often define momentum as an *average*, $m \\leftarrow \\mu m + (1 - \\mu) g$. That is the same path "
+        f"with the learning rate $\\eta/(1 - \\mu)$, so a learning rate can't be carried over from one definition to the "
         f"other:"
     )
     average, by_average = 0.0, 0.0
@@ -5431,27 +5435,27 @@ def adapting_to_each_parameter() -> None:
     """AdaGrad and RMSProp"""
     text(
         "Gradients of different parameters differ by orders of magnitude. AdaGrad divides each by the root of the sum "
-        "of its own squares. So its first step, $g/\\sqrt{g^2}$, moves each parameter by $\\pm\\eta$, however large "
-        "or small its gradient is:"
+        "of its own squares."
+    )
+    ask(
+        "Gradients of 100, −1 and 0.0001, a learning rate of 0.01. How far does AdaGrad's first step move the weight "
+        "whose gradient is 100?",
+        0.01 * 100 / math.sqrt(100**2),
+        hint="After one step the sum of squares is $g^2$.",
+        slips={100 * 0.01: "That is SGD's step.", 0.01 / 100: "It divides by $|g|$, but it multiplies by $g$ as well."},
     )
     w = nn.Parameter(torch.zeros(3))
     w.grad = torch.tensor([100.0, -1.0, 1e-4])
     optimizer = AdaGrad([w], lr=0.01)
     optimizer.step()  # @inspect w
     assert torch.allclose(w, torch.tensor([-0.01, 0.01, -0.01]))
-    text(
-        "A sum of squares can only grow, so under one and the same gradient AdaGrad's steps only shrink. RMSProp "
-        "keeps an *average* in place of the sum, and so follows the gradients of the last $1/(1 - \\alpha)$ steps."
-    )
-    average = RMSProp([w], lr=0.01)
-    average.step()
-    for _ in range(2):
-        average.step()  # @stepover
     for _ in range(3):
         optimizer.step()  # @stepover
     assert optimizer.state[w]["sum"][0] == 4 * 100**2
-    average_seen = average.state[w]["average"][0].item()  # @inspect average_seen
-    assert abs(average_seen / ((1 - 0.99**3) * 100**2) - 1) < 1e-5
+    text(
+        "A sum of squares only grows, so AdaGrad's steps only shrink. RMSProp keeps an *average* in its place, and so "
+        "follows the gradients of the last $1/(1 - \\alpha)$ steps."
+    )
     link(**REFERENCES["adagrad"])
     link(**REFERENCES["rmsprop"])
 
@@ -5459,21 +5463,23 @@ def adapting_to_each_parameter() -> None:
 def adam_and_adamw() -> None:
     """Adam and AdamW"""
     text(
-        "Adam takes both ideas: an average of gradients for the direction, an average of their squares for the scale. "
-        "Both start at 0, and after $t$ steps hold a share of $1 - \\beta^t$ of what they will hold; Adam divides "
-        "by that share (**bias correction**). So its first step, too, is one learning rate long:"
+        "Adam takes both ideas: $m$, an average of gradients, for the direction, and $v$, an average of their squares, "
+        "for the scale. Both start at 0, and after $t$ steps hold a share of $1 - \\beta^t$ of what they will hold. "
+        "Adam divides by that share (**bias correction**), so its first step, too, is one learning rate long:"
     )
     w = nn.Parameter(torch.tensor([1.0, -1.0]))
     w.grad = torch.tensor([100.0, 1e-3])
     optimizer = Adam([w], lr=0.01)
     optimizer.step()  # @inspect w, optimizer.state[w]
     assert torch.allclose(w, torch.tensor([1 - 0.01, -1 - 0.01]))
-    text("AdamW is the same, and shrinks each weight by the share $\\eta\\lambda$ in each step:")
+    found = {name: (0.0, optimizer.state[w][name][0].item()) for name in ("m", "v")}  # @hide
+    found |= {"g": (w.grad[0].item(), w.grad[0].item()), "w": (1.0, w[0].item())}  # @hide
+    plot(draw_adam(found, w.element_size()), title="Adam's first step, for the first of the two weights")  # @hide
+    text("AdamW does the same, and shrinks each weight by the share $\\eta\\lambda$ in each step:")
     decayed = nn.Parameter(torch.tensor([1.0, -1.0]))
     decayed.grad = w.grad.clone()
     AdamW([decayed], lr=0.01, weight_decay=0.1).step()  # @inspect decayed
-    shrunk = (1 - 0.01 * 0.1) * torch.tensor([1.0, -1.0])
-    assert torch.allclose(decayed, shrunk - 0.01)
+    assert torch.allclose(decayed, (1 - 0.01 * 0.1) * torch.tensor([1.0, -1.0]) - 0.01)
     link(**REFERENCES["adam"])
     link(**REFERENCES["adamw"])
 
@@ -5571,6 +5577,18 @@ def the_six_against_torch() -> None:
     )
 
 
+def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
+    """Matrices decay; embedding and head learn faster, by a factor found by trying; norms do neither"""
+    rows = list({id(w): w for w in (model.embedding.weight, model.head.weight)}.values())  # one, if tied
+    norms = [w for w in model.parameters() if w.ndim == 1]
+    matrices = [w for w in model.layers.parameters() if w.ndim == 2]
+    return [
+        {"params": matrices, "weight_decay": 0.1, "factor": 1.0},
+        {"params": rows, "weight_decay": 0.0, "factor": 12.0},
+        {"params": norms, "weight_decay": 0.0, "factor": 1.0},
+    ]
+
+
 def what_is_often_copied_wrong() -> None:
     """Three details of the formulas"""
     text("Three details that are easy to miss. How far ten steps end from torch's, where each is got wrong:")
@@ -5618,20 +5636,30 @@ def what_is_often_copied_wrong() -> None:
 def parameter_groups() -> None:
     """Parameter groups"""
     text(
-        "Weight decay is meant for matrices. Norms and biases are usually left out of it, and a **parameter group** "
-        "is how: a list of parameters with options of its own. One step with gradients of zero shows the decay alone:"
+        "Weight decay is meant for matrices; norms and embeddings are usually left out of it. A **parameter group** is "
+        "a list of parameters with options of its own. The language model's, one step with gradients of zero:"
     )
-    layers = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16))
-    matrices = [p for p in layers.parameters() if p.dim() >= 2]
-    others = [p for p in layers.parameters() if p.dim() < 2]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    optimizer = optim.AdamW(groups, lr=0.01)
-    before = [p.detach().clone() for p in (*matrices, *others)]
-    for p in layers.parameters():
-        p.grad = torch.zeros_like(p)
+    model = LanguageModel(Shape())  # @stepover
+    optimizer = optim.AdamW(groups_of(model), lr=0.01)
+    before = {name: w.detach().clone() for name, w in model.named_parameters()}
+    for w in model.parameters():
+        w.grad = torch.zeros_like(w)
     optimizer.step()
-    assert torch.allclose(matrices[0], before[0] * (1 - 0.01 * 0.1), rtol=1e-6)
-    assert all(torch.equal(p, old) for p, old in zip(others, before[1:], strict=True))
+    kept = [name for name, w in model.named_parameters() if torch.equal(w, before[name])]  # @inspect kept
+    assert all(name.startswith(("embedding", "head", "norm")) or ".norm" in name for name in kept)
+    assert len(kept) == 2 + 2 * model.shape.layers + 1
+    assert torch.allclose(model.layers[0].up.weight, before["layers.0.up.weight"] * (1 - 0.01 * 0.1), rtol=1e-5)
+    ask(
+        "Find the error: to keep norms from decaying, someone writes "
+        "`optim.AdamW([w for w in model.parameters() if w.ndim == 2], weight_decay=0.1)`.",
+        "the norms are not trained",
+        choices=["the norms are not trained", "the norms decay all the same", "the head is left out"],
+        why="An optimizer changes what it was given. The norms belong into a second group, with `weight_decay` 0.",
+        slips={
+            "the norms decay all the same": "The optimizer does not know of them.",
+            "the head is left out": "It is a matrix.",
+        },
+    )
     ask(
         "With $\\eta = 0.003$ and $\\lambda = 0.1$, what share of a weight is left after 1000 steps in which its "
         "gradient is zero?",
@@ -5639,6 +5667,17 @@ def parameter_groups() -> None:
         hint="Each step multiplies by $1 - \\eta\\lambda$.",
         slips={(1 - 0.1) ** 1000: "$\\lambda$ alone is not the share: the learning rate multiplies it."},
     )
+
+
+def held_for_training(model: nn.Module, optimizer: optim.Optimizer) -> dict[str, int]:
+    """Bytes of parameters, of gradients, and of the optimizer's states without its step counters"""
+    weights = list(model.parameters())
+    states = [tensor for state in optimizer.state.values() for tensor in state.values() if tensor.ndim > 0]
+    return {
+        "parameters": sum(w.nbytes for w in weights),
+        "gradients": sum(w.grad.nbytes for w in weights if w.grad is not None),
+        "optimizer states": sum(tensor.nbytes for tensor in states),
+    }
 
 
 def one_step_from_inside() -> None:
@@ -5674,7 +5713,27 @@ def when_states_are_allocated() -> None:
         within=0,
         slips={2: "After its first step. Before it, there is nothing."},
     )
-    text("Most optimizers allocate their state *in the first step*. In numbers per parameter:")
+    text("Most optimizers allocate their state *in the first step*. The language model's first:")
+    model = LanguageModel(Shape())  # @stepover
+    optimizer = optim.AdamW(groups_of(model))
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, 8, 64, torch.Generator().manual_seed(0))  # @stepover
+    loss_of(model, inputs, targets).backward()  # @stepover
+    before = held_for_training(model, optimizer)  # @inspect before [B]
+    optimizer.step()
+    after = held_for_training(model, optimizer)  # @inspect after [B] @stepover
+    assert (before["optimizer states"], after["optimizer states"]) == (0, 8 * 459_392)
+    predicted = bytes_by_part(model.shape, batch=8)  # @stepover @hide
+    assert all(predicted[part] == size for part, size in after.items())  # @hide
+    bars = memory_bars(predicted=predicted, before=before, after=after)  # @hide
+    names = ["predicted", "before the first step", "after it"]  # @hide
+    plot(bars, x=names, y_label="MB", style="stacked", title="The language model, measured so far")  # @hide
+    text("So that the first forward and backward pass fit proves little. Activations and logits come in section 11.")
+
+
+def when_others_allocate() -> None:
+    """When the others allocate"""
+    text("In numbers per parameter:")
     rows = []
     for make in (optim.SGD, optim.Adagrad, optim.RMSprop, optim.Adam, optim.AdamW):
         w = nn.Parameter(torch.randn(1000))
@@ -5686,10 +5745,7 @@ def when_states_are_allocated() -> None:
         rows.append((make.__name__, held[0] / 1000, held[1] / 1000, ", ".join(optimizer.state[w])))
     table(rows, ["optimizer", "at construction", "after the first step", "state"])  # @hide
     assert [(before, after) for _, before, after, _ in rows] == [(0, 0), (1, 1), (0, 1), (0, 2), (0, 2)]
-    text(
-        "AdaGrad alone allocates when it is made. For all others, a first forward and backward pass that fits proves "
-        "little: the state comes after it. Section 13 says which step has the highest peak."
-    )
+    text("AdaGrad alone allocates when it is made. Section 13 says which step has the highest peak.")
 
 
 def state_numbers(optimizer: optim.Optimizer) -> int:
@@ -5702,8 +5758,8 @@ def three_ways_to_take_a_step() -> None:
     """Three ways to take the same step"""
     text(
         "torch has AdamW three times. One by one, as above: a few operations for each tensor. **foreach**: each "
-        "operation once, for all tensors together. **fused**: everything in one kernel. They do the same arithmetic, "
-        "and differ in what they move and in what they hold meanwhile:"
+        "operation once, for all tensors together. **fused**: everything in one program on the device. They do the "
+        "same arithmetic, and differ in what they move and in what they hold meanwhile:"
     )
     width = sizes().optimizer_width  # @inspect width @stepover
     weights = [nn.Parameter(torch.randn(width, width, device=device())) for _ in range(8)]  # @stepover
@@ -5730,7 +5786,6 @@ def three_ways_to_take_a_step() -> None:
     fused_is_faster(samples_s["one by one"], samples_s["fused"])
     what_a_step_holds_meanwhile()
     extra_according_to_the_gpu(weights, extra["foreach"])
-    napkin_for_the_optimizer(moved["fused"])
 
 
 def fused_is_faster(one_by_one_s: Sequence[float], fused_s: Sequence[float]) -> None:
@@ -5778,33 +5833,6 @@ def extra_of_a_step(weights: list[nn.Parameter], *, foreach: bool) -> float:
     return round(count(optimizer.step).peak_bytes / parameters - 16, 2)
 
 
-def napkin_for_the_optimizer(moved_bytes: float) -> None:
-    """How long must a step take?"""
-    text(
-        "A step of the optimizer does a few operations on each number it reads: it waits for memory (section 6). So "
-        "its time is at least its bytes over the bandwidth. A model of 4 billion parameters on an H100:"
-    )
-    floor_s = moved_bytes * 4e9 / H100_BANDWIDTH  # @inspect floor_s [s]
-    tokens = floor_s / (6 * 4e9 / (H100_SPARSE_BF16 / 2))  # whose training takes as long @inspect tokens
-    assert math.isclose(tokens, moved_bytes * (H100_SPARSE_BF16 / 2) / (6 * H100_BANDWIDTH))  # whatever the model
-    text(
-        f"{1e3 * floor_s:.0f} ms, as long as the forward and backward pass of {tokens:.0f} tokens at the peak, for a "
-        f"model of any size. With a batch of a million tokens that is nothing; with small batches it is not."
-    )
-    ask(
-        "At least how many milliseconds does a fused step of AdamW take for 1 billion parameters in fp32, on an H100 "
-        f"with {H100_BANDWIDTH / 1e12} TB/s?",
-        1e3 * moved_bytes * 1e9 / H100_BANDWIDTH,
-        unit="ms",
-        within=0.03,
-        hint="It reads the weight, the gradient and two states, and writes the weight and two states.",
-        slips={
-            1e3 * 16 * 1e9 / H100_BANDWIDTH: "It reads 16 bytes, and writes 12 of them again.",
-            1e3 * 8 * 1e9 / H100_BANDWIDTH: "Those are the bytes of the states alone, read once.",
-        },
-    )
-
-
 def orthogonal_steps() -> None:
     """Muon: steps whose directions are all equally long"""
     text(
@@ -5821,7 +5849,7 @@ def orthogonal_steps() -> None:
     text(
         f"Muon keeps one number per parameter, AdamW two. Its price is FLOPs: 5 rounds of 3 products are "
         f"${counted / 64**3:.0f}D$ FLOPs for each of the $D^2$ parameters of a square matrix, beside 6 for each token "
-        f"of the batch: a share of $5D/T$ with $T$ tokens. Embeddings, norms and the head are left to AdamW."
+        f"of the batch: a share of $5D$ over the batch's tokens. Embeddings, norms and the head are left to AdamW."
     )
     if hasattr(optim, "Muon"):
         weight = nn.Parameter(torch.randn(64, 64))
@@ -5864,33 +5892,33 @@ def what_zero_grad_frees() -> None:
     """What zero_grad frees"""
     text(
         "`backward` adds to `.grad`, so it must be cleared between steps. `zero_grad()` does not write zeros: by "
-        "default it drops the tensors (`set_to_none=True`), and all of their memory is free until the next backward "
-        "pass. Weak references see them die:"
+        "default it drops the tensors (`set_to_none=True`), and their memory is free until the next backward pass. "
+        "Weak references see them die:"
     )
-    model = DeepLinear(256, 4).to(device())  # @stepover
-    optimizer = optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
-    model(torch.randn(8, 256).to(device())).square().mean().backward()  # @stepover
-    gradient_bytes = sum(p.grad.nbytes for p in model.parameters())  # @inspect gradient_bytes [B]
-    watched = [(weakref.ref(p.grad), p.grad.nbytes) for p in model.parameters()]
-    let_autograd_finish()  # @stepover
-    allocated = torch.cuda.memory_allocated() if device() == "cuda" else None
+    model = LanguageModel(Shape())  # @stepover
+    optimizer = optim.AdamW(model.parameters())
+    model(torch.zeros(1, 64, dtype=torch.long)).square().mean().backward()  # @stepover
+    gradient_bytes = sum(w.grad.nbytes for w in model.parameters())  # @inspect gradient_bytes [B]
+    watched = [(weakref.ref(w.grad), w.grad.nbytes) for w in model.parameters()]
     optimizer.zero_grad()
     freed_bytes = sum(size for alive, size in watched if alive() is None)  # @inspect freed_bytes [B]
-    assert freed_bytes == gradient_bytes == sum(p.nbytes for p in model.parameters())
-    if allocated is None:
-        text("What the GPU's allocator says of it: not run, no CUDA device.")
-    else:
-        returned_bytes = allocated - torch.cuda.memory_allocated()  # @inspect returned_bytes [B]
-        assert returned_bytes == freed_bytes
-    zeros_are_not_nothing(model, optimizer)  # @deeper
+    assert freed_bytes == gradient_bytes == 4 * 459_392
+    ask(
+        "Write the line that clears the gradients and frees their memory, with its default written out.",
+        "`optimizer.zero_grad(set_to_none=True)`",
+        why="`set_to_none=False` writes zeros, and keeps the memory.",
+    )
 
 
-def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None:
+def zeros_are_not_nothing() -> None:
     """Zero is not the same as none"""
     text(
         "A parameter whose gradient is `None` is skipped by the step. One whose gradient is *zero* is not: it decays, "
         "and where there is momentum it keeps moving."
     )
+    model = DeepLinear(256, 4).to(device())  # @stepover
+    optimizer = optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+    what_the_allocator_gets_back(model, optimizer)
     before = model.head.weight.detach().clone()
     optimizer.step()
     assert torch.equal(model.head.weight, before)
@@ -5902,6 +5930,53 @@ def zeros_are_not_nothing(model: DeepLinear, optimizer: optim.Optimizer) -> None
     held_bytes = model.head.weight.grad.nbytes  # @inspect held_bytes [B]
     assert held_bytes == before.nbytes
     assert not torch.equal(model.head.weight, before)
+
+
+def what_the_allocator_gets_back(model: DeepLinear, optimizer: optim.Optimizer) -> None:
+    """What the GPU's allocator gets back"""
+    if device() != "cuda":
+        text("What the GPU's allocator says of cleared gradients: not run, no CUDA device.")
+        return
+    model(torch.randn(8, 256, device="cuda")).square().mean().backward()  # @stepover
+    gradient_bytes = sum(w.grad.nbytes for w in model.parameters())  # @inspect gradient_bytes [B]
+    let_autograd_finish()  # @stepover
+    allocated = torch.cuda.memory_allocated()
+    optimizer.zero_grad()
+    returned_bytes = allocated - torch.cuda.memory_allocated()  # @inspect returned_bytes [B]
+    assert returned_bytes == gradient_bytes
+
+
+def what_a_step_costs() -> None:
+    """What a step costs"""
+    text(
+        "A step does a few operations on each number that it reads, so it waits for memory (section 6). At best it "
+        "reads the weight, its gradient and both states once, and writes weight and states once. torch's `fused` "
+        "AdamW, one program on the device, does just that:"
+    )
+    model = LanguageModel(Shape())  # @stepover
+    for w in model.parameters():
+        w.grad = torch.zeros_like(w)
+    optimizer = optim.AdamW(model.parameters(), fused=True)
+    optimizer.step()
+    moved = count(optimizer.step).bytes_moved / 459_392  # bytes per parameter @inspect moved
+    assert abs(moved / (4 * 4 + 3 * 4) - 1) < 1e-3
+    ask(
+        "At least how many milliseconds does such a step take for 1 billion parameters in fp32, on an H100 with "
+        f"{H100_BANDWIDTH / 1e12} TB/s?",
+        1e3 * moved * 1e9 / H100_BANDWIDTH,
+        unit="ms",
+        within=0.03,
+        slips={
+            1e3 * 16 * 1e9 / H100_BANDWIDTH: "It reads 16 bytes, and writes 12 of them again.",
+            1e3 * 8 * 1e9 / H100_BANDWIDTH: "Those are the bytes of the states alone, read once.",
+        },
+    )
+    tokens = moved / H100_BANDWIDTH / (6 / (H100_SPARSE_BF16 / 2))  # whose training takes as long @inspect tokens
+    assert round(tokens, -2) == 1400
+    text(
+        f"At the peaks of an H100 that is as long as forward and backward pass of {tokens:.0f} tokens, for a model of "
+        f"any size. With a batch of a million tokens that is nothing; with small batches it is not."
+    )
 
 
 def optimizer_flops() -> None:
@@ -5925,8 +6000,8 @@ def optimizer_flops() -> None:
 def states_of_a_real_step() -> None:
     """The same bytes, in real tensors"""
     text(
-        "The table of bytes is arithmetic. Now a layer takes a step with PyTorch's own AdamW, in fp32 and in bf16, and "
-        "what is in memory afterwards is added up:"
+        "Section 1's table of bytes is arithmetic. Here a layer takes a step with PyTorch's own AdamW, in fp32 and in "
+        "bf16, and what is in memory afterwards is added up:"
     )
     x = torch.randn(4, 256)
     held = {}  # bytes
@@ -5943,7 +6018,7 @@ def states_of_a_real_step() -> None:
     assert held[torch.bfloat16] == 8 * n + 4
     text(
         "The 4 bytes more are a `step` counter, one per tensor. On bf16 parameters AdamW keeps bf16 averages: half the "
-        "memory, and fewer digits in everything. What papers call mixed precision keeps the averages in fp32."
+        "memory, and fewer digits in everything. Mixed precision keeps them in fp32 (section 12)."
     )
     link(**REFERENCES["adamw"])
 
@@ -6383,18 +6458,6 @@ class LanguageRun:
     generator: torch.Generator  # of the data
     steps: int  # planned: the schedule depends on it
     step: int = 0
-
-
-def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
-    """Matrices decay; embedding and head learn faster, by a factor found by trying; norms do neither"""
-    rows = list({id(w): w for w in (model.embedding.weight, model.head.weight)}.values())  # one, if tied
-    norms = [w for w in model.parameters() if w.ndim == 1]
-    matrices = [w for w in model.layers.parameters() if w.ndim == 2]
-    return [
-        {"params": matrices, "weight_decay": 0.1, "factor": 1.0},
-        {"params": rows, "weight_decay": 0.0, "factor": 12.0},
-        {"params": norms, "weight_decay": 0.0, "factor": 1.0},
-    ]
 
 
 def new_language_run(steps: int, where: str, seed: int = 0) -> LanguageRun:
