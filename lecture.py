@@ -5417,8 +5417,8 @@ def momentum_as_an_average() -> None:
     text(
         f"The sum's limit is $1/(1 - \\mu)$, {1 / (1 - 0.9):.0f} times the gradient with the usual $\\mu = 0.9$. "
         f"Papers often define momentum as an *average*, $m \\leftarrow \\mu m + (1 - \\mu) g$. That is the same path "
-        f"with the learning rate $\\eta/(1 - \\mu)$, so a learning rate can't be carried over from one definition to the "
-        f"other:"
+        f"with the learning rate $\\eta/(1 - \\mu)$, so a learning rate can't be carried over from one definition to "
+        f"the other:"
     )
     average, by_average = 0.0, 0.0
     v = nn.Parameter(torch.zeros(1))
@@ -6076,19 +6076,19 @@ def training_loop() -> None:
         f"from **{fast[0]:.0f}** to **{fast[-1]:.0e}**."
     )
     note(
-        "Eight minutes. Write the loop with them, then break it: an argument that is ignored, a shape that "
-        "broadcasts. Ask for the first loss of a language model."
+        "Ten minutes. Write the loop with them, then break it: a missing line, a shape that broadcasts. Ask for the "
+        "first loss of a language model. Let the class read aloud what the model has written."
     )
-    text("Data, model, optimizer: what is left is the loop around them.")
     the_task()
     two_learning_rates()
+    is_the_training_loss_flattering()  # @deeper
     same_rates_with_hidden_layers()  # @deeper
     what_a_real_loop_adds()
     arguments_that_nobody_reads()
     loss_that_broadcasts()
     cost_of_looking()  # @deeper
-    speed_of_the_loop()
     the_language_model_learns()
+    speed_of_the_loop()  # @deeper
     text(
         "**In three lines.** Batch, loss, `zero_grad`, `backward`, `step`; a real loop adds schedule and clipping.\n\n"
         "Know the loss of a model that knows nothing, claim every shape, and see a change for every argument that you "
@@ -6105,16 +6105,15 @@ def the_task() -> None:
     )
     x, y = linear_batch(4096, 16)  # @inspect x.shape y.shape
     model = DeepLinear(16, 0)  # a head only @stepover
-    assert [w.shape for w in model.parameters()] == [(16, 1)]
     loss = nn.functional.mse_loss(model(x), y).item()  # @inspect loss @stepover
     difference = torch.arange(16.0) - model.head.weight.detach().squeeze(-1)
     expected = difference.square().sum().item()  # of the loss, over all x there are @inspect expected
     assert abs(loss / expected - 1) < 0.1
-    saying_zero = y.square().mean().item()  # the loss of predicting 0 @inspect saying_zero
-    assert abs(saying_zero / 1240 - 1) < 0.1  # 0² + 1² + … + 15²
+    saying_zero = y.square().mean().item()  # the loss of predicting 0 @hide
+    assert abs(saying_zero / 1240 - 1) < 0.1  # 0² + 1² + … + 15² @hide
     text(
-        f"Predicting 0 would lose $0^2 + 1^2 + \\dots + 15^2 = {sum(d**2 for d in range(16))}$ on average; the random "
-        f"vector loses {loss:.0f}. A first loss that is far from what a model without knowledge must lose is a mistake."
+        f"Always saying 0 would lose $0^2 + 1^2 + \\dots + 15^2 = {sum(d**2 for d in range(16))}$; the random vector "
+        f"loses {loss:.0f}. A first loss that is far from what a model without knowledge must lose is a mistake."
     )
     ask(
         "A language model with a vocabulary of 50257 has just been initialised, and gives each token about the same "
@@ -6154,7 +6153,19 @@ def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list
 
 
 def two_learning_rates() -> None:
-    """Two learning rates"""
+    """The loop, with two learning rates"""
+    ask(
+        "Find the error in this loop:\n\n"
+        "```python\nfor x, y in batches:\n    loss = mse_loss(model(x), y)\n    loss.backward()\n    optimizer.step()\n"
+        "```",
+        "gradients of all steps add up",
+        choices=["gradients of all steps add up", "step must come before backward", "the loss is never used"],
+        why="`optimizer.zero_grad()` is missing, before `backward`.",
+        slips={
+            "step must come before backward": "Then it would take the gradients of the step before.",
+            "the loss is never used": "`backward` uses it.",
+        },
+    )
     ask(
         "The loss is the mean of $(e \\cdot x)^2$, where $e$ is how far the weights are off; its gradient, over all "
         "$x$, is $2e$. With a learning rate of 0.1, by which factor would a step on it multiply the *loss*?",
@@ -6165,40 +6176,38 @@ def two_learning_rates() -> None:
             (1 - 0.1) ** 2: "The gradient of $e^2$ is $2e$.",
         },
     )
-    text(
-        "The loss is taken on a fixed batch that is never trained on, so that steps can be compared. Sixty steps with "
-        "a learning rate of 0.01, and sixty with 0.1:"
-    )
-    _, slow, slow_batches = train(num_layers=0, lr=0.01)  # @stepover
+    text("Sixty steps with each rate. Their loss is taken on a fixed batch that is never trained on, to compare them:")
+    _, slow, _ = train(num_layers=0, lr=0.01)  # @stepover
     fast_model, fast, _ = train(num_layers=0, lr=0.1)  # @stepover
-    a_step = (fast[-1] / fast[0]) ** (1 / 60)  # @inspect a_step
-    noise = 4 * 0.1**2 * 17 / 32  # a batch has 32 rows of 16 numbers, and its gradient is not quite 2e
-    assert abs(a_step / ((1 - 2 * 0.1) ** 2 + noise) - 1) < 0.02
     curves = {"lr = 0.01": slow, "lr = 0.1": fast}  # @hide
     plot(curves, x=list(range(len(slow))), x_label="steps", y_label="loss, fixed batch", y_scale="log")  # @hide
-    assert slow[0] == fast[0]  # the same start, on the same batch
-    assert len(slow) - 1 == 60
+    assert slow[0] == fast[0] and len(slow) - 1 == 60  # the same start, on the same batch @hide
     assert fast[-1] < 1e-4 < 10 < slow[-1] < slow[0] / 2  # @inspect slow[-1] fast[-1]
     found = fast_model.head.weight.detach().squeeze(-1)  # @inspect found
     assert torch.allclose(found, torch.arange(16.0), atol=0.01)
-    shrinking = (slow[-1] / slow[0]) ** (1 / 60)  # of the loss, per step @inspect shrinking
-    assert abs(shrinking / (1 - 2 * 0.01) ** 2 - 1) < 0.01
+    slow_step, fast_step = ((losses[-1] / losses[0]) ** (1 / 60) for losses in (slow, fast))
+    assert abs(slow_step / (1 - 2 * 0.01) ** 2 - 1) < 0.01  # @inspect slow_step
+    noise = 4 * 0.1**2 * 17 / 32  # a batch has 32 rows of 16 numbers, and its gradient is not quite 2e @hide
+    assert abs(fast_step / ((1 - 2 * 0.1) ** 2 + noise) - 1) < 0.02  # @inspect fast_step @hide
     text(
-        f"The larger rate has found the vector, the smaller is still on its way, at a loss of {slow[-1]:.0f}. A step "
-        f"multiplies the error by about $1 - 2 \\cdot lr$ and the loss by its square: {(1 - 0.02) ** 2:.4f}, and "
-        f"measured, {shrinking:.4f}. With the larger rate the noise of a batch of 32 can be seen: "
-        f"{(1 - 0.2) ** 2:.2f}, and measured, {a_step:.2f}."
+        f"The larger rate has found the vector. A step multiplies the loss by {(1 - 0.02) ** 2:.4f} in theory and by "
+        f"{slow_step:.4f} with the smaller rate. With the larger it is {(1 - 0.2) ** 2:.2f} and {fast_step:.2f}: there "
+        f"the noise of a batch of 32 shows."
     )
+
+
+def is_the_training_loss_flattering() -> None:
+    """Is the training loss flattering?"""
+    _, slow, slow_batches = train(num_layers=0, lr=0.01)  # @stepover
     ratios = [batch / fixed for batch, fixed in zip(slow_batches, slow, strict=False)]
     ratio, spread = statistics.mean(ratios), statistics.stdev(ratios)  # @inspect ratio spread
     assert abs(ratio - 1) < 0.1 < spread
     seen, unseen = losses_after_memorising()  # @inspect seen unseen @stepover
     assert seen < unseen / 10
     text(
-        f"Is the loss of the batches trained on flattering? Not here: each batch is new, and its loss is taken "
-        f"*before* its step. On average it is {ratio:.2f} times the fixed batch's, only noisy (standard deviation "
-        f"{spread:.2f}). It is flattering where data are seen again: after 200 steps on *one* batch of 8 rows the loss "
-        f"is {seen:.1g} on that batch and {unseen:.0f} on others."
+        f"Not here: each batch is new, and its loss is taken *before* its step. On average it is {ratio:.2f} times the "
+        f"fixed batch's, only noisy (standard deviation {spread:.2f}). It is flattering where data are seen again: "
+        f"after 200 steps on *one* batch of 8 rows the loss is {seen:.1g} on that batch and {unseen:.0f} on others."
     )
 
 
@@ -6236,18 +6245,22 @@ def same_rates_with_hidden_layers() -> None:
 def what_a_real_loop_adds() -> None:
     """What a real loop adds"""
     text(
-        "**A schedule.** The learning rate rises over some steps (warm-up, while the optimizer's averages are still "
-        "young), then falls along half a cosine, here to a tenth:"
+        "**A schedule.** The learning rate rises over some steps (*warm-up*, while the optimizer's averages have seen "
+        "few gradients), then falls along half a cosine, here to a tenth:"
     )
     rates = [learning_rate(step, steps=100, warm_up=10) for step in range(101)]  # @stepover
     plot({"learning rate / peak": rates}, x_label="step", y_label="share of the peak")  # @hide
     assert rates.index(max(rates)) == 9
-    assert math.isclose(rates[9], 1)
+    assert math.isclose(rates[9], 1)  # @hide
     assert math.isclose(rates[100], 0.1)
-    assert math.isclose(rates[55], (1 + 0.1) / 2)  # half-way between the warm-up and the end
+    assert math.isclose(rates[55], (1 + 0.1) / 2)  # half-way between the warm-up and the end @hide
     text(
-        "**Clipping.** If the norm of all gradients together exceeds a limit, they are scaled down to it; their "
-        "direction stays. SGD's step shrinks with them. Adam's first does not: it divides by the gradient's size."
+        "**Clipping.** If the norm of all gradients together exceeds a limit, they are scaled down to it. One batch "
+        "with a huge gradient would otherwise stay in Adam's averages for many steps."
+    )
+    ask(
+        "Write the line between `loss.backward()` and `optimizer.step()` that limits the norm of all gradients to 1.",
+        "`nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)`",
     )
     moved = {}
     for optimizer_class in (optim.SGD, optim.Adam):
@@ -6256,15 +6269,10 @@ def what_a_real_loop_adds() -> None:
         norm = nn.utils.clip_grad_norm_([weight], max_norm=1.0).item()  # before clipping @inspect norm
         optimizer_class([weight], lr=0.01).step()
         moved[optimizer_class.__name__] = weight.norm().item() / 0.01  # in learning rates @inspect moved
-    assert math.isclose(norm, 2.5, rel_tol=1e-6)
+    assert math.isclose(norm, 2.5, rel_tol=1e-6)  # @hide
     assert abs(moved["SGD"] - 1) < 1e-5
     assert abs(moved["Adam"] - math.sqrt(100)) < 1e-4
-    text("What clipping is for: one batch with a huge gradient would stay in Adam's averages for many steps.")
-    ask(
-        "Gradients of norm 2.5 are clipped at 1. By which factor is each multiplied?",
-        1.0 / norm,
-        slips={2.5: "Clipping makes gradients smaller.", 1.0: "The *norm* becomes 1, not the factor."},
-    )
+    text("SGD's step shrinks with the gradients. Adam's first does not: it divides by the gradient's size.")
 
 
 def learning_rate(step: int, steps: int, warm_up: int) -> float:
@@ -6278,23 +6286,17 @@ def learning_rate(step: int, steps: int, warm_up: int) -> float:
 def arguments_that_nobody_reads() -> None:
     """Trap: arguments that nobody reads"""
     text(
-        "A `train(num_layers, lr)` that builds its model with 0 layers and its optimizer with a rate of 0.01, whatever "
-        "it was given, runs without an error, and its plots look right. What tells is a claim that results *differ*:"
+        "A `train(num_layers, lr)` that ignores what it was given runs without an error, and its plots look right. "
+        "What tells is a claim that results *differ*, and that nothing else makes them differ:"
     )
     base = train(num_layers=0, lr=0.01)[1]  # @stepover
     assert train(num_layers=0, lr=0.02)[1] != base  # @stepover
     assert train(num_layers=1, lr=0.01)[1] != base  # @stepover
-    assert train(num_layers=0, lr=0.01)[1] == base  # and nothing else makes it differ @stepover
-    text("The last one to the bit: where no argument changes, no result does.")
+    assert train(num_layers=0, lr=0.01)[1] == base  # to the bit @stepover
 
 
 def loss_that_broadcasts() -> None:
     """Trap: a loss that broadcasts"""
-    x, y = linear_batch(256, 16)
-    perfect = x @ torch.arange(16.0).unsqueeze(-1)  # (B, 1) @inspect perfect.shape y.shape
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        loss = nn.functional.mse_loss(perfect, y).item()  # @inspect loss
     ask(
         "Find the error: `loss = mse_loss(prediction, y)` with `prediction.shape == (256, 1)` and `y.shape == (256,)`.",
         "every prediction is compared with every target",
@@ -6308,20 +6310,18 @@ def loss_that_broadcasts() -> None:
             "torch raises an error": "It warns, and computes.",
         },
     )
-    text(
-        "A linear head returns (B, 1), the targets are (B,). Here every prediction is perfect, and the loss above is "
-        "not 0:"
-    )
-    assert nn.functional.mse_loss(perfect.squeeze(-1), y).item() < 1e-9
-    compared = (perfect - y).shape  # @inspect compared
-    assert tuple(compared) == (256, 256)
-    twice_the_variance = 2 * y.var(correction=0).item()  # @inspect twice_the_variance
-    assert abs(loss / twice_the_variance - 1) < 1e-4
+    x, y = linear_batch(256, 16)
+    perfect = x @ torch.arange(16.0).unsqueeze(-1)  # (B, 1) @inspect perfect.shape y.shape
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loss = nn.functional.mse_loss(perfect, y).item()  # @inspect loss
     assert "broadcasting" in str(caught[0].message)
+    assert (perfect - y).shape == (256, 256)
+    assert nn.functional.mse_loss(perfect.squeeze(-1), y).item() < 1e-9
+    assert abs(loss / (2 * y.var(correction=0).item()) - 1) < 1e-4  # @hide
     text(
-        f"{loss:.0f}, twice the variance of $y$, because every prediction is compared with every target. The best that "
-        f"a model can do against this loss is to say the mean every time. torch warns, once. A scalar prediction "
-        f"broadcasts against a vector in the same way, so claim the shape:"
+        f"Every prediction is perfect, and the loss is {loss:.0f}, twice the variance of $y$. torch warns, once. So "
+        f"claim the shape:"
     )
     assert perfect.squeeze(-1).shape == y.shape != perfect.shape
 
@@ -6360,8 +6360,8 @@ def cost_of_looking() -> None:
 def speed_of_the_loop() -> None:
     """Steps per second, FLOP/s, MFU"""
     text(
-        "Last, the loop's own accounting. One step from zero_grad to optimizer, of the toy above and of a model of a "
-        "size that suits this machine: 6 FLOPs per parameter and row, over the time, over the peak."
+        "One step from zero_grad to optimizer, of the toy above and of a deep linear model of a size that suits this "
+        "machine: 6 FLOPs per parameter and row, over the time, over the peak."
     )
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect dtype
     peak = peak_flops(dtype)  # @inspect peak [FLOP/s]
@@ -6393,16 +6393,6 @@ def speed_of_the_loop() -> None:
         )
         say_what_the_loop_reaches([rate / peak for rate in samples["large"]])
     share_of_the_update(shapes["large"], dtype)
-    ask(
-        "A model of 8 billion parameters trains on H100s (989.5 TFLOP/s in bf16) with an MFU of 0.4. How many tokens "
-        "per second does each of them get through?",
-        0.4 * H100_SPARSE_BF16 / 2 / (6 * 8e9),
-        hint="$6N$ FLOPs for each token.",
-        slips={
-            0.4 * H100_SPARSE_BF16 / 2 / (2 * 8e9): "2N is the forward pass alone.",
-            H100_SPARSE_BF16 / 2 / (6 * 8e9): "At the peak. The MFU is 0.4.",
-        },
-    )
 
 
 def one_step(width: int, num_layers: int, batch: int, dtype: torch.dtype) -> tuple[Callable[[], None], ...]:
@@ -6432,8 +6422,8 @@ def say_what_the_loop_reaches(utilizations: list[float]) -> None:
         undecided=f"{spread}; its samples are on both sides of 0.5, where good begins.",
     )
     text(
-        "MFU counts the FLOPs that the model needs. Recomputation as in section 14 is not among them: it raises the "
-        "work and the time, and MFU, rightly, falls."
+        "MFU counts the FLOPs that the model needs. What section 14 computes a second time, to save memory, is not "
+        "among them: it raises the work and the time, and MFU, rightly, falls."
     )
 
 
@@ -6521,11 +6511,12 @@ def the_language_model_learns() -> None:
     """The language model learns"""
     text(
         "All of it together: the lecture's bytes, the model, AdamW with its groups, the schedule, clipping. Eighty "
-        "steps of 8 windows of 64 bytes, on one thread of the CPU or on the GPU:"
+        "steps of 8 windows of 64 bytes:"
     )
     train, held_out = lecture_tokens()  # @stepover
     run = new_language_run(steps=80, where=device())  # @stepover
     what_it_learns(run, train, held_out)
+    what_its_step_holds(train)
     tokens_a_second(run, train)
 
 
@@ -6534,11 +6525,11 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     """What it learns"""
     before = bits_of_model(run.model, held_out[:8192])  # @inspect before @stepover
     losses = [train_step(run, train) for _ in range(run.steps)]  # @stepover
-    bits = [loss.item() / math.log(2) for loss in losses]
     after = bits_of_model(run.model, held_out[:8192])  # @inspect after @stepover
     one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @stepover
     assert 7.9 < before < 8.1
     assert after < one - 1 and after < two
+    bits = [loss.item() / math.log(2) for loss in losses]  # @hide
     lines = {
         "the model": bits,
         "bytes counted": [one] * len(bits),
@@ -6547,18 +6538,49 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     plot(lines, x_label="step", y_label="bits for each byte", title="What it learns")  # @hide
     text(
         f"From {before:.2f} bits for each held-out byte to {after:.2f}: better than a table of bytes ({one:.2f}) and "
-        f"one of pairs ({two:.2f}), after {run.steps * 8 * 64:,} bytes of reading, of {len(train):,}. It begins to "
-        f"have words' lengths, indentation and quotes. What it writes behind `    text(`, beside what it wrote before:"
+        f"one of pairs ({two:.2f}), after reading {run.steps * 8 * 64:,} bytes of {len(train):,}. What it writes after "
+        f"`    text(`, before training and now:"
     )
     torch.manual_seed(0)  # @hide
     untrained = continued(LanguageModel(Shape()), b"    text(", 40)  # @stepover
     trained = continued(run.model.cpu(), b"    text(", 160)  # @stepover
-    learnt, before_that = (share_of_ascii(written) for written in (trained, untrained))  # @inspect learnt before_that
-    assert learnt > 0.9 > before_that
-    for written in (untrained, trained):  # @hide
-        shown = "".join(c if c.isprintable() or c == "\n" else "·" for c in written.replace("`", "'"))
-        text(f"```text\n{shown}\n```")
-    run.model.to(device())
+    assert share_of_ascii(trained) > 0.9 > share_of_ascii(untrained)
+    first, then = (  # @hide
+        "".join(c if c.isprintable() or c == "\n" else "·" for c in written.replace("`", "'"))
+        for written in (untrained, trained)
+    )
+    text(f"```text\n{first}\n```\n\n```text\n{then}\n```")
+    run.model.to(device())  # @hide
+
+
+def saved_by_part(model: LanguageModel, inputs: Tensor, targets: Tensor) -> dict[str, int]:
+    """Bytes that a forward pass leaves for the backward pass: activations, logits, and weights cast to bf16, if any"""
+    saved = saved_by_autograd(lambda: loss_of(model, inputs, targets), model.parameters())
+    logits = sum(t.nbytes for t in saved if t.shape == (targets.numel(), model.shape.vocabulary))
+    cast = [w.detach().bfloat16() for w in model.parameters()]
+    in_bf16 = [t for t in saved if t.dtype == torch.bfloat16]
+    copies = sum(t.nbytes for t in in_bf16 if any(torch.equal(t, w) or torch.equal(t, w.t()) for w in cast))
+    return {"activations": sum(t.nbytes for t in saved) - logits - copies, "logits": logits, "bf16 copies": copies}
+
+
+def what_its_step_holds(train: np.ndarray) -> None:
+    """What its step holds"""
+    text(
+        "Now the whole memory bar can be measured, on the CPU. What a forward pass leaves for the backward pass, torch "
+        "shows to a *hook*, a function that is called with each such tensor (section 13):"
+    )
+    run = new_language_run(steps=1, where="cpu")  # @stepover
+    train_step(run, train)  # @stepover
+    inputs, targets = draw_batch(train, 8, 64, run.generator)  # @stepover
+    measured = held_for_training(run.model, run.optimizer) | saved_by_part(run.model, inputs, targets)  # @stepover
+    predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted measured
+    assert measured.pop("bf16 copies") == 0  # @hide
+    assert all(abs(measured[part] - size) <= 4 for part, size in predicted.items())  # a float more: the targets' number
+    activations = measured["activations"] / sum(measured.values())  # @hide
+    bars = memory_bars(predicted=predicted, measured=measured)  # @hide
+    title = "The language model, a step of 8 windows"  # @hide
+    plot(bars, x=["predicted", "measured"], y_label="MB", style="stacked", title=title)  # @hide
+    text(f"The activations are {activations:.0%} of it. Section 13 explains them.")
 
 
 def share_of_ascii(written: str) -> float:
@@ -6568,10 +6590,19 @@ def share_of_ascii(written: str) -> float:
 
 def tokens_a_second(run: LanguageRun, train: np.ndarray) -> None:
     """Tokens each second, and its MFU"""
+    ask(
+        "A model of 8 billion parameters trains on H100s (989.5 TFLOP/s in bf16) with an MFU of 0.4. How many tokens "
+        "per second does each of them get through?",
+        0.4 * H100_SPARSE_BF16 / 2 / (6 * 8e9),
+        hint="$6N$ FLOPs for each token.",
+        slips={
+            0.4 * H100_SPARSE_BF16 / 2 / (2 * 8e9): "2N is the forward pass alone.",
+            H100_SPARSE_BF16 / 2 / (6 * 8e9): "At the peak. The MFU is 0.4.",
+        },
+    )
     step = measure(lambda: train_step(run, train), repeats=5, max_seconds=0.3)  # @stepover
-    tokens = 8 * run.model.shape.context
-    rate = tokens / step.seconds  # @inspect rate [tokens/s]
-    flops = sum(flops_by_part(run.model.shape, 8).values())  # @inspect flops [FLOP]
+    rate = 8 * run.model.shape.context / step.seconds  # @inspect rate [tokens/s]
+    flops = sum(flops_by_part(run.model.shape, 8).values())  # @inspect flops [FLOP] @stepover
     peak = peak_flops("float32")  # @inspect peak [FLOP/s]
     if peak is None:
         text(f"{rate:,.0f} tokens each second; no peak is known for this machine.")
