@@ -5726,7 +5726,7 @@ def when_states_are_allocated() -> None:
     predicted = bytes_by_part(model.shape, batch=8)  # @stepover @hide
     assert all(predicted[part] == size for part, size in after.items())  # @hide
     bars = memory_bars(predicted=predicted, before=before, after=after)  # @hide
-    names = ["predicted", "before the first step", "after it"]  # @hide
+    names = ["predicted", "before step 1", "after step 1"]  # @hide
     plot(bars, x=names, y_label="MB", style="stacked", title="The language model, measured so far")  # @hide
     text("So that the first forward and backward pass fit proves little. Activations and logits come in section 11.")
 
@@ -6625,40 +6625,42 @@ def mixed_precision() -> None:
     """Mixed precision"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     up, down = largest_lost_updates()  # @stepover @hide
+    faster = H100_SPARSE_BF16 / 2 / H100_FP32  # @hide
     text(
         f"After this section you can say which numbers may have 16 bits and which must not, scale a loss, and read "
-        f"what autocast does. The key figure: beside a weight of 1, bf16 loses every update that adds less than "
-        f"**{up:.4f}** or takes away less than **{down:.4f}**."
+        f"what torch's autocast does. The key figure: beside a weight of 1, bf16 loses every update that adds less "
+        f"than **{up:.4f}** or takes away less than **{down:.4f}**."
     )
     text(
-        "Section 2 found what two bytes can't do: fp16 runs out of range, bf16 out of digits. Mixed precision gives "
-        "each number what it needs. The recipe, of 2017 and little changed since:\n\n"
-        "1. **Multiply in 16 bits.** Weights and activations are cast for the matrix multiplications, whose sums are "
-        "kept in fp32.\n"
-        "2. **Keep fp32 master weights**, and optimizer states in fp32. Updates are small, and must not be rounded "
-        "away.\n"
-        "3. In fp16, **scale the loss**, so that small gradients are not flushed to zero. bf16 has fp32's range and "
-        "needs no scaling."
+        f"An H100's peak in bf16 is {faster:.1f} times that in fp32, and a number takes half the bytes. But fp16 runs "
+        f"out of range, bf16 out of digits (section 2). *Mixed precision* gives each number what it needs:\n\n"
+        f"1. **Multiply in 16 bits.** Weights and activations are cast for the matrix multiplications, whose sums are "
+        f"kept in fp32.\n"
+        f"2. **Keep fp32 master weights**, and optimizer states in fp32. Updates are small, and must not be rounded "
+        f"away.\n"
+        f"3. In fp16, **scale the loss**, so that small gradients do not become zero. bf16 has fp32's range and needs "
+        f"no scaling."
     )
     note(
         "Eight minutes. Start with the hundred updates that are lost and take bets. The table of autocast's dtypes "
-        "is worth reading aloud, row by row."
+        "is worth reading aloud, row by row. End with what changed in the memory bar."
     )
     updates_that_vanish()
     rounding_at_random()  # @deeper
     gradients_that_vanish()
     the_window_of_loss_scales()  # @deeper
     dynamic_loss_scaling()
+    clipping_scaled_gradients()  # @deeper
     scaling_bf16_does_nothing()  # @deeper
     which_operator_runs_in_which_dtype()
+    three_recipes_learn()
+    three_steps_side_by_side()  # @deeper
+    language_model_under_autocast()
     mixed_precision_by_hand()  # @deeper
     copies_of_autocast()  # @deeper
-    three_recipes_learn()
-    three_steps_side_by_side()
     eight_bits_and_fewer()  # @deeper
     link(**REFERENCES["mixed precision"])
     link(**REFERENCES["amp"])
-    language_model_under_autocast()
     text(
         "**In three lines.** Matrix multiplications in bf16; weights, states and updates in fp32.\n\n"
         "fp16 needs a loss scale, because small gradients become zero; bf16 needs none.\n\n"
@@ -6683,7 +6685,7 @@ def updates_that_vanish() -> None:
         hint="The numbers next to 1 in bf16 are 1.0078 and 0.9961.",
         slips={1.1: "Each update is rounded before the next one comes."},
     )
-    text("A weight of 1 receives a hundred updates of 0.001: once in bf16, once in fp32 with a bf16 copy to work with.")
+    text("Once in bf16, and once in fp32, the *master*, with a bf16 copy to multiply with:")
     bf16 = torch.tensor(1.0, dtype=torch.bfloat16)
     master = torch.tensor(1.0)
     for _ in range(100):
@@ -6696,18 +6698,14 @@ def updates_that_vanish() -> None:
     assert abs(results["copy"] - 1.1) < 2**-8
     half_a_step = torch.finfo(torch.bfloat16).eps / 2  # @inspect half_a_step
     one = torch.tensor(1.0, dtype=torch.bfloat16)
-    assert one + 0.99 * half_a_step == 1
-    assert one + 1.01 * half_a_step > 1
-    assert one - 0.49 * half_a_step == 1
-    assert one - 0.51 * half_a_step < 1  # below 1 the numbers are twice as dense
-    assert (one - 0.003).item() == 1 - 2**-8 == 0.99609375
-    assert 1.25 * one + 1.25 * half_a_step > 1.25  # the share that is lost is largest just above a power of two
+    assert one + 0.99 * half_a_step == 1 < one + 1.01 * half_a_step
+    assert one - 0.49 * half_a_step == 1 > one - 0.51 * half_a_step  # below 1 the numbers are twice as dense
+    assert (one - 0.003).item() == 1 - 2**-8 == 0.99609375  # @hide
+    assert 1.25 * one + 1.25 * half_a_step > 1.25  # the share lost is largest just above a power of two @hide
     text(
-        f"To a weight of 1, bf16 adds nothing that is below {half_a_step:.4f}; downwards, where numbers are twice as "
-        f"dense, an update of half that still counts: $1 - 0.003$ becomes {(one - 0.003).item():.4f}. What is lost is "
-        f"lost each time anew: a hundred lost updates are still nothing. In the master they add up, and once they "
-        f"have, the copy moves. fp16 has three more binary digits and would have seen these; it loses those below a "
-        f"{round(2 / torch.finfo(torch.float16).eps)}th."
+        f"Added to 1, whatever is below {half_a_step:.4f} is lost, each time anew. Downwards, where numbers are twice "
+        f"as dense, half of that still counts: $1 - 0.003$ becomes {(one - 0.003).item():.4f}. In the master the "
+        f"updates add up, and once they have, the copy moves."
     )
 
 
@@ -6739,7 +6737,14 @@ def rounded_at_random(x: Tensor) -> Tensor:
 
 def gradients_that_vanish() -> None:
     """Gradients that vanish, and loss scaling"""
-    text("A gradient of 1e-8, which autograd has to write down in fp16:")
+    ask(
+        "Which of these needs its loss scaled?",
+        "training with fp16",
+        choices=["training with fp16", "training with bf16", "both"],
+        hint="Which format runs out of exponents?",
+        slips={"training with bf16": "bf16 has fp32's exponents.", "both": "bf16 has fp32's exponents."},
+    )
+    text("A gradient of 1e-8, written down in fp16, becomes zero:")
     weight = torch.ones(4, dtype=torch.float16, requires_grad=True)
     (weight * 1e-8).float().sum().backward()
     assert weight.grad.tolist() == [0, 0, 0, 0]  # @inspect weight.grad
@@ -6748,13 +6753,11 @@ def gradients_that_vanish() -> None:
     loss = (weight * 1e-8).float().sum()
     (loss * 1024).backward()
     gradient = weight.grad.float() / 1024  # @inspect gradient
-    error_in_fp16 = (gradient / 1e-8 - 1).abs().max().item()  # @inspect error_in_fp16
-    assert 0 < error_in_fp16 < 0.01
+    assert 0 < (gradient / 1e-8 - 1).abs().max() < 0.01
     text("The same without any scaling in bf16:")
     weight = torch.ones(4, dtype=torch.bfloat16, requires_grad=True)
     (weight * 1e-8).float().sum().backward()
-    error_in_bf16 = (weight.grad.float() / 1e-8 - 1).abs().max().item()  # @inspect error_in_bf16
-    assert 0 < error_in_bf16 < 2**-8
+    assert 0 < (weight.grad.float() / 1e-8 - 1).abs().max() < 2**-8  # @inspect weight.grad
 
 
 def the_window_of_loss_scales() -> None:
@@ -6789,12 +6792,11 @@ def the_window_of_loss_scales() -> None:
 
 def dynamic_loss_scaling() -> None:
     """A scale that finds itself"""
-    default = torch.amp.GradScaler("cpu").get_growth_interval()  # @inspect default
+    default = torch.amp.GradScaler("cpu").get_growth_interval()  # @stepover @hide
     text(
-        f"`torch.amp.GradScaler` does that. Every step: **scale** the loss, **backward**, **step** (it divides the "
-        f"gradients, and leaves the step out if one is infinite or NaN), **update** (halve the scale after such a "
-        f"step; double it after `growth_interval` good ones, {default} by default, three here). "
-        f"`torch.cuda.amp.GradScaler` is deprecated."
+        f"`torch.amp.GradScaler` finds the scale. Every step: **scale** the loss, **backward**, **step** (it divides "
+        f"the gradients, and leaves the step out if one is infinite or NaN), **update** (halve the scale after such a "
+        f"step; double it after `growth_interval` good ones, {default} by default, three here):"
     )
     weight = nn.Parameter(torch.full((4,), 100.0))
     optimizer = optim.SGD([weight], lr=1.0)
@@ -6811,23 +6813,18 @@ def dynamic_loss_scaling() -> None:
     left_out = sum(after < before for before, after in pairwise(scales))  # @inspect left_out
     taken = (100 - weight[0].item()) / 8  # each step with a learning rate of 1 moves it by 8 @inspect taken
     assert (left_out, taken) == (7, 9)
-    assert (scales[0], min(scales)) == (2.0**16, 2.0**12)  # @inspect scales
+    assert (scales[0], min(scales)) == (2.0**16, 2.0**12)  # @inspect scales @hide
     assert 8 * min(scales) <= torch.finfo(torch.float16).max < 8 * 2 * min(scales)
     text(
         f"It starts at {scales[0]:.0f}, comes down until 8 times the scale fits into fp16, and tries the double again "
-        f"and again: {left_out} steps of 16 are left out here, one in {default + 1} with the default. To clip "
-        f"gradients, divide first: `scaler.unscale_(optimizer)`."
+        f"and again: {left_out} steps of 16 are left out here, one in {default + 1} with the default."
     )
-    optimizer.zero_grad()
-    scaler.scale((weight.half() * 8).float().sum()).backward()
-    assert weight.grad.tolist() == [8 * scales[-1]] * 4  # @inspect weight.grad
-    scaler.unscale_(optimizer)
-    assert weight.grad.tolist() == [8] * 4  # @inspect weight.grad
     ask(
         "Find the error: `scaler.scale(loss).backward()`, `clip_grad_norm_(weights, 1.0)`, `scaler.step(optimizer)`.",
         "scaled gradients are clipped",
         choices=["scaled gradients are clipped", "clipping needs the loss, not gradients", "update() must come first"],
         hint=f"How large are the gradients there, with a scale of {scales[0]:.0f}?",
+        why="Divide first: `scaler.unscale_(optimizer)`.",
         slips={
             "clipping needs the loss, not gradients": "It does work on gradients.",
             "update() must come first": "`update` comes last: it looks at what `step` found.",
@@ -6835,15 +6832,22 @@ def dynamic_loss_scaling() -> None:
     )
 
 
+def clipping_scaled_gradients() -> None:
+    """Clipping scaled gradients"""
+    text("To clip gradients, divide them by the scale first:")
+    weight = nn.Parameter(torch.full((4,), 100.0))
+    optimizer, scaler = optim.SGD([weight], lr=1.0), torch.amp.GradScaler("cpu", init_scale=2.0**12)
+    scaler.scale((weight.half() * 8).float().sum()).backward()
+    assert weight.grad.tolist() == [8 * 2**12] * 4  # @inspect weight.grad
+    scaler.unscale_(optimizer)
+    assert weight.grad.tolist() == [8] * 4  # @inspect weight.grad
+    norm = nn.utils.clip_grad_norm_([weight], max_norm=1.0).item()  # before clipping @inspect norm
+    assert norm == 8 * math.sqrt(4)
+    text("(`torch.cuda.amp.GradScaler`, the older name, is deprecated.)")
+
+
 def scaling_bf16_does_nothing() -> None:
     """A GradScaler around bf16"""
-    ask(
-        "Which of these needs a `GradScaler`?",
-        "autocast to fp16",
-        choices=["autocast to fp16", "autocast to bf16", "both"],
-        hint="Which format runs out of exponents?",
-        slips={"autocast to bf16": "bf16 has fp32's exponents.", "both": "bf16 has fp32's exponents."},
-    )
     text(
         "Around bf16 it does nothing useful: bf16 has fp32's exponents, and a factor that is a power of two changes "
         "exponents only. The weights after ten steps, with and without:"
@@ -6896,23 +6900,31 @@ def which_operator_runs_in_which_dtype() -> None:
         "operations that lose too much are cast up to fp32, and all others take what comes, the widest where operands "
         "differ. Below, `x` is fp32 and `h` bf16."
     )
+    ask(
+        "`h` is bf16, `x` fp32. What is `h + x` under autocast?",
+        "float32",
+        choices=["bfloat16", "float32", "an error"],
+        slips={"bfloat16": "Only what loses little, and gains much, is cast down: matrix multiplications."},
+    )
     found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
-    columns = ["cpu", "cuda"]
+    columns = ["cpu", "cuda"]  # @hide
     rows = [[name, *(found[w][name] if w in found else "not run" for w in columns)] for name in found["cpu"]]  # @hide
     table(rows, ["operation", *columns])  # @hide
     for dtypes in found.values():
         assert dtypes["x @ x"] == dtypes["linear(x, x)"] == dtypes["relu(h)"] == "bfloat16"
         assert dtypes["mse_loss(h, h)"] == dtypes["h + x"] == "float32"
-    text("Outside, nothing is cast, and an operation in fp64 is left alone even inside:")
-    x = torch.rand(4, 4)
-    assert (x @ x).dtype == torch.float32
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert (x.double() @ x.double()).dtype == torch.float64
-    if "cuda" not in found:
-        text("The column for CUDA: not run, no CUDA device. Its list is another one: look before you rely on it.")
-        return
-    differing = [name for name in found["cpu"] if found["cpu"][name] != found["cuda"][name]]  # @inspect differing
-    text(f"The two devices' lists differ: here in {', '.join(f'`{name}`' for name in differing) or 'none of these'}.")
+    x = torch.rand(4, 4)  # @hide
+    assert (x @ x).dtype == torch.float32  # outside, nothing is cast @hide
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # @hide
+        assert (x.double() @ x.double()).dtype == torch.float64  # and fp64 is left alone even inside @hide
+    differing = [name for name in found["cpu"] if found["cpu"][name] != found.get("cuda", found["cpu"])[name]]  # @hide
+    if differing:  # @hide
+        text(f"The two devices' lists differ: here in {', '.join(f'`{name}`' for name in differing)}.")  # @hide
+    ask(
+        "Write the line under which the forward pass on a GPU multiplies in bf16.",
+        '`with torch.autocast("cuda", dtype=torch.bfloat16):`',
+        why="The backward pass stays outside: it runs each operation in the dtype of its forward.",
+    )
 
 
 def losses_of(recipe: str, x: Tensor, y: Tensor) -> list[float]:
@@ -6936,7 +6948,7 @@ def losses_of(recipe: str, x: Tensor, y: Tensor) -> list[float]:
 
 def three_recipes_learn() -> None:
     """The three recipes, learning"""
-    text("The same model, data and optimizer: all in fp32, with autocast, and with everything in bf16.")
+    text("A small model, trained all in fp32, with autocast, and with everything in bf16:")
     x = torch.randn(256, 16).to(device())
     y = x[:, :1] * x[:, 1:2]  # (256, 1)
     losses = {recipe: losses_of(recipe, x, y) for recipe in ("fp32", "autocast", "bf16")}  # @stepover
@@ -6947,8 +6959,7 @@ def three_recipes_learn() -> None:
     text(
         f"Autocast follows fp32 so closely that the curves can't be told apart. Pure bf16 has learned "
         f"{learned['bf16'] / learned['fp32']:.0%} of what they have: at this learning rate many updates are below half "
-        f"a step of their weight. Larger learning rates hide it, and the end of a schedule, where they are small, "
-        f"brings it back."
+        f"a step of their weight."
     )
 
 
@@ -7023,7 +7034,7 @@ def eight_bits_and_fewer() -> None:
         x8, scale = to_fp8(x, dtype)  # @stepover
         errors[dtype] = relative_error(x8.float() * scale, x)  # @inspect errors @stepover
     assert 1.7 < errors[e5m2] / errors[e4m3] < 2.3  # one digit less, twice the error
-    text("Gradients, spread over many powers of ten as above. How many become zero?")
+    text("Gradients spread over ten powers of ten, made up as for the loss scales. How many become zero?")
     gradients = 10 ** (-6 + 5 / 3 * torch.randn(20_000))
     lost = {dtype: (to_fp8(gradients, dtype)[0].float() == 0).float().mean().item() for dtype in (e4m3, e5m2)}
     assert lost[e5m2] < lost[e4m3] / 2  # @inspect lost
@@ -7097,33 +7108,49 @@ def where_fp8_stands(fp8_speed: float | None) -> None:
 
 def language_model_under_autocast() -> None:
     """The language model under autocast"""
-    text(
-        "How much of the activations does bf16 save? The products' inputs are halved, but the stream that layers add "
-        "to stays fp32, and so do the norms, and copies of the weights in bf16 are kept for the backward pass."
-    )
     ask(
-        "By what factor do the saved bytes shrink, at most, if everything saved were halved?",
-        0.5,
-        why="Half: what is measured now is less of a saving than that.",
+        "Which part of the language model's memory bar does autocast make smaller?",
+        "activations",
+        choices=["parameters", "gradients", "optimizer states", "activations"],
+        hint="What is cast, and what is the result of a cast multiplication?",
+        slips={
+            "parameters": "They are the masters, in fp32.",
+            "gradients": "Gradients of fp32 parameters are fp32.",
+            "optimizer states": "They stay in fp32.",
+        },
     )
-    shape = Shape()
-    model = LanguageModel(shape)  # @stepover
+    run = new_language_run(steps=1, where="cpu")  # @stepover
     train, _ = lecture_tokens()  # @stepover
-    inputs, targets = draw_batch(train, 8, shape.context, torch.Generator().manual_seed(0))  # @stepover
+    train_step(run, train)  # @stepover
+    inputs, targets = draw_batch(train, 8, 64, torch.Generator().manual_seed(0))  # @stepover
     saved, losses = {}, {}
     for enabled in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            saved[enabled] = kept_for_backward(model, inputs, targets)  # @stepover
-            losses[enabled] = loss_of(model, inputs, targets).item()  # @inspect losses @stepover
-    share = saved[True] / saved[False]  # @inspect share
-    assert 0.5 < share < 0.9
+            saved[enabled] = saved_by_part(run.model, inputs, targets)  # @stepover
+            losses[enabled] = loss_of(run.model, inputs, targets).item()  # @inspect losses @stepover
+    share = saved[True]["activations"] / saved[False]["activations"]  # @inspect share saved
+    assert 0.5 < share < 0.7
+    assert saved[True]["logits"] == saved[False]["logits"]  # the loss is taken in fp32
+    multiplied = sum(w.numel() for w in run.model.parameters() if w.ndim == 2) - run.model.embedding.weight.numel()
+    assert saved[True]["bf16 copies"] == 2 * multiplied
     assert abs(losses[True] / losses[False] - 1) < 1e-3
-    text(f"{share:.2f} of the bytes, and a loss that differs by {abs(losses[True] / losses[False] - 1):.0e}.")
+    held = held_for_training(run.model, run.optimizer)  # @stepover @hide
+    bars = memory_bars(fp32=held | saved[False], autocast=held | saved[True])  # @hide
+    title = "The language model, a step of 8 windows, when its backward pass begins"  # @hide
+    plot(bars, x=["fp32", "autocast to bf16"], y_label="MB", style="stacked", title=title)  # @hide
+    text(
+        f"Activations shrink to {share:.2f} of what they were, not to a half: the residual stream and what the norms "
+        f"work on stay fp32. The bf16 copies of the weights come on top, {saved[True]['bf16 copies'] / 1e6:.2f} MB; "
+        f"they are freed during the backward pass. The loss differs by {abs(losses[True] / losses[False] - 1):.0e}."
+    )
 
 
 def mixed_precision_by_hand() -> None:
-    """The other recipes, by hand"""
-    text("`torch.optim` does not mix formats by itself. Written out, three steps of Adam by each of the recipes:")
+    """Section 1's recipes, by hand"""
+    text(
+        "`torch.optim` does not mix formats by itself. Written out, three steps of Adam by each recipe of section 1, "
+        "and the bytes per parameter that stay:"
+    )
     fp32, bf16 = torch.float32, torch.bfloat16
     batches = torch.randn(3, 4, 256)  # (steps, rows, width)
     held = []  # bytes per parameter
@@ -7202,12 +7229,11 @@ def moves_of_the_first_step() -> None:
 
 
 def copies_of_autocast() -> None:
-    """What autocast adds"""
+    """What autocast adds to parameters"""
     text(
-        "`torch.autocast` (section 12) keeps parameters and gradients in fp32 and converts what the matrix "
-        "multiplications read. The bf16 copies of the weights are made in the forward pass and freed in the backward "
-        "pass, layer by layer, while the gradients appear. What is the largest sum? Sixteen layers with a small batch, "
-        "followed operator by operator:"
+        "The bf16 copies of the weights are made in the forward pass and freed in the backward pass, layer by layer, "
+        "while the gradients appear. What is the largest sum? Sixteen layers with a small batch, followed operator by "
+        "operator:"
     )
     layers = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(16)))
     x, losses = torch.randn(2, 256), []
