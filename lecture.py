@@ -6546,7 +6546,7 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     trained = continued(run.model.cpu(), b"    text(", 160)  # @stepover
     assert share_of_ascii(trained) > 0.9 > share_of_ascii(untrained)
     first, then = (  # @hide
-        "".join(c if c.isprintable() or c == "\n" else "·" for c in written.replace("`", "'"))
+        "".join(c if c.isascii() and (c.isprintable() or c == "\n") else "·" for c in written.replace("`", "'"))
         for written in (untrained, trained)
     )
     text(f"```text\n{first}\n```\n\n```text\n{then}\n```")
@@ -6611,9 +6611,9 @@ def tokens_a_second(run: LanguageRun, train: np.ndarray) -> None:
     decide(
         [flops / seconds / peak for seconds in step.samples_s],
         than=(0.3, 0.6),
-        above=f"An MFU of {mfu:.2f}: beside this machine's largest fp32 products little is lost.",
-        below=f"An MFU of {mfu:.2f}: matrices of 128 by 512 are too small for this machine's fp32 products.",
-        undecided=f"An MFU of {mfu:.2f}, beside this machine's fp32 products, with matrices of 128 by 512.",
+        above=f"An MFU of {mfu:.2f}, beside this machine's largest fp32 products: good.",
+        below=f"An MFU of {mfu:.2f}, beside this machine's largest fp32 products: low enough to look for the cause.",
+        undecided=f"An MFU of {mfu:.2f}, beside this machine's largest fp32 products.",
     )
 
 
