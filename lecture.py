@@ -3937,7 +3937,7 @@ def scale_against_depth() -> None:
     assert all(abs(found / factor - 1) < 0.05 for found, factor in zip(factors, expected, strict=True))
     assert all(first != last for first, last in zip(scales[0], scales[-1], strict=True))  # none stands still @hide
     assert abs(math.log(curves[1][-1] / answer)) < depth * 0.05  # @hide
-    beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @inspect beyond @hide
+    beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @hide
     text(
         f"LeCun's weights leave {curves[1][-1]:.1%} of the signal, He's {curves[2][-1]:.0%}. With weights of standard "
         f"deviation 1, activations pass fp16's largest number after {beyond} layers."
@@ -4561,7 +4561,7 @@ def seeds() -> None:
     assert not torch.equal(torch.rand(2), first)
     torch.set_rng_state(state)
     assert torch.equal(torch.rand(2), first)
-    text("A checkpoint saves this state (section 15): the seed alone would start the sequence over.")
+    text("What a run saves of itself, to be resumed, holds this state (section 15): the seed would start over.")
 
 
 def seeds_that_do_nothing() -> None:
@@ -5391,7 +5391,7 @@ def what_adamw_costs() -> tuple[float, float]:
 
 def gradient_descent() -> None:
     """SGD and momentum"""
-    text("Each optimizer here is a `torch.optim.Optimizer`, written out. SGD steps along the gradient:")
+    text("Each optimizer here is a `torch.optim.Optimizer`, written out. SGD steps against the gradient:")
     w = nn.Parameter(torch.tensor([1.0, -2.0]))
     w.grad = torch.tensor([10.0, 0.5])
     optimizer = SGD([w], lr=0.01)
@@ -6188,7 +6188,7 @@ def two_learning_rates() -> None:
     slow_step, fast_step = ((losses[-1] / losses[0]) ** (1 / 60) for losses in (slow, fast))
     assert abs(slow_step / (1 - 2 * 0.01) ** 2 - 1) < 0.01  # @inspect slow_step
     noise = 4 * 0.1**2 * 17 / 32  # a batch has 32 rows of 16 numbers, and its gradient is not quite 2e @hide
-    assert abs(fast_step / ((1 - 2 * 0.1) ** 2 + noise) - 1) < 0.02  # @inspect fast_step @hide
+    assert abs(fast_step / ((1 - 2 * 0.1) ** 2 + noise) - 1) < 0.02  # @hide
     text(
         f"The larger rate has found the vector. A step multiplies the loss by {(1 - 0.02) ** 2:.4f} in theory and by "
         f"{slow_step:.4f} with the smaller rate. With the larger it is {(1 - 0.2) ** 2:.2f} and {fast_step:.2f}: there "
@@ -6738,11 +6738,11 @@ def rounded_at_random(x: Tensor) -> Tensor:
 def gradients_that_vanish() -> None:
     """Gradients that vanish, and loss scaling"""
     ask(
-        "Which of these needs its loss scaled?",
-        "training with fp16",
-        choices=["training with fp16", "training with bf16", "both"],
-        hint="Which format runs out of exponents?",
-        slips={"training with bf16": "bf16 has fp32's exponents.", "both": "bf16 has fp32's exponents."},
+        "What is the smallest power of two by which a gradient of 1e-8 must be multiplied to be more than 0 in fp16?",
+        min(2.0**k for k in range(20) if torch.tensor(1e-8 * 2.0**k).half() > 0),
+        within=0,
+        hint="fp16's smallest number is $2^{-24}$, about 6e-8, and rounding is to the nearest.",
+        slips={8: "What is more than half of the smallest number is rounded up to it.", 1: "1e-8 itself becomes 0."},
     )
     text("A gradient of 1e-8, written down in fp16, becomes zero:")
     weight = torch.ones(4, dtype=torch.float16, requires_grad=True)
@@ -6813,7 +6813,7 @@ def dynamic_loss_scaling() -> None:
     left_out = sum(after < before for before, after in pairwise(scales))  # @inspect left_out
     taken = (100 - weight[0].item()) / 8  # each step with a learning rate of 1 moves it by 8 @inspect taken
     assert (left_out, taken) == (7, 9)
-    assert (scales[0], min(scales)) == (2.0**16, 2.0**12)  # @inspect scales @hide
+    assert (scales[0], min(scales)) == (2.0**16, 2.0**12)  # @hide
     assert 8 * min(scales) <= torch.finfo(torch.float16).max < 8 * 2 * min(scales)
     text(
         f"It starts at {scales[0]:.0f}, comes down until 8 times the scale fits into fp16, and tries the double again "
@@ -6848,6 +6848,13 @@ def clipping_scaled_gradients() -> None:
 
 def scaling_bf16_does_nothing() -> None:
     """A GradScaler around bf16"""
+    ask(
+        "Which of these needs a `GradScaler`?",
+        "autocast to fp16",
+        choices=["autocast to fp16", "autocast to bf16", "both"],
+        hint="Which format runs out of exponents?",
+        slips={"autocast to bf16": "bf16 has fp32's exponents.", "both": "bf16 has fp32's exponents."},
+    )
     text(
         "Around bf16 it does nothing useful: bf16 has fp32's exponents, and a factor that is a power of two changes "
         "exponents only. The weights after ten steps, with and without:"
@@ -6895,16 +6902,15 @@ def dtypes_under_autocast(where: str) -> dict[str, str]:
 
 def which_operator_runs_in_which_dtype() -> None:
     """Autocast: which operation in which dtype"""
-    text(
-        "Inside `torch.autocast`, each operation falls into one of three groups: matrix multiplications are cast down, "
-        "operations that lose too much are cast up to fp32, and all others take what comes, the widest where operands "
-        "differ. Below, `x` is fp32 and `h` bf16."
-    )
     ask(
-        "`h` is bf16, `x` fp32. What is `h + x` under autocast?",
+        "Inside `torch.autocast` to bf16, `h` is bf16 and `x` fp32. In which format is the result of `h + x`?",
         "float32",
         choices=["bfloat16", "float32", "an error"],
         slips={"bfloat16": "Only what loses little, and gains much, is cast down: matrix multiplications."},
+    )
+    text(
+        "Each operation falls into one of three groups: matrix multiplications are cast down, operations that lose too "
+        "much are cast up to fp32, and all others take what comes, the widest where operands differ."
     )
     found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
     columns = ["cpu", "cuda"]  # @hide
@@ -6956,10 +6962,13 @@ def three_recipes_learn() -> None:
     learned = {recipe: curve[0] - curve[-1] for recipe, curve in losses.items()}  # @inspect learned
     assert abs(learned["autocast"] / learned["fp32"] - 1) < 0.02
     assert learned["bf16"] < 0.9 * learned["fp32"]
+    weights = nn.Linear(16, 64).bfloat16().weight.detach()
+    too_large = (weights + 2e-4 == weights).float().mean().item()  # for a step of one learning rate @inspect too_large
+    assert too_large > 0.5
     text(
         f"Autocast follows fp32 so closely that the curves can't be told apart. Pure bf16 has learned "
-        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: at this learning rate many updates are below half "
-        f"a step of their weight."
+        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: beside {too_large:.0%} of its first layer's "
+        f"weights, a step as long as the learning rate is lost."
     )
 
 
