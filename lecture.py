@@ -4036,7 +4036,9 @@ def the_deep_linear_model() -> None:
 
 def step_of_the_deep_model() -> None:
     """Forward and backward, large"""
-    text("At a size that keeps this machine busy: $6ND$ once more, with the rows of a batch for tokens.")
+    text(
+        "At a size that keeps this machine busy: 6 FLOPs per parameter and token once more, with the rows of a batch for tokens."
+    )
     width, batch, num_layers = sizes().model_width, sizes().model_batch, 4  # @inspect width batch @stepover
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect dtype
     with torch.device(device()):  # drawn where it is needed @stepover
@@ -4100,7 +4102,7 @@ def how_much_of_the_roof(rates: list[float], dtype: torch.dtype) -> None:
     decide(
         [rate / peak for rate in rates],
         than=(0.5, 1.05),
-        above=f"{promise}: more than the roof, so one of the two was measured while the machine did something else.",
+        above=f"{promise}: more than the peak that was measured at another moment.",
         below=f"{promise}: an MFU of {mfu:.2f}, less than the 0.5 that is called good.",
         undecided=f"{promise}: an MFU of {mfu:.2f}.",
     )
