@@ -4037,7 +4037,7 @@ def the_deep_linear_model() -> None:
 def step_of_the_deep_model() -> None:
     """Forward and backward, large"""
     text(
-        "At a size that keeps this machine busy: 6 FLOPs per parameter and token once more, with the rows of a batch for tokens."
+        "At a size that keeps this machine busy: 6 FLOPs per parameter and token, with the rows of a batch for tokens."
     )
     width, batch, num_layers = sizes().model_width, sizes().model_batch, 4  # @inspect width batch @stepover
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32  # @inspect dtype
