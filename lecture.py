@@ -3909,7 +3909,7 @@ def scale_against_depth() -> None:
     """Scale against depth"""
     text(
         "A ReLU sets half of its inputs to zero, which halves the mean of their squares: the root mean square (RMS) "
-        "falls by $\\sqrt 2$ in each layer. He's rule puts the $\\sqrt 2$ into the weights."
+        "falls by $\\sqrt 2$ in each layer. Kaiming He's rule puts the $\\sqrt 2$ into the weights."
     )
     answer = math.sqrt(1 / 2) ** 12  # @hide
     ask(
@@ -4260,7 +4260,10 @@ def the_language_model() -> None:
     changed[:, -1] = (tokens[:, -1] + 1) % shape.vocabulary
     assert torch.equal(model(changed)[:, :-1], logits[:, :-1])  # @stepover
     assert not torch.equal(model(changed)[:, -1], logits[:, -1])  # @stepover @hide
-    text("LeCun's rule, but what is added to the stream, $2L$ times, starts smaller by $1/\\sqrt{2L}$:")
+    text(
+        "Matrices start by LeCun's rule. Those whose results are added to the stream, $2L$ of them, start smaller by "
+        "$1/\\sqrt{2L}$, so that the stream does not grow with depth:"
+    )
     up, down = (w.weight.std().item() * math.sqrt(w.in_features) for w in (model.layers[0].up, model.layers[0].down))
     assert abs(up - 1) < 0.02 and abs(down * math.sqrt(2 * shape.layers) - 1) < 0.02  # @inspect up down
     loss_before_learning(model, tokens)
@@ -4563,7 +4566,7 @@ def seeds() -> None:
     assert not torch.equal(torch.rand(2), first)
     torch.set_rng_state(state)
     assert torch.equal(torch.rand(2), first)
-    text("What a run saves of itself, to be resumed, holds this state (section 15): the seed would start over.")
+    text("To be resumed, a run saves this state (section 15): the seed alone would start the sequence over.")
 
 
 def seeds_that_do_nothing() -> None:
@@ -4972,7 +4975,8 @@ def pinned_memory() -> None:
         "A GPU copies from the CPU's memory by itself, but only from memory that is guaranteed to stay where it is: "
         "**pinned**. A copy from ordinary, *pageable* memory goes through a pinned buffer piece by piece, and the CPU "
         "does that work. From pinned memory, with `non_blocking=True`, the call returns at once, and the CPU is free "
-        "for the next batch."
+        "for the next batch. Pinning is itself a copy, so it is done where batches are made: "
+        "`DataLoader(pin_memory=True)`."
     )
     if device() != "cuda":
         batch_bytes = torch.empty(32, 4096, dtype=torch.int64, device="meta").nbytes  # @inspect batch_bytes [B]
@@ -5184,7 +5188,10 @@ def the_same_run_twice() -> None:
     assert torch.equal(once, again)
     difference = (once - other).abs().max().item()  # with another seed @inspect difference
     assert difference > 0.001
-    text("On a GPU that takes one switch more, since some of its operations add in the order in which threads arrive.")
+    text(
+        "On a GPU that takes `torch.use_deterministic_algorithms(True)` as well, since some of its operations add in "
+        "the order in which threads arrive."
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -5730,7 +5737,10 @@ def when_states_are_allocated() -> None:
     bars = memory_bars(predicted=predicted, before=before, after=after)  # @hide
     names = ["predicted", "before step 1", "after step 1"]  # @hide
     plot(bars, x=names, y_label="MB", style="stacked", title="The language model, measured so far")  # @hide
-    text("So that the first forward and backward pass fit proves little. Activations and logits come in section 11.")
+    text(
+        "That the first forward and backward pass fit into memory proves little, then. Activations and logits are "
+        "measured in section 11."
+    )
 
 
 def when_others_allocate() -> None:
@@ -5895,7 +5905,7 @@ def what_zero_grad_frees() -> None:
     text(
         "`backward` adds to `.grad`, so it must be cleared between steps. `zero_grad()` does not write zeros: by "
         "default it drops the tensors (`set_to_none=True`), and their memory is free until the next backward pass. "
-        "Weak references see them die:"
+        "Weak references, which keep nothing alive, show that they are gone:"
     )
     model = LanguageModel(Shape())  # @stepover
     optimizer = optim.AdamW(model.parameters())
@@ -6192,9 +6202,9 @@ def two_learning_rates() -> None:
     noise = 4 * 0.1**2 * 17 / 32  # a batch has 32 rows of 16 numbers, and its gradient is not quite 2e @hide
     assert abs(fast_step / ((1 - 2 * 0.1) ** 2 + noise) - 1) < 0.02  # @hide
     text(
-        f"The larger rate has found the vector. A step multiplies the loss by {(1 - 0.02) ** 2:.4f} in theory and by "
-        f"{slow_step:.4f} with the smaller rate. With the larger it is {(1 - 0.2) ** 2:.2f} and {fast_step:.2f}: there "
-        f"the noise of a batch of 32 shows."
+        f"The larger rate has found the vector. With the smaller, a step should multiply the loss by "
+        f"{(1 - 0.02) ** 2:.4f}, and did by {slow_step:.4f}; with the larger by {(1 - 0.2) ** 2:.2f}, and did by "
+        f"{fast_step:.2f}, since the gradient of a batch of 32 is noisy."
     )
 
 
@@ -6634,8 +6644,9 @@ def mixed_precision() -> None:
         f"than **{up:.4f}** or takes away less than **{down:.4f}**."
     )
     text(
-        f"An H100's peak in bf16 is {faster:.1f} times that in fp32, and a number takes half the bytes. But fp16 runs "
-        f"out of range, bf16 out of digits (section 2). *Mixed precision* gives each number what it needs:\n\n"
+        f"An H100's peak in bf16 is {faster:.1f} times that in fp32 (section 5), and a number takes half the bytes. "
+        f"But fp16 runs out of range, bf16 out of digits (section 2). *Mixed precision* gives each number what it "
+        f"needs:\n\n"
         f"1. **Multiply in 16 bits.** Weights and activations are cast for the matrix multiplications, whose sums are "
         f"kept in fp32.\n"
         f"2. **Keep fp32 master weights**, and optimizer states in fp32. Updates are small, and must not be rounded "
