@@ -3806,6 +3806,7 @@ def models() -> None:
     step_of_the_deep_model()  # @deeper
     the_language_model()
     residual_streams()  # @deeper
+    turned_by_their_place()  # @deeper
     flops_of_the_language_model()
     mixture_of_experts()  # @deeper
     memory_of_a_step_predicted()
@@ -3949,7 +3950,6 @@ def scale_against_depth() -> None:
         hint="He's rule.",
     )
     link(**REFERENCES["he"])
-    link(**REFERENCES["glorot"])
 
 
 def truncation_that_cuts_nothing() -> None:
@@ -4255,6 +4255,7 @@ def the_language_model() -> None:
     tokens = torch.randint(shape.vocabulary, (8, shape.context))  # (B, S)
     logits = model(tokens)  # (B, S, V) @inspect logits
     assert logits.shape == (8, shape.context, shape.vocabulary)
+    assert abs(logits.std().item() * math.sqrt(shape.width) - 1) < 0.1  # small at first: it knows nothing @hide
     text("Attention is *causal*. Another last token changes nothing before it:")
     changed = tokens.clone()
     changed[:, -1] = (tokens[:, -1] + 1) % shape.vocabulary
@@ -4296,7 +4297,7 @@ def parameters_of_the_language_model(shape: Shape, model: LanguageModel) -> None
     in_layers = sum(p.numel() for p in model.layers.parameters() if p.ndim == 2)
     assert in_layers == 12 * shape.layers * shape.width**2
     tied = sum(p.numel() for p in LanguageModel(Shape(tied=True)).parameters())  # @inspect tied @stepover
-    assert parameters - tied == predicted["head"]
+    assert tied == sum(parameters_by_part(Shape(tied=True)).values())
     text(
         f"The layers' matrices are the well-known $12 L D^2$, here {in_layers / parameters:.0%} of all. The head can "
         f"be **tied** to the embedding: one matrix, used twice. That saves {1 - tied / parameters:.0%} of this model, "
@@ -4338,6 +4339,27 @@ def residual_streams() -> None:
         f"began, and each branch adds less and less to it; with it, {scales[branches][1]:.2f} times, at any depth."
     )
     link(**REFERENCES["gpt-2"])
+
+
+def turned_by_their_place() -> None:
+    """Why queries and keys are turned"""
+    text(
+        "Attention by itself does not know where a token stands. So each pair of numbers in a query or key is turned, "
+        "like a point in a plane, by an angle that grows with the place (*rotary* embedding, RoPE). Lengths stay as "
+        "they are, and the product of a query and a key depends on their *distance* alone:"
+    )
+    query, key = torch.randn(2, 32)
+    queries, keys = (turned(row.expand(1, 12, 1, 32))[0, :, 0] for row in (query, key))  # at places 0 to 11
+    assert torch.allclose(queries.norm(dim=-1), query.norm().expand(12), rtol=1e-4)
+    products = queries @ keys.t()  # (12, 12) @inspect products
+    assert torch.allclose(products[3, 1], products[11, 9], atol=1e-3)
+    assert (products[3, 1] - products[3, 3]).abs() > 0.01
+    text("The first pair turns by 1 radian from one place to the next, each later pair more slowly:")
+    cosines = nn.functional.cosine_similarity(
+        torch.stack([keys[1][:16], keys[1][16:]]), torch.stack([key[:16], key[16:]]), dim=0
+    )  # of the angle of each pair at place 1
+    expected = torch.cos(1000.0 ** (-torch.arange(16) / 16))
+    assert torch.allclose(cosines, expected, atol=1e-5)
 
 
 def flops_of_the_language_model() -> None:
@@ -4414,6 +4436,10 @@ def memory_of_a_step_predicted() -> None:
     measured = {"parameters": sum(w.nbytes for w in model.parameters())}  # @inspect measured [B]
     assert measured["parameters"] == predicted["parameters"] == 4 * 459_392
     assert per_parameter == 16 * 459_392  # @hide
+    tokens = torch.zeros(8, shape.context + 1, dtype=torch.long)  # @hide
+    later = saved_by_part(model, tokens[:, :-1], tokens[:, 1:])  # what sections 11 and 13 explain @stepover @hide
+    assert abs(later["activations"] - predicted["activations"]) <= 4  # @hide
+    assert later["logits"] == predicted["logits"]  # @hide
     bars = memory_bars(predicted=predicted, measured=measured)  # @hide
     plot(bars, x=["predicted", "measured so far"], y_label="MB", style="stacked", title="A step of 8 windows")  # @hide
 
@@ -5403,9 +5429,9 @@ def gradient_descent() -> None:
     text("Each optimizer here is a `torch.optim.Optimizer`, written out. SGD steps against the gradient:")
     w = nn.Parameter(torch.tensor([1.0, -2.0]))
     w.grad = torch.tensor([10.0, 0.5])
-    optimizer = SGD([w], lr=0.01)
+    optimizer = SGD([w], lr=0.02)
     optimizer.step()  # @inspect w
-    assert torch.allclose(w, torch.tensor([1 - 0.1, -2 - 0.005]))
+    assert torch.allclose(w, torch.tensor([1 - 0.02 * 10, -2 - 0.02 * 0.5]))
     text("Momentum steps along a decayed *sum* of gradients. With the same gradient it grows towards a limit:")
     ask(
         "With $\\mu = 0.95$ and a gradient that stays the same, how many times the gradient does the sum become?",
@@ -5601,7 +5627,7 @@ def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
 def what_is_often_copied_wrong() -> None:
     """Three details of the formulas"""
     text("Three details that are easy to miss. How far ten steps end from torch's, where each is got wrong:")
-    lr, decay = 0.01, 0.1
+    lr, decay = 0.02, 0.1
     rmsprop, adam = ten_steps(optim.RMSprop, lr=lr), ten_steps(optim.Adam, lr=lr)  # @stepover
     coupled, decoupled = (ten_steps(which, lr=lr, weight_decay=decay) for which in (optim.Adam, optim.AdamW))
     off = {
@@ -5620,6 +5646,7 @@ def what_is_often_copied_wrong() -> None:
         optimizer_class([w], lr=lr).step()  # @stepover
         steps[optimizer_class.__name__] = -w.item() / lr  # in learning rates @inspect steps
     assert 0.09 < steps["EpsilonInside"] / steps["RMSProp"] < 0.11
+    assert abs(steps["RMSProp"] - 1 / math.sqrt(1 - 0.99)) < 0.1
     text(
         f"Its first step is {steps['RMSProp']:.1f} learning rates long with ε outside, {steps['EpsilonInside']:.1f} "
         f"with ε inside. And the W of AdamW: decay is a step of its own. Added to the gradient it would be divided by "
