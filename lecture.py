@@ -6422,16 +6422,16 @@ def speed_of_the_loop() -> None:
     assert rates["toy"] < rates["large"]  # FLOP/s
     missing = [1 - counted / napkin for _, napkin, counted, *_ in rows]  # @hide
     text(f"(The counts lack the gradient of `x`: {missing[0]:.0%} of the toy, {missing[1]:.0%} of the large model.)")
+    share_of_the_update(shapes["large"], dtype)
     if peak is None:
         text("No peak is known for this machine, so there is no MFU. The rates stand for themselves.")
-    else:
-        in_products = rows[0][2] / peak  # seconds of the toy's FLOPs at the peak @inspect in_products [s]
-        text(
-            f"The toy's step takes {1e6 * operators['toy']:.0f} µs for each operator; at the peak, all of its products "
-            f"together would take {1e6 * in_products:.1f} µs."
-        )
-        say_what_the_loop_reaches([rate / peak for rate in samples["large"]])
-    share_of_the_update(shapes["large"], dtype)
+        return
+    in_products = rows[0][2] / peak  # seconds of the toy's FLOPs at the peak @inspect in_products [s]
+    text(
+        f"The toy's step takes {1e6 * operators['toy']:.0f} µs for each operator; at the peak, all of its products "
+        f"together would take {1e6 * in_products:.1f} µs."
+    )
+    say_what_the_loop_reaches([rate / peak for rate in samples["large"]])
 
 
 def one_step(width: int, num_layers: int, batch: int, dtype: torch.dtype) -> tuple[Callable[[], None], ...]:
@@ -6473,8 +6473,8 @@ def share_of_the_update(shape: tuple[int, int, int], dtype: torch.dtype) -> None
     seconds = [measure(f, min_seconds=0.02, max_seconds=0.1).seconds for f in (step, update)]  # @stepover
     update_share = seconds[1] / seconds[0]  # @inspect update_share
     text(
-        f"Its update, which reads and writes every weight and multiplies no matrices, takes about {update_share:.0%} "
-        f"of the step. That share falls as the batch grows: the update is the same for any number of rows."
+        f"The large model's update, which reads and writes every weight and multiplies no matrices, takes about "
+        f"{update_share:.0%} of the step. That share falls as the batch grows: the update is the same for any number of rows."
     )
 
 
@@ -7147,10 +7147,9 @@ def where_fp8_stands(fp8_speed: float | None) -> None:
         f"- **Inference** comes first every time: weights are cast once, there are no updates to lose, and decoding "
         f"waits for bytes (section 6), so that half the bytes take about half the time."
     )
-    if hasattr(nn.functional, "scaled_mm"):
-        text(f"In torch {torch.__version__}, `torch.nn.functional.scaled_mm` is the public name, with block scales.")
-    else:
-        text(f"In torch {torch.__version__} there is only `torch._scaled_mm`; the underscore says: not a public name.")
+    public = "`torch.nn.functional.scaled_mm` is the public name, with block scales."  # @hide
+    private = "there is only `torch._scaled_mm`; the underscore says: not a public name."  # @hide
+    text(f"In torch {torch.__version__}, {public if hasattr(nn.functional, 'scaled_mm') else private}")
     for name in ("fp8", "fp8-lm", "transformer engine", "deepseek-v3", "nvfp4 training"):
         link(**REFERENCES[name])
 
