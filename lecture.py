@@ -6474,7 +6474,8 @@ def share_of_the_update(shape: tuple[int, int, int], dtype: torch.dtype) -> None
     update_share = seconds[1] / seconds[0]  # @inspect update_share
     text(
         f"The large model's update, which reads and writes every weight and multiplies no matrices, takes about "
-        f"{update_share:.0%} of the step. That share falls as the batch grows: the update is the same for any number of rows."
+        f"{update_share:.0%} of the step. That share falls as the batch grows: the update is the same for any number "
+        f"of rows."
     )
 
 
