@@ -4682,6 +4682,7 @@ def determinism_and_its_cost() -> None:
     repeated, repeated_time = [add_up() for _ in range(5)], timed(add_up)  # @stepover
     unset = torch.empty(1000, device=device())
     torch.use_deterministic_algorithms(False)
+    assert not torch.are_deterministic_algorithms_enabled()  # @hide
     assert all(torch.equal(sums, repeated[0]) for sums in repeated)
     assert torch.allclose(usual[0], repeated[0], atol=1e-3)
     assert unset.isnan().all()
@@ -4757,10 +4758,12 @@ def memory_of_a_mapped_file(path: Path) -> None:
     loaded = np.fromfile(path, dtype=np.uint16)
     after = anonymous_bytes()  # @stepover
     assert checksum == int(loaded[::1024].sum(dtype=np.int64))
+    assert not tokens.flags.writeable  # @hide
     if before is None or mapped is None or after is None:
         text("Not measured: this operating system does not say.")
         return
     gained = {"mapped": (mapped - before) / tokens.nbytes, "loaded": (after - mapped) / tokens.nbytes}
+    assert after >= loaded.nbytes == tokens.nbytes  # @hide
     assert gained["mapped"] < 0.1  # of the file's size @inspect gained
     assert gained["loaded"] < 1.1
     whole = "it is new memory" if gained["loaded"] > 0.5 else "the rest went into memory that it had"  # @hide
@@ -5184,6 +5187,9 @@ def text_for_the_language_model() -> None:
     text("Two models to beat are tables that count, one of bytes, one of pairs. Bits for each held-out byte:")
     one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @inspect one two
     assert two < one < 8
+    assert bits_of_bytes(np.empty(0, dtype=np.uint8), held_out) == 8  # from no text: all are as likely @hide
+    assert bits_of_pairs(np.full(1000, 2), np.array([0, 2])) == 8  # and so after a byte that never came @hide
+    assert not train.flags.writeable  # @hide
     ask(
         "A model needs 2.25 nats for each byte. How many bits is that?",
         2.25 / math.log(2),
@@ -6737,6 +6743,7 @@ def updates_that_vanish() -> None:
     assert results["bf16"] == 1  # none of the hundred arrived
     assert math.isclose(results["master"], 1.1, rel_tol=1e-5)
     assert abs(results["copy"] - 1.1) < 2**-8
+    assert copy.dtype == bf16.dtype == torch.bfloat16  # @hide
     half_a_step = torch.finfo(torch.bfloat16).eps / 2  # @inspect half_a_step
     one = torch.tensor(1.0, dtype=torch.bfloat16)
     assert one + 0.99 * half_a_step == 1 < one + 1.01 * half_a_step
