@@ -6794,17 +6794,17 @@ def gradients_that_vanish() -> None:
     )
     text("A gradient of 1e-8, written down in fp16, becomes zero:")
     weight = torch.ones(4, dtype=torch.float16, requires_grad=True)
-    (weight * 1e-8).float().sum().backward()
+    (weight * 1e-8).sum().backward()
     assert weight.grad.tolist() == [0, 0, 0, 0]  # @inspect weight.grad
     text("Multiply the *loss* by 1024, and the chain rule multiplies every gradient by it. Divide at the end, in fp32:")
     weight.grad = None
-    loss = (weight * 1e-8).float().sum()
+    loss = (weight * 1e-8).sum()
     (loss * 1024).backward()
     gradient = weight.grad.float() / 1024  # @inspect gradient
     assert 0 < (gradient / 1e-8 - 1).abs().max() < 0.01
     text("The same without any scaling in bf16:")
     weight = torch.ones(4, dtype=torch.bfloat16, requires_grad=True)
-    (weight * 1e-8).float().sum().backward()
+    (weight * 1e-8).sum().backward()
     assert 0 < (weight.grad.float() / 1e-8 - 1).abs().max() < 2**-8  # @inspect weight.grad
 
 
