@@ -50,6 +50,7 @@ from trace_tools.drawings import (
     draw_batched_matmul,
     draw_bits,
     draw_chain,
+    draw_gpu,
     draw_memories,
     draw_road_map,
     draw_roofline,
@@ -65,7 +66,10 @@ H100_SPARSE_BF16 = 1979e12  # FLOP/s, with 2:4 sparsity: half of every four weig
 H100_FP32 = 67e12  # FLOP/s, without tensor cores
 H100_MEMORY = 80e9  # bytes
 PALM_MFU = 0.462  # of the 540B model's training, by its paper
+GPT3_MFU = 0.213  # by the same paper
+LLAMA3_SPEEDS = (380e12, 430e12)  # FLOP/s per H100 in steps of the 405B model, least and most, by its paper
 H100_BANDWIDTH = 3.35e12  # bytes/s, of its memory
+H100_CACHE = 50e6  # bytes of its second-level cache, and 4 tensor cores in a multiprocessor: REFERENCES["hopper"]
 
 SECONDS_PER_DAY = 60 * 60 * 24
 
@@ -146,6 +150,12 @@ REFERENCES = {
         "url": "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
         "title": "NVIDIA H100 Tensor Core GPU Datasheet",
         "authors": "NVIDIA",
+    },
+    "hopper": {
+        "url": "https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/",
+        "title": "NVIDIA Hopper Architecture In-Depth",
+        "authors": "NVIDIA",
+        "date": "2022",
     },
     "gpt-3": {
         "url": "https://arxiv.org/abs/2005.14165",
@@ -405,6 +415,15 @@ REFERENCES = {
 
 
 def main() -> None:
+    """PyTorch and resource accounting
+
+    What does it take to train a language model? Bytes and FLOPs. After this lecture you can say, before anything has
+    run, how many days and dollars a model will take, whether it fits into memory, and what the machine will wait for.
+    Each number is derived, then counted, then measured by the program that you are reading.
+
+    **You should know** some Python, what a matrix multiplication is, and what a gradient is for. **You need** no GPU
+    and no network: where a GPU is mentioned, its datasheet is quoted.
+    """
     overview()
     napkin_math()
     memory_accounting()
@@ -478,8 +497,8 @@ def overview() -> None:
     """Overview"""
     text(
         f"After this page you can read all the others: you know the symbols, the units, and what stands beside a line "
-        f"of code. One figure to begin with: a GPU sold with {H100_MEMORY / 1e9:.0f} GB of memory has "
-        f"{H100_MEMORY / 2**30:.1f} of the gigabytes that most tools show."
+        f"of code. The key figure: a GPU (the processor that trains models) sold with {H100_MEMORY / 1e9:.0f} GB of "
+        f"memory has {H100_MEMORY / 2**30:.1f} of the gigabytes that most tools show."
     )
     note(
         "Ten minutes. Start with the bill, because it is why anyone counts. Then show how to read a page: step into a "
@@ -493,7 +512,7 @@ def overview() -> None:
         "**In three lines.**\n\n"
         "1. Training uses up memory (bytes) and compute (FLOPs, a count; FLOP/s is a rate).\n"
         "2. Half the speed doubles the bill. So derive a number before a run, count it and measure it in the run.\n"
-        "3. GB and GiB differ, and so do a width $D$ and the tokens $D$ of $6ND$: ask which one is meant."
+        "3. GB and GiB differ, and so do a count and a rate: say which one is meant."
     )
 
 
@@ -504,7 +523,7 @@ def efficiency_is_money() -> None:
         "floating-point operations (**FLOPs**). Hardware and budget say how much of each there is. The question behind "
         "this lecture is:\n\n"
         "> What is the best model that fixed resources can buy?\n\n"
-        "GPUs are rented by the hour, whatever they reach. Here is one training run at a quarter and at half of the "
+        "GPUs are rented by the hour, however busy they are. Here is one training run at a quarter and at half of the "
         "speed that its GPUs promise:"
     )
     tokens, flops_per_token = 1e9, 6e12  # of the run
@@ -536,10 +555,12 @@ def what_there_is_to_learn() -> None:
         "- **Intuition**: which cost will dominate, before anything has run. It comes last, from the other two."
     )
     stages = [
-        ("tensors", "bytes and FLOPs"),
-        ("models", "parameters"),
-        ("optimizers", "states"),
-        ("training loop", "activations and time"),
+        ("napkin", "days and GPUs\nsection 1"),
+        ("tensors", "bytes and FLOPs\nsections 2 to 7"),
+        ("models and data", "parameters, tokens\nsections 8 and 9"),
+        ("optimizers", "states\nsection 10"),
+        ("training loop", "time of a step\nsections 11 and 12"),
+        ("a whole run", "activations, files\nsections 13 to 15"),
     ]  # @hide
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
@@ -555,19 +576,18 @@ def symbols_and_units() -> None:
         ("$B$", "sequences in a batch", "$N$", "parameters of a model"),
         ("$S$", "tokens in a sequence", "$L$", "layers"),
         ("$D$", "width: numbers per token", "$K$", "outputs of a layer of width $D$"),
-        ("$H$", "attention heads", "$C$", "FLOPs of a training run"),
+        ("$H$", "heads of attention (section 3)", "$C$", "FLOPs of a training run"),
     ]  # @hide
     table(symbols, ["symbol", "meaning", "symbol ", "meaning "])  # @hide
     text(
-        "A **token** is a piece of text, often part of a word. One symbol has two meanings: the literature on scaling "
-        "writes $6ND$ with $D$ for the *tokens* of a training run. Here $D$ is a width except in that formula, and the "
-        "code says `tokens`."
+        "A **token** is a piece of text, often part of a word. The literature on scaling writes $6ND$ with $D$ for "
+        "the tokens of a training run. Here $D$ is a width, except where $6ND$ is quoted."
     )
     gigabyte, gibibyte = 10**9, 2**30  # bytes @inspect gigabyte gibibyte
     memory_gib = H100_MEMORY / gibibyte  # @inspect memory_gib
     assert round(memory_gib, 1) == 74.5
     text(
-        f"K, M, G, T are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. The difference grows: "
+        f"K, M, G, T, P are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. The difference grows: "
         f"{H100_MEMORY / gigabyte:.0f} GB is {memory_gib:.1f} GiB, and a TiB is {2**40 / 10**12 - 1:.0%} more than a "
         f"TB. Datasheets print GB; allocators and monitors often count in GiB and print GB."
     )
@@ -580,6 +600,11 @@ def symbols_and_units() -> None:
             141e9 / 2**20 / 1000: "That mixes both: MiB, divided by 1000.",
             141 * 1.024**3: "The other way round: a GiB is larger than a GB, so there are fewer of them.",
         },
+    )
+    ask(
+        "Write the line that turns `memory_bytes` into GiB.",
+        "memory_gib = memory_bytes / 2**30",
+        why="`/ 1e9` would give GB, and `/ 1024 / 1e6` neither of the two.",
     )
     text(
         "**FLOPs** are a *count*: work. **FLOP/s** is a *rate*: speed. The spelling FLOPS is read both ways, so it "
@@ -603,13 +628,21 @@ def symbols_and_units() -> None:
         hint="Divide by the count above.",
         slips={3.14e23 / 1e15: "Those are seconds at one PFLOP/s, not days."},
     )
+    ask(
+        'Find the error: "our GPUs did $8.64 \\times 10^{19}$ FLOPs at 2 PFLOP/s, in 43.2 seconds". How many seconds '
+        "was it?",
+        petaflops_day / 2e15,
+        unit="s",
+        why="A count divided by a rate is a time: half a day here. The report lost a factor of 1000.",
+        slips={43.2: "That is the report's number.", SECONDS_PER_DAY: "That is at 1 PFLOP/s."},
+    )
 
 
 def where_the_transformer_is_explained() -> None:
     """Where the Transformer is explained"""
     text(
-        "The models are Transformers. This lecture uses their shapes and does not derive them. For the architecture "
-        "itself:"
+        "The models are Transformers, the architecture of today's language models. This lecture uses their shapes and "
+        "does not derive them. For the architecture itself:"
     )
     for name in ("attention", "illustrated", "annotated"):
         link(**REFERENCES[name])
@@ -628,12 +661,11 @@ def napkin_math() -> None:
     text(
         f"After this section you can answer two questions with a few multiplications: how long does a model take to "
         f"train, and how large a model fits into memory? The key figure: training 70 billion parameters takes at "
-        f"least {needed_bytes / 1e12:.2f} TB of memory, as much as {needed_bytes / H100_MEMORY:.0f} large GPUs have. "
-        f"The rest of the lecture is where the factors come from."
+        f"least {needed_bytes / 1e12:.2f} TB of memory, as much as {needed_bytes / H100_MEMORY:.0f} large GPUs have."
     )
     note(
-        "Fifteen minutes. Let the room guess the days before you show them; most guesses are off by a factor of ten. "
-        "If time is short, leave out everything after Chinchilla."
+        "Ten minutes. Let the room guess the days before you show them; most guesses are off by a factor of ten. "
+        "If time is short, leave out the real run."
     )
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     time_to_train()
@@ -644,7 +676,7 @@ def napkin_math() -> None:
     where_the_six_bends()  # @deeper
     text(
         "**In three lines.**\n\n"
-        "1. A run takes $C = 6ND$ FLOPs, 6 for each parameter and token: 2 forward, 4 backward.\n"
+        "1. A run takes $C = 6ND$ FLOPs ($N$ parameters, $D$ here the tokens): 2 forward and 4 backward for each.\n"
         "2. Time = FLOPs / (GPUs × peak × MFU). The peak is the dense one, and an MFU of 0.5 is good.\n"
         "3. AdamW in fp32 holds 16 bytes per parameter, before activations."
     )
@@ -654,18 +686,17 @@ def time_to_train() -> None:
     """How long does a 70B model take to train?"""
     text(
         "The model has 70 billion **parameters**, the numbers that training adjusts. The text has 15 trillion tokens. "
-        "There are 1024 H100s, a GPU for data centres. Training takes 6 FLOPs for each parameter and each token; "
-        "where the 6 comes from is worked out below."
+        "There are 1024 H100s, GPUs for data centres. Training takes 6 FLOPs for each parameter and each token, as "
+        "is worked out below."
     )
     parameters, tokens, gpus = 70e9, 15e12, 1024
     total_flops = 6 * parameters * tokens  # @inspect total_flops [FLOP]
     assert total_flops == 6.3e24
     text(
-        f"The speed is what the GPU's datasheet promises, its **peak**, times the part of the peak that training "
-        f"reaches: the **model FLOPs utilization**, MFU. The datasheet says {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s for "
-        f"bf16, a number format of 2 bytes. That assumes *2:4 sparsity*, two zeros among every four weights. Training "
-        f"has no such zeros, so its peak is half of that. An MFU of 0.5 is good: the paper on PaLM reports "
-        f"{PALM_MFU:.2f}, and what Llama 3 reached comes below."
+        f"The speed is what the datasheet promises, the **peak**, times the share of it that training reaches: the "
+        f"**model FLOPs utilization**, MFU. The datasheet says {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s for bf16, a "
+        f"number format of 2 bytes. That assumes *2:4 sparsity*, two zeros among every four weights. Training has no "
+        f"such zeros, so its *dense* peak is half of that. An MFU of 0.5 is good: Google's PaLM reached {PALM_MFU:.2f}."
     )
     promised = H100_SPARSE_BF16 / 2  # @inspect promised [FLOP/s]
     mfu = 0.5
@@ -693,10 +724,10 @@ def time_to_train() -> None:
     dollars = gpu_hours * dollars_an_hour  # @inspect dollars [USD]
     text(
         f"{days:.0f} days: a little under five months. In money: {gpu_hours / 1e6:.2f} million GPU-hours, which at an "
-        f"assumed {dollars_an_hour:.0f} dollars an hour is {dollars / 1e6:.1f} million dollars. At an MFU of 0.4 the "
-        f"same model would cost {dollars * (mfu / 0.4 - 1) / 1e6:.1f} million more."
+        f"assumed {dollars_an_hour:.0f} dollars an hour is {dollars / 1e6:.1f} million dollars."
     )
     errors_of_the_training_time(total_flops, flops_per_day)
+    a_peak_rounded_too_early(total_flops)  # @deeper
     link(**REFERENCES["h100"])
     link(**REFERENCES["palm"])
 
@@ -713,6 +744,15 @@ def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> Non
     )
     assert round(flops_per_day / 4.4e19, -1) == 990  # times too few FLOPs a day
     ask(
+        "Write the line that computes `days` from `parameters`, `tokens`, `gpus`, `peak` (FLOP/s) and `mfu`.",
+        "days = 6 * parameters * tokens / (gpus * peak * mfu) / 86_400",
+        why="The same line as above, in one: work, over speed, over the seconds of a day.",
+    )
+
+
+def a_peak_rounded_too_early(total_flops: float) -> None:
+    """Rounded too early"""
+    ask(
         "Someone else computes 142.5 days, with an MFU of 0.5 and the dense peak. What happened?",
         "the peak was rounded to 1000 TFLOP/s, and then a day's work",
         choices=[
@@ -727,20 +767,19 @@ def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> Non
             "the backward pass was forgotten": "That would leave a third of the days.",
         },
     )
-    rounded_day = round(1000e12 * 0.5 * 1024 * SECONDS_PER_DAY, -20)  # @inspect rounded_day [FLOP]
-    rounded_days = total_flops / rounded_day  # @inspect rounded_days [d]
-    assert round(rounded_days, 1) == 142.5
+    day = 1000e12 * 0.5 * 1024 * SECONDS_PER_DAY  # at the rounded peak @inspect day [FLOP]
+    rounded_twice = total_flops / round(day, -20)  # @inspect rounded_twice [d]
+    assert (round(total_flops / day, 1), round(rounded_twice, 1)) == (142.4, 142.5)
 
 
 def largest_model() -> None:
     """What is the largest model that 8 H100s can train with AdamW?"""
     text(
-        "For each parameter, training holds the parameter itself, its **gradient**, which says how the loss changes "
-        "with it, and the states of the **optimizer**, the rule that turns gradients into changes of the parameters. "
-        "AdamW, the usual one, keeps two running averages for each parameter (section 10).\n\n"
-        "A number takes 4 bytes in the format fp32 and 2 in bf16, which has fewer digits (section 2). *Mixed "
-        "precision* computes in bf16. It may keep a *master copy* of the parameters in fp32, so that small changes "
-        "are not rounded away."
+        "For each parameter, training holds the parameter itself; its **gradient**, which says how the loss (what "
+        "training makes small) changes with it; and the states of the **optimizer**, the rule that turns gradients "
+        "into changes. AdamW, the usual one, keeps two running averages (section 10).\n\n"
+        "A number takes 4 bytes in the format fp32 and 2 in bf16 (section 2). *Mixed precision* computes in bf16, and "
+        "may keep a *master copy* of the parameters in fp32, so that small changes are not rounded away (section 12)."
     )
     recipes = {  # bytes of: parameters, gradients, master copy, states
         "all fp32": (4, 4, 0, 4 + 4),
@@ -751,6 +790,17 @@ def largest_model() -> None:
     }
     held = [sum(parts) for parts in recipes.values()]  # bytes per parameter @inspect held
     assert held == [16, 12, 14, 16, 8]
+    names = ["fp32", "fp32 states", "bf16 grads", "master", "all bf16"]  # @hide
+    parts = zip(
+        ("parameters", "gradients", "master copy", "states"), zip(*recipes.values(), strict=True), strict=True
+    )  # @hide
+    plot(
+        {part: list(each) for part, each in parts},
+        x=names,
+        y_label="bytes",
+        style="stacked",
+        title="Bytes per parameter, in the order of the recipes",
+    )  # @hide
     ask(
         "Predict: how many billions of parameters fit into 8 H100s of 80 GB at 16 bytes per parameter?",
         8 * H100_MEMORY / held[0] / 1e9,
@@ -760,35 +810,30 @@ def largest_model() -> None:
             8 * H100_MEMORY / 4 / 1e9: "Those are the parameters alone, without gradients and states.",
         },
     )
-    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes [B]
+    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes
     largest = [round(memory_bytes / total / 1e9, 1) for total in held]  # 10⁹ parameters @inspect largest
     assert largest == [40.0, 53.3, 45.7, 40.0, 80.0]
     rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
     table(rows, ["recipe", "parameters", "gradients", "master", "states", "bytes", "largest, 10⁹"])  # @hide
     text(
-        "Two rows surprise. With a master copy, mixed precision saves *no* memory here; it is used because it is "
-        "faster. And PyTorch's AdamW makes its averages in the format of the parameters, so that bf16 parameters get "
-        "bf16 averages: small, and not what papers call mixed precision.\n\n"
-        "The table assumes *sharding*: each number is on one of the 8 GPUs. With plain *data parallelism*, every GPU "
-        "works on other data with a full copy of everything, and one GPU's memory is the limit:"
+        "With a master copy, mixed precision saves *no* memory here; it is used because it is faster. PyTorch's AdamW "
+        "makes its averages in the format of the parameters: in bf16 for bf16.\n\n"
+        "The table assumes *sharding*: each number is on one of the 8 GPUs (section 14). In plain *data parallelism* "
+        "every GPU holds a full copy, and one GPU's memory is the limit:"
     )
     assert H100_MEMORY / held[0] == 5e9
-    text("The other way round: what a 70B model needs at 16 bytes per parameter.")
-    needed_bytes = 70e9 * held[0]  # @inspect needed_bytes [B]
+    text("And what a 70B model needs at 16 bytes per parameter:")
+    needed_bytes = 70e9 * held[0]  # @inspect needed_bytes
     gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
     assert (needed_bytes, gpus) == (1.12e12, 14)
-    text(
-        "That is before **activations**, what the forward pass leaves in memory for the backward pass. They depend on "
-        "the batch, and come in section 13."
-    )
+    text("That is before **activations**, what computing the loss leaves in memory for the gradients (section 13).")
 
 
 def where_the_six_comes_from() -> None:
     """Where the 6 comes from"""
     text(
-        "The *forward pass* computes the loss; the *backward pass* computes the gradients from it. Almost all of both "
-        "is matrix multiplication. Forward, each parameter meets each token in one multiplication and one addition: 2 "
-        "FLOPs."
+        "The *forward pass* computes the loss, the *backward pass* the gradients. Almost all of both is matrix "
+        "multiplication. Forward, each parameter meets each token in one multiplication and one addition: 2 FLOPs."
     )
     ask(
         "And backward? Choose what the 6 FLOPs per parameter and token are.",
@@ -797,23 +842,23 @@ def where_the_six_comes_from() -> None:
             "2 forward, 2 backward, 2 for the optimizer",
             "2 passes of 3: multiply, add, and store",
             "2 forward, 2 for the gradient of the weights, 2 for the gradient of the inputs",
-            "2 forward, 4 for dropout and layer norms",
+            "2 forward, 4 for what is done between the multiplications",
         ],
         slips={
             "2 forward, 2 backward, 2 for the optimizer": "The optimizer works once per step, not once per token.",
             "2 passes of 3: multiply, add, and store": "Storing is no FLOP, and the two passes are not alike.",
-            "2 forward, 4 for dropout and layer norms": "Those work on activations, and take few FLOPs.",
+            "2 forward, 4 for what is done between the multiplications": "Dropout, norms and the like take few FLOPs.",
         },
     )
     tokens, width, outputs = 512, 128, 256
-    x = torch.randn(tokens, width, requires_grad=True)
+    x = torch.randn(tokens, width, requires_grad=True)  # its gradient will be asked for
     w = torch.randn(width, outputs, requires_grad=True)  # the parameters
     y = x @ w  # (tokens, outputs)
     upstream = torch.randn(tokens, outputs)  # the gradient of the loss with respect to y
     parameters = w.numel()
+    text("`count` calls a function and counts its FLOPs; `torch.autograd.grad` is a backward pass:")
     forward = count(lambda: x @ w)  # @inspect forward.flops [FLOP]
     assert forward.flops == 2 * parameters * tokens
-    text("`torch.autograd.grad` runs a backward pass. For the weights alone, and for the weights and the inputs:")
     for_w_alone = count(lambda: torch.autograd.grad(y, w, upstream, retain_graph=True))
     assert for_w_alone.flops == 2 * parameters * tokens  # @inspect for_w_alone.flops [FLOP]
     backward = count(lambda: torch.autograd.grad(y, (x, w), upstream, retain_graph=True))
@@ -823,8 +868,7 @@ def where_the_six_comes_from() -> None:
     assert torch.allclose(w_gradient, x.t() @ upstream, atol=1e-3)
     text(
         "The gradient of the inputs is what the layer below needs for its own backward pass. So a run with $N$ "
-        "parameters and $D$ tokens takes $C \\approx 6ND$ FLOPs, its **compute**; with a throughput of $\\tau$ FLOP/s "
-        "and a time $T$, $\\tau T = 6ND$."
+        "parameters takes $C \\approx 6ND$ FLOPs, its **compute**, with $D$ here the number of tokens."
     )
     link(**REFERENCES["kaplan"])
     link(**REFERENCES["flops calculus"])
@@ -841,15 +885,13 @@ def napkin_against_reality() -> None:
     available_flops = reported_gpu_hours * 3600 * H100_SPARSE_BF16 / 2  # @inspect available_flops [FLOP]
     implied_mfu = total_flops / available_flops  # @inspect implied_mfu
     assert round(implied_mfu, 2) == 0.28
-    reported_speeds = (380e12, 430e12)  # FLOP/s per GPU in steps of the 405B model, least and most, by its paper
-    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in reported_speeds)  # @inspect lowest highest
+    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @inspect lowest highest
     assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
     assert implied_mfu < lowest
     text(
-        f"An MFU of {implied_mfu:.2f}. That is less than the {lowest:.2f} to {highest:.2f} of the 405B model's "
-        f"steps, but GPU-hours also pay for restarts and evaluation, and $6ND$ leaves out attention's scores. The "
-        f"napkin, with its MFU of 0.5, was too "
-        f"optimistic by a factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
+        f"An MFU of {implied_mfu:.2f}, less than the {lowest:.2f} to {highest:.2f} of the 405B model's steps. But "
+        f"GPU-hours also pay for restarts and evaluation. The napkin, with its MFU of 0.5, was too optimistic by a "
+        f"factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
     )
     link(**REFERENCES["llama 3 card"])
     link(**REFERENCES["llama 3"])
@@ -858,9 +900,8 @@ def napkin_against_reality() -> None:
 def best_model_for_the_compute() -> None:
     """The best model for the compute"""
     text(
-        "Compute can buy parameters or tokens. The Chinchilla paper trained many models to find the best mix; its rule "
-        "of thumb is about 20 tokens per parameter. Then $C = 6N \\cdot 20N = 120N^2$, and $N = \\sqrt{C/120}$. What "
-        "do 8 H100s make in two weeks?"
+        "Compute can buy parameters or tokens. For the lowest loss the Chinchilla paper's rule of thumb is about 20 "
+        "tokens per parameter. Then $C = 6N \\cdot 20N = 120N^2$. What do 8 H100s make in two weeks, at an MFU of 0.5?"
     )
     compute = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2 * 0.5  # @inspect compute [FLOP]
     parameters = math.sqrt(compute / 120)  # @inspect parameters
@@ -869,16 +910,16 @@ def best_model_for_the_compute() -> None:
     assert round(parameters / 1e9, 1) == 6.3
     assert round(tokens / 1e9) == 126
     text(
-        f"{parameters / 1e9:.1f} billion parameters, {tokens / 1e9:.0f} billion tokens. The rule finds the lowest loss "
-        f"for a training budget. A model that many people will use is made smaller and trained for longer, because "
-        f"every use costs in proportion to its parameters: Llama 3 70B saw {15e12 / 70e9:.0f} tokens per parameter."
+        f"{parameters / 1e9:.1f} billion parameters, {tokens / 1e9:.0f} billion tokens. A model for many users is made "
+        f"smaller than that and trained for longer, since every use costs in proportion to its parameters: Llama 3 70B "
+        f"saw {15e12 / 70e9:.0f} tokens per parameter."
     )
     ask(
         "Derive: with 100 times the compute, how many times as many parameters does the rule ask for?",
         math.sqrt(100 * compute / 120) / parameters,
         hint="$N$ grows with the square root of $C$.",
         why="Ten times the parameters, and ten times the tokens.",
-        slips={100: "Then there would be compute for the same number of tokens only: $C$ grows with $N$ *and* $D$."},
+        slips={100: "Then there would be compute for the same tokens only: $C$ grows with parameters *and* tokens."},
     )
     link(**REFERENCES["chinchilla"])
 
@@ -886,9 +927,10 @@ def best_model_for_the_compute() -> None:
 def where_the_six_bends() -> None:
     """Where the 6 bends"""
     text(
-        "$6N$ per token leaves out the two multiplications that have no parameters: attention's, of queries with keys "
-        "and of the resulting weights with values. They grow with the sequence. And it counts one table of "
-        "parameters that is never multiplied: the input embedding, which is looked up. With $N'$ for the rest,\n\n"
+        "$6N$ per token leaves out two multiplications without parameters, in the layers where tokens look at each "
+        "other: attention (section 3), with its queries, keys and values. They grow with the sequence. And it counts "
+        "one table of parameters that is never multiplied: the input embedding, which is looked up. With $N'$ for the "
+        "rest,\n\n"
         "$$ C \\text{ per token} = 6N' + 12 \\cdot L \\cdot D \\cdot S. $$\n\n"
         "To check it, a model of the shape of Llama 3 70B, on the `meta` device: tensors with a shape and no memory, "
         "whose operations compute nothing and can be counted all the same."
@@ -1006,6 +1048,7 @@ def memory_accounting() -> None:
     overflow(formats)
     range_and_precision()
     where_tensors_live()
+    more_bits_do_not_help()  # @deeper
     where_memory_hides()  # @deeper
     formats_against_torch(formats)  # @deeper
     encode_by_hand(formats["fp16"])  # @deeper
@@ -1021,15 +1064,14 @@ def memory_accounting() -> None:
 
 def creating_tensors() -> None:
     """Creating tensors"""
-    text("A **tensor** is an array of numbers of one format, with any number of dimensions. Some ways to make one:")
+    text("A **tensor** is an array of numbers of one format, with any number of dimensions:")
     literal = torch.tensor([[1.0, 2, 3], [4, 5, 6]])  # @inspect literal
     zeros = torch.zeros(2, 4)  # @inspect zeros
     ones = torch.ones(2, 4)  # @inspect ones
     normal = torch.randn(2, 4)  # @inspect normal
     unset = torch.empty(100, 100)  # @inspect unset.shape
     text(
-        "`empty` asks for memory and leaves in it what was there before. That is right when the values come next, and "
-        "otherwise a bug that may not show. Here an initialiser fills it in place, with normal numbers of standard "
+        "`empty` leaves in its memory what was there before. Here it is filled with normal numbers of standard "
         "deviation 0.5; those beyond ±1 are drawn again:"
     )
     nn.init.trunc_normal_(unset, std=0.5, a=-1, b=1)
@@ -1040,10 +1082,15 @@ def creating_tensors() -> None:
     text("`device=` says in which memory a tensor lives. A tensor on the `meta` device has a shape and no memory:")
     nowhere = torch.zeros(1_000_000, 1_000_000, device="meta")  # @inspect nowhere.shape nowhere.device
     assert nowhere.nbytes == 4 * 10**12
+    ask(
+        "Write the line that makes `x`, zeros in bf16 of shape (2, 8, 64), in the memory of a GPU.",
+        'x = torch.zeros(2, 8, 64, dtype=torch.bfloat16, device="cuda")',
+        why='Zeros made first and moved with `.to("cuda")` would cross from the CPU\'s memory for nothing.',
+    )
     text(
         "The number of dimensions is a tensor's **rank**. In a Transformer, what flows from layer to layer has rank "
-        "3: a vector of width $D$ for each token of each sequence. In *attention*, where tokens look at each other "
-        "(section 3), the width is split over several *heads*, and the rank is 4."
+        "3: a vector of width $D$ for each token of each sequence. In *attention* (section 3) the width is split over "
+        "several *heads*, and the rank is 4."
     )
     batch, sequence, heads, head_width = 2, 8, 4, 16
     activations = torch.zeros(batch, sequence, heads * head_width)  # (B, S, D) @inspect activations.shape
@@ -1057,7 +1104,7 @@ def bytes_of_a_tensor() -> None:
     x = torch.zeros(4, 8)  # @inspect x.dtype x.numel() x.element_size()
     assert x.numel() * x.element_size() == 4 * 8 * 4
     assert x.nbytes == x.untyped_storage().nbytes()  # what it says is what was allocated
-    text("The same at every size. GPT-3's feed-forward layers hold matrices of $4D \\times D$ with $D = 12288$.")
+    text("The same at every size. GPT-3's layers hold matrices of $4D \\times D$ with $D = 12288$.")
     matrix = torch.empty(4 * 12288, 12288, device="meta")  # (49152, 12288)
     ask(
         "How many GiB does such a matrix take in fp32?",
@@ -1079,6 +1126,15 @@ def bytes_of_a_tensor() -> None:
     gib = {str(dtype): matrix.to(dtype).nbytes / 2**30 for dtype in dtypes}  # @inspect gib
     assert list(gib.values()) == [4.5, 2.25, 1.125, 0.5625]
     text("That is with 8, 4, 2 and 1 bytes per element. What the smaller ones give up comes next.")
+    printed = 70e9 * torch.bfloat16.itemsize / 2**30  # @hide
+    ask(
+        f'Find the error: a tool says that 70 billion parameters in bf16 take "{printed:.0f} GB". How many GB is it?',
+        70e9 * torch.bfloat16.itemsize / 1e9,
+        unit="GB",
+        within=0.01,
+        why="The tool divided by $2^{30}$ and printed GB.",
+        slips={70e9 * torch.float32.itemsize / 1e9: "That is fp32.", printed: "Those are GiB."},
+    )
     link(**REFERENCES["gpt-3"])
 
 
@@ -1089,9 +1145,8 @@ def floating_point_formats() -> dict[str, FloatFormat]:
         "field $e$ and the mantissa field $f$ read as whole numbers and the **bias** $b = 2^{k-1} - 1$,\n\n"
         "$$ \\text{value} = \\begin{cases} (1 + f/2^m) \\cdot 2^{e - b} & e > 0 \\text{, normal} \\\\ "
         "(0 + f/2^m) \\cdot 2^{1 - b} & e = 0 \\text{, subnormal.} \\end{cases} $$\n\n"
-        "The exponent buys **range**, the mantissa buys **precision**. A format is those two numbers and one decision: "
-        "how many of the topmost bit patterns stand for infinity and NaN (*not a number*). IEEE formats reserve the "
-        "whole topmost exponent, $2^m$ patterns; E4M3 reserves one, for NaN; E2M1 none."
+        "The exponent buys **range**, the mantissa **precision**. Most formats reserve the topmost exponent, $2^m$ "
+        "patterns, for infinity and NaN (*not a number*)."
     )
     formats = {  # exponent bits, mantissa bits, patterns reserved
         "fp64": FloatFormat(11, 52, 2**52),
@@ -1103,7 +1158,7 @@ def floating_point_formats() -> dict[str, FloatFormat]:
         "fp8 E5M2": FloatFormat(5, 2, 2**2),
         "fp4 E2M1": FloatFormat(2, 1, 0),
     }
-    return formats
+    return formats  # @hide
 
 
 def decode(code: int, form: FloatFormat) -> float:
@@ -1139,9 +1194,8 @@ def limits(form: FloatFormat) -> dict[str, float]:
 def layouts_of(formats: dict[str, FloatFormat]) -> None:
     """The layouts, and what follows from them"""
     text(
-        "Read as whole numbers, the bit patterns of positive values count upwards with the values. So a format's "
-        "limits are found at four patterns: the last finite one, the first with an exponent field of 1, the first "
-        "after zero, and the one after 1, whose distance from 1 is called eps."
+        "A format's limits are found at four bit patterns: the last finite one, the first with an exponent field of 1, "
+        "the first after zero, and the one after 1, whose distance from 1 is **eps**."
     )
     fp16 = limits(formats["fp16"])  # @inspect fp16
     assert fp16["largest"] == (2 - 2**-10) * 2**15 == 65504
@@ -1153,10 +1207,8 @@ def layouts_of(formats: dict[str, FloatFormat]) -> None:
     bits = {name: bits_of(0.01, form) for name, form in formats.items()}  # @stepover @hide
     plot(draw_bits(bits), title="0.01 in every format")  # @hide
     text(
-        "bf16 is the first half of fp32: the same range, and two to three decimal digits. tf32 has fp32's range and "
-        "fp16's precision. It exists only inside *tensor cores*, the part of a GPU that multiplies small matrices: a "
-        "tensor takes 4 bytes all the same, and there is no `torch.dtype` for it. In E2M1, 0.01 is 0: that format "
-        "needs a scale."
+        "bf16 is the first half of fp32: the same range, and two to three decimal digits. tf32, with fp32's range and "
+        "fp16's precision, exists only inside *tensor cores*, the part of a GPU that multiplies small matrices."
     )
     tf32, fp32 = limits(formats["tf32"]), limits(formats["fp32"])  # @inspect tf32 @stepover
     assert (tf32["smallest normal"], tf32["eps"]) == (fp32["smallest normal"], fp16["eps"])
@@ -1321,7 +1373,7 @@ def range_and_precision() -> None:
     small = torch.tensor(1e-8)
     assert small.half().item() == 0
     assert abs(small.bfloat16().item() / 1e-8 - 1) < 2**-8
-    text("An update of a weight is a small change to a larger number.")
+    text("An optimizer's update of a weight is a small change to a larger number.")
     updated = torch.tensor(1.001)
     ask(
         "Predict: a weight of 1 gets an update of 0.001. What is it afterwards in bf16?",
@@ -1346,13 +1398,17 @@ def range_and_precision() -> None:
     patterns = torch.arange(-(2**15), 2**15, dtype=torch.int16)
     as_fp32 = patterns.view(torch.bfloat16).float().view(torch.int32)
     assert torch.equal(as_fp32, patterns.int() << 16)
+    link(**REFERENCES["mixed precision"])
+
+
+def more_bits_do_not_help() -> None:
+    """Where more bits do not help"""
     text("Not every instability comes from few bits. Here is one in fp64, in 50 steps of gradient descent on $w^2/2$:")
     w = torch.tensor(1.0, dtype=torch.float64)
     for _ in range(50):
         w = w - 2.1 * w  # the gradient is w, the learning rate 2.1
     assert math.isclose(w.item(), 1.1**50, rel_tol=1e-12)
     text(f"It should go to 0 and is at {w.item():.0f}. The learning rate is too large, and more bits don't help.")
-    link(**REFERENCES["mixed precision"])
 
 
 def block_scaling(fp4: FloatFormat) -> None:
@@ -1479,13 +1535,36 @@ def where_tensors_live() -> None:
     assert x.to("cpu") is x
     moved = x.to(device())  # @inspect moved.device
     assert moved.device.type == device()
-    over_pcie, within_memory = 128e9 / 2, 3.35e12  # bytes/s: PCIe 5 in one direction, and an H100's own memory
-    times = within_memory / over_pcie  # @inspect times
+    h100 = known_machine("NVIDIA H100 80GB HBM3")  # @hide @stepover
+    over_pcie = 128e9 / 2  # bytes/s: the bus, PCIe 5, in one of its two directions
+    rates = {
+        "cores": f"4 tensor cores in each: {H100_SPARSE_BF16 / 2e12:.4g} TFLOP/s in bf16 together\n"
+        f"ordinary cores: {H100_FP32 / 1e12:.0f} TFLOP/s in fp32",
+        "cache": f"L2 cache: {H100_CACHE / 1e6:.0f} MB",
+        "memory": f"HBM: {H100_MEMORY / 1e9:.0f} GB",
+        "bandwidth": f"{H100_BANDWIDTH / 1e9:.0f} GB/s",
+        "bus": f"{over_pcie / 1e9:.0f} GB/s",
+    }  # @hide
+    plot(draw_gpu(h100.multiprocessors, rates), title="An H100, by its datasheet")  # @hide
     text(
-        f"The way between the memories is slow. For an H100 the datasheet promises {over_pcie / 1e9:.0f} GB/s from the "
-        f"CPU, and {times:.0f} times as much within its own memory. What is needed more than once belongs on the GPU."
+        "A GPU computes in its **multiprocessors**. Each has ordinary cores and a few **tensor cores**, which only "
+        "multiply small matrices. The program that they run for one operation is a **kernel**. What it needs comes "
+        "from the GPU's own memory (HBM) through a cache, L2. The way from the CPU's memory is slow:"
     )
+    times = H100_BANDWIDTH / over_pcie  # @inspect times
+    assert round(times) == 52
+    ask(
+        "How long does it take at least to fill an H100's 80 GB from the CPU's memory?",
+        H100_MEMORY / over_pcie,
+        unit="s",
+        slips={
+            H100_MEMORY / (2 * over_pcie): "That is both directions at once.",
+            H100_MEMORY / H100_BANDWIDTH: "That is at the rate of the GPU's own memory.",
+        },
+    )
+    text(f"The GPU's own memory is {times:.0f} times as fast. What is needed more than once belongs there.")
     link(**REFERENCES["h100"])
+    link(**REFERENCES["hopper"])
 
 
 def where_memory_hides() -> None:
@@ -1620,9 +1699,12 @@ def tensors_from_the_inside() -> None:
     writing_through_a_view()
     contiguity()
     what_copies()
-    what_views_and_copies_cost()  # @deeper
     causal_mask()
     matrix_multiplication()
+    changing_metadata_in_place()  # @deeper
+    copies_that_keep_the_order()  # @deeper
+    testing_a_mask()  # @deeper
+    what_views_and_copies_cost()  # @deeper
     expanding()  # @deeper
     elementwise_operations()  # @deeper
     link(**REFERENCES["internals"])
@@ -1693,7 +1775,6 @@ def views() -> None:
     windows = {"x[0]": row, "x[:, 1]": column, "x.view(3, 2)": reshaped, "x.t()": transposed, "right": right}
     shared = {name: shares_storage(x, window) for name, window in windows.items()}  # @inspect shared @stepover
     assert set(shared.values()) == {True} == {shares_storage(right, row)}  # and so with each other @stepover
-    assert {window.untyped_storage().nbytes() for window in windows.values()} == {x.nbytes}
     plot(draw_views({"x": x} | windows), title="Which elements each view covers")  # @hide
     plot(draw_storage(transposed, (1, 1)), title="x.t()[1, 1]: the same storage, the strides swapped")  # @hide
     text("`view(3, 2)` and `t()` have the same shape and the same storage, and are different matrices:")
@@ -1725,10 +1806,15 @@ def writing_through_a_view() -> None:
     row.mul_(2)  # @inspect x
     assert x[1, 2] == 200
     text(
-        "What is written through one view is seen through the others. `mul_`, `add_`, `relu_`, `copy_` change "
-        "elements. A few operations do change metadata in place, and are named after views: `t_`, `squeeze_`, "
-        "`unsqueeze_`, `transpose_`."
+        "What is written through one view is seen through the others. `mul_`, `add_`, `copy_` and most other "
+        "operations whose names end in `_` work in place."
     )
+
+
+def changing_metadata_in_place() -> None:
+    """Metadata changed in place, and names"""
+    text("A few operations change metadata in place, and are named after views: `t_`, `squeeze_`, `transpose_`.")
+    x = torch.arange(6.0).view(2, 3)
     metadata, cells = (x.shape, x.stride()), x.flatten().tolist()
     x.t_()  # @inspect x, x.stride()
     assert (x.shape, x.stride()) == ((3, 2), (1, 3)) != metadata
@@ -1794,8 +1880,7 @@ def contiguity() -> None:
     assert (copied.stride(), shares_storage(copied, transposed)) == ((2, 1), False)
     assert x.contiguous() is x
     text("`reshape` is `view` where that is possible, and `contiguous().view` where it is not: a copy easily missed.")
-    assert shares_storage(x, x.reshape(3, 2))
-    assert not shares_storage(transposed, transposed.reshape(6))
+    assert shares_storage(x, x.reshape(3, 2)) and not shares_storage(transposed, transposed.reshape(6))
     assert transposed.reshape(6).tolist() == [0, 3, 1, 4, 2, 5]
 
 
@@ -1829,10 +1914,14 @@ def what_copies() -> None:
     table(list(whose.items()), ["expression", "memory"])  # @hide
     text(
         "Slices give views; indexing with a tensor or a mask copies, even where a slice would select the same; "
-        "arithmetic makes a new tensor. A copy need not be contiguous: `clone` and arithmetic keep the order of the "
-        "strides."
+        "arithmetic makes a new tensor."
     )
-    transposed = x.t()
+
+
+def copies_that_keep_the_order() -> None:
+    """Copies that keep the order of the strides"""
+    text("A copy need not be contiguous: `clone` and arithmetic keep the order of the strides.")
+    transposed = torch.arange(6.0).view(2, 3).t()
     cloned, added = transposed.clone(), transposed + 1  # @inspect cloned.stride() added.stride()
     assert (cloned.stride(), cloned.is_contiguous()) == ((1, 3), False)
     assert not shares_storage(cloned, transposed)  # @stepover
@@ -1852,7 +1941,7 @@ def what_views_and_copies_cost() -> None:
     seconds = {"view": view_time.seconds, "copy": copy_time.seconds}  # @inspect seconds [s]
     assert seconds["view"] < seconds["copy"]
     measured = (
-        f"The transpose of {x.nbytes / 2**20:.0f} MiB took {seconds['view'] * 1e6:.1f} µs as a view, and "
+        f"The transpose of {x.nbytes / 1e6:.0f} MB took {seconds['view'] * 1e6:.1f} µs as a view, and "
         f"{seconds['copy'] * 1e3:.2f} ms once it was made contiguous, at "
         f"{copy.bytes_moved / seconds['copy'] / 1e9:.1f} GB/s."
     )
@@ -1893,9 +1982,11 @@ def elementwise_operations() -> None:
 def causal_mask() -> None:
     """Triangles, and the causal mask"""
     text(
-        "*Attention* is where tokens look at each other: each token has a *query* that is compared with the *keys* of "
-        "all tokens. The scores are laid out (query, key): row $i$ is what token $i$ looks at. A language model may "
-        "look at itself and at what came before."
+        "**Attention** is the operation in which tokens look at each other. Each token has three vectors: a *query*, "
+        "a *key*, and a *value*. Its query is compared with the keys of all tokens; from the scores, `softmax` makes "
+        "weights that sum to 1, and its result is the sum of the values so weighted. Several *heads* do so side by "
+        "side, each on a part of the width. Scores are laid out (query, key): row $i$ is what token $i$ looks at. In "
+        "a language model a token may look at itself and at what came before."
     )
     ask(
         "Which part of the scores is allowed?",
@@ -1908,21 +1999,27 @@ def causal_mask() -> None:
         },
     )
     ones = torch.ones(4, 4)
-    upper = ones.triu()  # @inspect upper
     lower = ones.tril()  # @inspect lower
-    assert upper.equal(lower.t())
+    assert lower.equal(ones.triu().t())
     scores = torch.randn(4, 4)  # (query, key)
     allowed = lower.bool()
     weights = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)  # @inspect weights
     assert weights[0].tolist() == [1, 0, 0, 0]  # the first token sees only itself
     assert (weights > 0).sum(dim=-1).tolist() == [1, 2, 3, 4]
-    text("The test of a mask: changing the future does not change the past, to the bit:")
+
+
+def testing_a_mask() -> None:
+    """The test of a mask"""
+    text("Changing the future does not change the past, to the bit:")
+    scores, lower = torch.randn(4, 4), torch.ones(4, 4).tril()  # (query, key)
+    weights = scores.masked_fill(~lower.bool(), -math.inf).softmax(dim=-1)
     values = torch.randn(4, 8)  # (key, width)
     changed = values.clone()
     changed[3] = 1000.0  # another last token
     outputs, outputs_changed = weights @ values, weights @ changed
     assert torch.equal(outputs[:3], outputs_changed[:3])
-    wrong = scores.masked_fill(~upper.bool(), -math.inf).softmax(dim=-1)
+    text("With the other triangle, every token but the last sees what comes after it:")
+    wrong = scores.masked_fill(~lower.t().bool(), -math.inf).softmax(dim=-1)
     assert (wrong > 0).sum(dim=-1).tolist() == [4, 3, 2, 1]
     leaked = ((wrong @ changed)[:3] != (wrong @ values)[:3]).any(dim=-1)  # @inspect leaked
     assert leaked.tolist() == [True, True, True]
@@ -1930,14 +2027,9 @@ def causal_mask() -> None:
 
 def matrix_multiplication() -> None:
     """Matrix multiplication"""
-    x = torch.ones(16, 32)
-    w = torch.ones(32, 2)
-    y = x @ w  # (16, 2) @inspect y.shape
-    assert y.shape == (16, 2)
-    assert y.unique().tolist() == [32]  # a sum over 32 ones
     text(
-        "A model works on batches of sequences. `@` multiplies the last two dimensions and repeats that over the "
-        "leading ones: a batch of $B$ sequences of $S$ tokens, each of width $D$, by one matrix."
+        "`@` multiplies matrices. With more dimensions it multiplies the last two and repeats that over the leading "
+        "ones: here a batch of $B$ sequences of $S$ tokens, each of width $D$, by one matrix."
     )
     batch, sequence, width, outputs = 2, 3, 4, 2
     x = torch.randint(-9, 10, (batch, sequence, width)).float()  # whole numbers: sums are exact
@@ -1968,8 +2060,8 @@ def einops_and_jaxtyping() -> None:
     layer_flops = 4 * 2 * 32 * 64**2 + 2 * 2 * 32**2 * 64  # @hide
     text(
         f"After this section you can write tensor code that says what each dimension is, and read its cost off the "
-        f"names. The key figure: the matrix products of a small attention layer take {layer_flops:,} FLOPs, and "
-        f"each of them can be read off a line of names."
+        f"names, with two small libraries. The key figure: the matrix products of a small attention layer take "
+        f"{layer_flops:,} FLOPs, and each of them can be read off a line of names."
     )
     note(
         "Ten minutes. The wrong transpose of the first part is the reason for all the rest: give people a minute to "
@@ -1990,7 +2082,7 @@ def einops_and_jaxtyping() -> None:
         "1. A dimension by position (`-2`) can silently become another one; a dimension by name can't.\n"
         "2. einops names what is multiplied, summed and rearranged; a product takes 2 FLOPs for each combination of "
         "its names.\n"
-        "3. jaxtyping writes shapes down, and with a checker enforces them. Heads buy no FLOPs: the projections are "
+        "3. jaxtyping writes shapes down, and `isinstance` checks them. Heads buy no FLOPs: the projections are "
         "full matrices."
     )
 
@@ -2146,7 +2238,7 @@ def without_a_checker(matrix: Tensor) -> None:
 
 def einsum_by_name() -> None:
     """Products by name"""
-    text("A product says which dimensions meet. What is named on the left and not on the right is summed over.")
+    text("In einops a product says which dimensions meet. What is named on the left only is summed over.")
     x = torch.randint(-9, 10, (2, 3, 8)).float()  # whole numbers: sums are exact
     y = torch.randint(-9, 10, (2, 5, 8)).float()
     by_position = x @ y.transpose(-2, -1)  # (batch, query, key)
@@ -2162,9 +2254,9 @@ def einsum_by_name() -> None:
     with_heads = einsum(x[:, None], y[:, None], "... query hidden, ... key hidden -> ... query key")
     assert with_heads.shape == (2, 1, 3, 5)
     text(
-        "That `query` stands where the queries are is not checked. So where dimensions may move, name all of them: "
-        "`batch query heads width, batch key heads width -> batch heads query key` takes the split of above as it is, "
-        "and nothing is transposed.\n\n"
+        "Whether the queries stand where `query` says is not checked. So where dimensions may move, name all of them: "
+        "`batch query heads width, batch key heads width -> batch heads query key` takes the split from above as it "
+        "is, and nothing is transposed.\n\n"
         "The pattern also states the cost: 2 FLOPs, a multiplication and an addition, for each combination of all its "
         "names."
     )
@@ -2221,7 +2313,15 @@ def rearrange_by_name() -> None:
     )
     merged = rearrange(split, "... heads width -> ... (heads width)")
     assert torch.equal(merged, x)
-    text("The order inside the parentheses matters. The other one has the same shape and takes every second number:")
+    ask(
+        'Find the error: heads are split by `rearrange(x, "... (width heads) -> ... heads width", heads=2)`, '
+        "and the result's shape is right. What does the first head get?",
+        "every second number",
+        choices=["the first half of the numbers", "every second number", "all numbers"],
+        hint="Inside the parentheses, the last name is the one that changes from each number to the next.",
+        slips={"the first half of the numbers": "So it should be: `(heads width)` does that."},
+    )
+    text("The order inside the parentheses matters, and the shape does not show it:")
     other = rearrange(x, "... (width heads) -> ... heads width", heads=2)
     assert other.shape == split.shape
     assert torch.equal(other[..., 0, :], x[..., 0::2]) and torch.equal(split[..., 0, :], x[..., :4])
@@ -2257,9 +2357,9 @@ def matmul_flops_of_attention(x: Tensor, weights: Tensor, heads: int) -> int:
 def what_heads_cost() -> None:
     """What heads cost"""
     text(
-        "An attention layer, all by name. It multiplies its input by three full matrices, for queries, keys and values "
-        "(what a token passes on to those that look at it), and its result by a fourth. Only the scores, and the sums "
-        "of values that they weight, are computed head by head."
+        "An attention layer, all by name. It multiplies its input by three full matrices, for queries, keys and "
+        "values, and its result by a fourth. Only the scores, and the sums of values that they weight, are computed "
+        "head by head."
     )
     batch, sequence, hidden = 1, 32, 64
     x, weights = torch.randn(batch, sequence, hidden), torch.randn(4, hidden, hidden) / math.sqrt(hidden)
@@ -2282,8 +2382,9 @@ def what_heads_cost() -> None:
     assert flops == [1_310_720, 1_310_720, 1_310_720]
     assert flops[0] == 4 * 2 * batch * sequence * hidden**2 + 2 * 2 * batch * sequence**2 * hidden
     text(
-        "Four projections of $2BSD^2$ and two products of $2BS^2D$, with any number of heads. More heads do not make "
-        "attention cheaper; they let a token look at several places for the same FLOPs."
+        "Four multiplications by full matrices (*projections*) of $2BSD^2$, and two products of $2BS^2D$, with any "
+        "number of heads. More heads do not make attention cheaper; they let a token look at several places for the "
+        "same FLOPs."
     )
 
 
@@ -2320,14 +2421,14 @@ def compute_accounting() -> None:
     """Compute accounting"""
     years = 6 * 175e9 * 300e9 / (8 * H100_SPARSE_BF16 / 2) / (365 * SECONDS_PER_DAY)  # GPT-3, on 8 H100s @hide
     text(
-        f"Memory decides whether a model can be trained, compute decides how long it takes. After this section you can "
-        f"count the FLOPs of a matrix product, time it properly, and say which share of a machine's promise it gets. "
-        f"The key figure: GPT-3's training is {years:.1f} years of 8 H100s at everything their datasheet promises."
+        f"Compute decides how long training takes. After this section you can count the FLOPs of a matrix product, "
+        f"time it properly, and say which share of a machine's promise it gets. The key figure: GPT-3's training is "
+        f"{years:.1f} years of 8 H100s at everything their datasheet promises."
     )
     note(
         "Ten minutes. Ask for the FLOPs of one matrix product before anything is shown, and do the hand "
         "multiplication in full; the table of peaks only needs the row of the machine at hand. If time is "
-        "short, skip the three regimes."
+        "short, skip the counts of everything else."
     )
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     counts_and_rates()
@@ -2335,30 +2436,32 @@ def compute_accounting() -> None:
     flops_of_matmuls()
     flops_of_the_rest()
     timing_properly()
-    how_well_a_median_is_known()  # @deeper
     timed_without_synchronizing()
-    what_the_device_says()  # @deeper
     promised_peaks()
-    switching_tf32()  # @deeper
     model_flops_utilization()
     traps_of_utilization()
-    three_regimes()
+    hardware_flops_utilization()  # @deeper
+    how_well_a_median_is_known()  # @deeper
+    what_the_device_says()  # @deeper
+    peaks_follow_bytes()  # @deeper
+    switching_tf32()  # @deeper
+    three_regimes()  # @deeper
     tiles_and_waves()  # @deeper
     text(
-        "**In three lines.** A product of $(B, D)$ and $(D, K)$ takes $2BDK$ FLOPs, and a model's FLOPs are its "
-        "products'.\n\n"
-        "Time it warmed up, synchronised and repeated; report the median, and compare all samples.\n\n"
-        "MFU is the FLOPs the model needs, over time, over the peak *of that number format*: 0.5 is good, and above 1 "
-        "the experiment is wrong."
+        "**In three lines.**\n\n"
+        "1. A product of $(B, D)$ and $(D, K)$ takes $2BDK$ FLOPs, and a model's FLOPs are its "
+        "products'.\n"
+        "2. Time it warmed up, synchronised and repeated; report the median, and compare all samples.\n"
+        "3. MFU is the FLOPs the model needs, over time, over the peak *of that number format*: 0.5 is good, and well "
+        "above 1 there is a mistake."
     )
 
 
 def counts_and_rates() -> None:
     """A count, a rate, and some landmarks"""
     text(
-        "**FLOPs** count work; **FLOP/s** is a speed. A training run has a number of FLOPs, a GPU has FLOP/s, and the "
-        "quotient is a time. GPT-3, with 175B parameters and 300B tokens, by section 1's $6ND$ and as its paper states "
-        "it:"
+        "A training run has a number of FLOPs, a GPU has FLOP/s, and the quotient is a time. GPT-3, with 175B "
+        "parameters and 300B tokens, by section 1's rule and as its paper states it:"
     )
     gpt3_flops = 6 * 175e9 * 300e9  # @inspect gpt3_flops [FLOP]
     stated_flops = 3.14e23
@@ -2409,8 +2512,8 @@ def multiplied_by_hand(x: Tensor, w: Tensor) -> tuple[Tensor, int]:
 def multiplying_by_hand() -> None:
     """One matrix multiplication, by hand"""
     text(
-        "Each of the $B \\times K$ results of $(B, D) \\times (D, K)$ is a sum of $D$ products: $D$ multiplications "
-        "and $D - 1$ additions."
+        "In a matrix product (*matmul*), each of the $B \\times K$ results of $(B, D) \\times (D, K)$ is a sum of $D$ "
+        "products: $D$ multiplications and $D - 1$ additions."
     )
     batch, width, outputs = 2, 5, 3
     x = torch.randint(-9, 10, (batch, width)).float()  # (B, D), whole numbers: sums are exact
@@ -2423,9 +2526,8 @@ def multiplying_by_hand() -> None:
     overstated = [1 / (2 * d - 1) for d in (width, 12288)]  # here, and at GPT-3's width @inspect overstated
     assert math.isclose(overstated[0], counted_flops / exact_flops - 1)
     text(
-        f"The usual count, $2BDK$, has one addition more for each result. Hardware multiplies and adds in one "
-        f"instruction, starting from zero, so it does make $D$ additions; and at GPT-3's width the difference is "
-        f"{overstated[1]:.3%}."
+        f"The usual count, $2BDK$, has one addition more for each result: hardware multiplies and adds in one "
+        f"instruction, starting from zero. At GPT-3's width the difference is {overstated[1]:.3%}."
     )
     answer = count(lambda: torch.empty(64, 512, device="meta") @ torch.empty(512, 128, device="meta")).flops  # @hide
     assert answer == 2 * 64 * 512 * 128  # @hide
@@ -2477,17 +2579,16 @@ def flops_of_matmuls() -> None:
         than=(0.8, 1.25),
         above="The second takes longer than the first: a FLOP is not always worth the same time. Section 6 says why.",
         below="The first takes longer than the second: a FLOP is not always worth the same time. Section 6 says why.",
-        undecided="Their times are about equal here. That need not be so, as section 6 shows.",
+        undecided="Their times are about equal here. That need not be so: section 6 says why.",
     )
 
 
 def flops_of_the_rest() -> None:
     """Everything else"""
     text(
-        "An elementwise operation on $n \\times n$ numbers costs $O(n^2)$: a few FLOPs for each. torch's own counter "
-        "calls that nothing, since it knows matrix products, convolutions and attention only; even a matrix times a "
-        "*vector* it calls nothing. This lecture's `count` has a formula for each operation, and one convention: an "
-        "addition, a multiplication, a comparison is 1 FLOP, an exponential 8."
+        "An *elementwise* operation on $n \\times n$ numbers takes a few FLOPs for each. torch's own counter knows "
+        "matrix products, convolutions and attention only. This lecture's `count` has a formula for each operation: "
+        "an addition, a multiplication, a comparison is 1 FLOP, an exponential 8."
     )
     n = sizes().matmul_side  # @stepover
     x, v = torch.randn(n, n, device=device()), torch.randn(n, device=device())
@@ -2539,10 +2640,9 @@ def timed_by_hand(f: Callable[[], Any], calls: int) -> list[float]:
 def timing_properly() -> None:
     """Timing properly"""
     text(
-        "One call timed once says little. **Warm up**: the first call chooses algorithms, allocates, fills caches. "
-        "**Synchronise**: a GPU's call returns when the work is queued, not when it is done. **Repeat**, and report "
-        "the **median**, which one interruption can't move, with the **spread**: the distance between the quartiles, "
-        "over the median."
+        "**Warm up**: a first call chooses algorithms, allocates, fills caches. **Synchronise**: a GPU's call returns "
+        "when the work is queued, not when it is done. **Repeat**, and report the **median**, which one interruption "
+        "can't move, with the **spread**: the distance between the quartiles, over the median."
     )
     n = sizes().matmul_side // 2  # @stepover
     x = torch.randn(n, n, device=device())
@@ -2560,13 +2660,11 @@ def timing_properly() -> None:
         undecided="Whether the first call took longer than the others, they don't agree.",
     )
     text(
-        f"The spread, {spread:.0%}, says how far single calls scatter. `measure`, used everywhere here, does these "
-        f"things, and calls a short function many times a sample, because reading a clock takes time, too:"
+        f"The spread, {spread:.0%}, says how far single calls scatter. `measure` does these things, and calls a short "
+        f"function many times a sample, because reading a clock takes time, too:"
     )
     tiny = timed(lambda: x.t())  # @inspect tiny.calls_per_sample tiny.seconds [s] @stepover
     assert tiny.calls_per_sample > 1
-    assert times_as_long(tiny, tiny) == [1.0] * len(tiny.samples_s)  # @hide
-    text("A sentence about time on these pages is chosen by all samples. Where they don't agree, it says so.")
 
 
 def how_well_a_median_is_known() -> None:
@@ -2606,9 +2704,8 @@ def timed_without_synchronizing() -> None:
     )
     if device() != "cuda":
         text(
-            f"Not run: no CUDA device. From the datasheet: the product takes an H100 at least {floor_s * 1e3:.1f} ms, "
-            f"while the call returns as soon as it is queued. On a CPU a call returns when it is done, so the "
-            f"mistake can't be made here."
+            f"Not run: no CUDA device. By the datasheet the product takes an H100 at least {floor_s * 1e3:.1f} ms. On "
+            f"a CPU a call returns when it is done, so the mistake can't be made here."
         )
         return
     n = sizes().matmul_side  # @stepover
@@ -2657,9 +2754,9 @@ def what_the_device_says() -> None:
 def promised_peaks() -> None:
     """What is promised"""
     text(
-        "Dense peaks, in TFLOP/s, from the datasheets. A GPU has ordinary cores, and **tensor cores** that do nothing "
-        "but multiply small matrices; fp32 runs on the ordinary ones. No datasheet promises anything for a CPU: "
-        "its peak is the best that was measured, with a large matmul of each format, before the lecture began."
+        "Dense peaks, in TFLOP/s, from the datasheets. fp32 runs on a GPU's ordinary cores, the other formats on its "
+        "tensor cores (section 2). No datasheet promises anything for a CPU: its peak is the best that was measured, "
+        "with a large product in each format, before the lecture began."
     )
     formats = ("float32", "tf32", "float16", "bfloat16", "float8")
     names = ("NVIDIA GeForce RTX 3090", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H200")
@@ -2671,6 +2768,12 @@ def promised_peaks() -> None:
     assert (a100["bfloat16"], a100["float32"]) == (312e12, 19.5e12)
     assert (h100["bfloat16"], h100["float32"]) == (989.5e12, 67e12)
     assert h100["bfloat16"] == H100_SPARSE_BF16 / 2
+    link(**REFERENCES["h100"])
+
+
+def peaks_follow_bytes() -> None:
+    """Peaks follow the bytes of a number"""
+    h100 = known_machine("NVIDIA H100 80GB HBM3").flops_per_second  # @stepover
     steps = [round(h100[few] / h100[many], 2) for few, many in (("float8", "bfloat16"), ("bfloat16", "tf32"))]
     stored = [dtype.itemsize for dtype in (torch.float8_e4m3fn, torch.bfloat16, torch.float32)]  # bytes; tf32 in fp32's
     assert steps == [stored[1] / stored[0], stored[2] / stored[1]]  # @inspect steps stored
@@ -2680,7 +2783,6 @@ def promised_peaks() -> None:
         f"fast as tf32. That follows the bytes in which a number is stored, not its bits: tf32 has {tf32_bits}, only "
         f"{tf32_bits - 16} more than bf16."
     )
-    link(**REFERENCES["h100"])
 
 
 def terascale(rate: float | None) -> str | float:
@@ -2730,28 +2832,37 @@ def model_flops_utilization() -> None:
     """MFU: achieved over promised"""
     text(
         "**Model FLOPs utilization** is the FLOPs that the model needs, divided by the time taken, over the promised "
-        "FLOP/s *of that number format*. First for the friendliest workload there is, one large matmul:"
+        "FLOP/s *of that number format*. First for the easiest workload there is, one large matrix product:"
     )
-    rows = []
+    reached = {}
     for form in ("float32", "tf32", "bfloat16", "float16"):
         shares = utilization(form)  # of the peak, one for each sample; none where no peak is known @stepover
         if shares:
-            rows.append((form, peak_flops(form) / 1e12, statistics.median(shares)))  # @stepover @hide
+            reached[form] = statistics.median(shares)
         if device() == "cuda":
             assert all(share <= 1.2 for share in shares)  # a clock may run faster than the datasheet's
+    rows = [(form, peak_flops(form) / 1e12, share) for form, share in reached.items()]  # @stepover @hide
     table(rows, ["format", "peak, TFLOP/s", "MFU"])  # @hide
     if device() == "cpu":
-        text(
-            "On this CPU the denominator was measured, too: these are shares of the best that was ever seen, not of a "
-            "promise."
-        )
+        text("On this CPU the peak was measured, too: these are shares of the best that was seen, not of a promise.")
     text("Where no peak is known there is no MFU; a default of 1 FLOP/s would print one in the billions:")
     assert peak_flops("a format that nobody has built") is None
+    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @hide
     text(
-        "A training run gets less than one large matmul. The PaLM paper, where MFU was defined, gives for GPT-3 0.21, "
-        "for its own 540B model 0.46; section 1's Llama 3 405B has 0.38 to 0.43. So **0.5 is good**. Below 0.3 look "
-        "for the cause: waiting for memory, launching many small operations, a slow data loader, communication."
+        f"A training run gets less. The PaLM paper, where MFU was defined, gives for GPT-3 {GPT3_MFU:.2f}, for its own "
+        f"540B model {PALM_MFU:.2f}; section 1's Llama 3 405B has {lowest:.2f} to {highest:.2f}. So **0.5 is good**. "
+        f"Below 0.3 look for the cause: waiting for memory, many small operations, slow data, communication."
     )
+    ask(
+        "A step on `tokens` tokens took `seconds` on one GPU. Write the line for its `mfu`.",
+        "mfu = 6 * parameters * tokens / seconds / peak",
+        why="`peak` is that of the number format in which the products were computed.",
+    )
+    link(**REFERENCES["palm"])
+
+
+def hardware_flops_utilization() -> None:
+    """HFU: what the hardware really did"""
     x, w = torch.randn(8, 16, requires_grad=True), torch.randn(16, 32, requires_grad=True)  # @hide
     forward, step = (
         count(lambda: x @ w).flops,
@@ -2760,8 +2871,8 @@ def model_flops_utilization() -> None:
     answer = (forward + step) / step  # the step, and the forward pass again @hide
     assert answer == 8 / 6  # @hide
     ask(
-        "**HFU**, hardware FLOPs utilization, counts what the hardware really did. With activation checkpointing every "
-        "forward pass is run a second time. By which factor is HFU then above MFU?",
+        "**HFU**, hardware FLOPs utilization, counts what the hardware really did. *Activation checkpointing* (section "
+        "14) saves memory by running every forward pass a second time. By which factor is HFU then above MFU?",
         answer=answer,
         hint="Per parameter and token, a forward pass takes 2 FLOPs and a backward pass 4.",
         slips={
@@ -2769,7 +2880,6 @@ def model_flops_utilization() -> None:
             3 / 2: "A forward pass is a third of the step, not half.",
         },
     )
-    link(**REFERENCES["palm"])
 
 
 def utilization(form: str) -> list[float]:
@@ -2817,9 +2927,9 @@ def three_regimes() -> None:
     """Three regimes"""
     text(
         "Why isn't it always the peak? An operation has three costs: a fixed one for being started at all (in Python "
-        "and torch; on a GPU also the *launch* of its *kernel*, the program that runs there), one for moving its "
-        "bytes, one for its FLOPs. The largest decides. First a square matmul, $3n^2$ numbers and $2n^3$ FLOPs; then "
-        "a matrix times one column, $n^2$ numbers and $2n^2$ FLOPs."
+        "and torch; on a GPU also the *launch* of its kernel), one for moving its bytes, one for its FLOPs. The "
+        "largest decides. First a square matmul, $3n^2$ numbers and $2n^3$ FLOPs; then a matrix times one column, "
+        "$n^2$ numbers and $2n^2$ FLOPs."
     )
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32
     sides = [2**k for k in range(4, sizes().matmul_side.bit_length())]  # @stepover
@@ -2859,9 +2969,9 @@ def draw_costs(shape: str, sides: list[int], calls: list[tuple[Count, Measuremen
 def tiles_and_waves() -> None:
     """Tiles and waves"""
     text(
-        "A GPU's kernel cuts the result into tiles, of 128 × 256 numbers say, and gives each **multiprocessor** (the "
-        "units that hold the cores) a tile at a time: a *wave* for all of them. Tiles at the edge are cut off, the "
-        "last wave is rarely full, and the time is that of whole waves. For an H100:"
+        "A GPU's kernel cuts the result into tiles, of 128 × 256 numbers say, and gives each multiprocessor a tile at "
+        "a time: a *wave* for all of them. Tiles at the edge are cut off, the last wave is rarely full, and the time "
+        "is that of whole waves. For an H100:"
     )
     processors = known_machine("NVIDIA H100 80GB HBM3").multiprocessors  # @inspect processors @stepover
     tiles = {n: math.ceil(n / 128) * math.ceil(n / 256) for n in (8191, 8192, 8193)}  # @inspect tiles
@@ -2924,14 +3034,14 @@ class Operation(NamedTuple):
         return self.done.flops / self.took.seconds
 
 
-def counted_and_measured(f: Callable[[], Any]) -> Operation:
+def counted_and_measured(f: Callable[..., Any], *inputs: Tensor) -> Operation:
     """Count and measure one operation"""
-    return Operation(count(f), timed(f))
+    return Operation(count(f, *inputs), timed(lambda: f(*inputs)))
 
 
 def arithmetic_intensity() -> None:
     """Arithmetic intensity and the roofline"""
-    ridge = H100_SPARSE_BF16 / 2 / 3.35e12  # FLOP/byte of an H100 @hide
+    ridge = H100_SPARSE_BF16 / 2 / H100_BANDWIDTH  # FLOP/byte of an H100 @hide
     text(
         f"An operation moves bytes and does FLOPs; which of the two it waits for is decided by one quotient, its "
         f"**arithmetic intensity**: FLOPs per byte. After this section you can say of an operation, before running it, "
@@ -2946,23 +3056,25 @@ def arithmetic_intensity() -> None:
     two_times()
     operations = intensities()
     compute_bound_from()
-    relu_against_gelu(operations)  # @deeper
-    bandwidth = caches()  # @deeper
-    roof = the_roofline(operations, bandwidth)
-    utilization_is_bounded(operations, roof)  # @deeper
+    roof = the_roofline(operations)
     training_and_decoding(roof)
+    relu_against_gelu(operations)  # @deeper
+    caches()  # @deeper
+    what_a_small_product_pays(operations)  # @deeper
+    utilization_is_bounded(operations, roof)  # @deeper
     key_value_cache()  # @deeper
     fusing()  # @deeper
     link(**REFERENCES["roofline"])
     link(**REFERENCES["brrr"])
     link(**REFERENCES["scaling book"])
     text(
-        "**In three lines.** An operation takes at least its FLOPs over the peak, and at least its bytes over the "
-        "bandwidth; the larger time decides.\n\n"
-        "Elementwise operations and products with a single vector wait for memory, large matrix products for "
-        "arithmetic: a square one in bf16 from three times the machine's intensity on.\n\n"
-        "Where memory decides, moving fewer bytes gains time (fuse, batch, smaller formats) and doing fewer FLOPs "
-        "does not."
+        "**In three lines.**\n\n"
+        "1. An operation takes at least its FLOPs over the peak, and at least its bytes over the "
+        "bandwidth; the larger time decides.\n"
+        "2. Elementwise operations and products with a single vector wait for memory, large matrix products for "
+        "arithmetic: a square one in bf16 from three times the machine's intensity on.\n"
+        "3. Where memory decides, moving fewer bytes gains time (smaller formats, larger batches, fused operations) "
+        "and doing fewer FLOPs does not."
     )
 
 
@@ -2971,14 +3083,14 @@ def two_times() -> None:
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @stepover
     h200, a100 = known_machine("NVIDIA H200"), known_machine("NVIDIA A100-SXM4-80GB")  # @stepover
     text(
-        "FLOPs divided by FLOP/s is a time; bytes divided by bytes/s is another. While some numbers are computed, the "
-        "next can be on their way, so with perfect overlap an operation takes the *larger* of the two (and without "
-        "any, their sum: at most twice as long)."
+        "FLOPs divided by FLOP/s is a time; bytes divided by bytes/s, the **bandwidth**, is another. While some "
+        "numbers are computed, the next can be on their way. With perfect overlap an operation takes the *larger* of "
+        "the two (without any, their sum: at most twice as long)."
     )
     answer = 4e9 / h100.bytes_per_second / (1e9 / (h100.flops_per_second["float32"] / 2))  # @hide
     ask(
         "An H100 adds 1 to each of 10⁹ bf16 numbers. How many times longer does it take to move the numbers than to "
-        "add? Take the fp32 rate of the ordinary cores: additions do not run on tensor cores.",
+        "add? Additions run on the ordinary cores, at the rate of fp32: tensor cores only multiply matrices.",
         answer=answer,
         within=0.03,
         hint="67 TFLOP/s counts a multiplication and an addition in one instruction; memory moves 3.35 TB/s.",
@@ -3002,9 +3114,16 @@ def two_times() -> None:
     assert math.isclose(memory_s / compute_s, answer)  # @hide
     text(
         f"The additions would be done {memory_s / compute_s:.0f} times while the numbers are moved (twice as often "
-        f"where two bf16 numbers share an instruction): the operation is **memory-bound**. For matrix products the "
-        f"peak is that of the tensor cores. Both times are equal where an operation's intensity is the "
-        f"**accelerator's intensity**, peak over bandwidth:"
+        f"where two bf16 numbers share an instruction): the operation is **memory-bound**."
+    )
+    ask(
+        "An operation does `flops` and moves `moved_bytes`. Write an expression that is true if it is memory-bound.",
+        "moved_bytes / bandwidth > flops / peak",
+        why="Or, the same: `flops / moved_bytes < peak / bandwidth`.",
+    )
+    text(
+        "Both times are equal where an operation's intensity is the **accelerator's intensity**, peak over bandwidth. "
+        "For matrix products the peak is that of the tensor cores:"
     )
     machines = {"H100": h100, "H200": h200, "A100 80GB": a100}
     intensity = {name: m.flops_per_second["bfloat16"] / m.bytes_per_second for name, m in machines.items()}
@@ -3034,8 +3153,8 @@ def intensities() -> dict[str, Operation]:
     """Intensities: derived, counted, measured"""
     text(
         "With $s$ bytes a number (2 in bf16), FLOPs over bytes:\n\n"
-        "- **ReLU** reads $n$ numbers, compares each, writes $n$: $1 / 2s$. **GELU**, in its tanh form, does about 20 "
-        "FLOPs for the same bytes.\n"
+        "- **ReLU**, $\\max(x, 0)$, reads $n$ numbers, compares each, writes $n$: $1 / 2s$. **GELU**, a smooth ReLU, "
+        "in its tanh form does about 20 FLOPs for the same bytes.\n"
         "- **A dot product** does 2 FLOPs for 2 numbers read: $1 / s$.\n"
         "- **A matrix times a vector** does 2 FLOPs for each number of the matrix: $2 / s$. The vector is reused, the "
         "matrix is not.\n"
@@ -3049,18 +3168,18 @@ def intensities() -> dict[str, Operation]:
     done = {
         "ReLU": counted_and_measured(lambda: torch.clamp_min(x, 0, out=y)),
         "GELU": counted_and_measured(lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=y)),
-        "dot": counted_and_measured(lambda: x @ y),
+        "dot": counted_and_measured(torch.dot, x, y),
         "matrix × vector": counted_and_measured(lambda: torch.mv(matrix, v, out=short)),
     }  # @stepover
     derived = {"ReLU": 1 / (2 * s), "GELU": 20 / (2 * s), "dot": 1 / s, "matrix × vector": 2 / s}
     for n in (64, 256, sizes().matmul_side):  # @stepover
         a, b = x[: 2 * n * n].view(2, n, n)
-        done[f"matmul {n}"], derived[f"matmul {n}"] = counted_and_measured(partial(torch.mm, a, b)), 2 * n / (3 * s)
+        done[f"matmul {n}"], derived[f"matmul {n}"] = counted_and_measured(torch.mm, a, b), 2 * n / (3 * s)
     ratios = {name: done[name].intensity / value for name, value in derived.items()}  # @inspect ratios
     assert all(0.99 < ratio <= 1 for ratio in ratios.values())  # a vector and a result are left out
     assert math.isclose(done["matrix × vector"].intensity, 2 * done["dot"].intensity, rel_tol=0.01)  # reuse counts
     show_operations(done, derived)  # @stepover
-    return done
+    return done  # @hide
 
 
 def show_operations(operations: dict[str, Operation], derived: dict[str, float]) -> None:
@@ -3101,10 +3220,10 @@ def compute_bound_from() -> None:
 def relu_against_gelu(operations: dict[str, Operation]) -> None:
     """Is ReLU faster than GELU?"""
     relu, gelu = operations["ReLU"], operations["GELU"]
-    assert gelu.done.flops == 20 * relu.done.flops
+    more_flops = gelu.done.flops / relu.done.flops  # @inspect more_flops
     assert gelu.done.bytes_moved == relu.done.bytes_moved
     times = times_as_long(gelu.took, relu.took)  # @inspect times @stepover
-    text("Twenty times the FLOPs, and the same bytes. Where both wait for memory, they take the same time.")
+    text(f"{more_flops:.0f} times the FLOPs, and the same bytes. Where both wait for memory, they take the same time.")
     decide(
         times,
         than=1.2,
@@ -3118,7 +3237,7 @@ def relu_against_gelu(operations: dict[str, Operation]) -> None:
     if device() == "cpu":
         few = torch.rand(2**17) - 0.5  # fits into a cache
         near = timed(lambda: nn.functional.gelu(few, approximate="tanh"))  # @inspect near.seconds [s] @stepover
-        numbers = gelu.done.flops / 20 / few.numel()  # times as many, from memory
+        numbers = relu.done.flops / few.numel()  # times as many, from memory
         decide(
             [ratio / numbers for ratio in times_as_long(gelu.took, near)],
             than=1.3,
@@ -3135,7 +3254,7 @@ def relu_against_gelu(operations: dict[str, Operation]) -> None:
     )
 
 
-def caches() -> float:
+def caches() -> None:
     """What a cache does to this"""
     text(
         "The bytes so far are the least that must be moved, and bandwidth was that of main memory. What fits into a "
@@ -3165,7 +3284,7 @@ def caches() -> float:
         [ratio * touched[best] / touched[-1] for ratio in times_as_long(copies[-1], copies[best])],
         than=1.3,
         above=(
-            f"The fastest touches {touched[best] / 2**20:.1f} MiB: {fastest / 1e9:.0f} GB/s, "
+            f"The fastest touches {touched[best] / 1e6:.1f} MB: {fastest / 1e9:.0f} GB/s, "
             f"{fastest / main_memory:.1f} times what main memory gives. An operation that seems to beat the roof has "
             f"probably measured a cache."
         ),
@@ -3173,7 +3292,6 @@ def caches() -> float:
         undecided="Whether a cache shows in the curve, the samples don't agree.",
     )
     over_the_bus()
-    return main_memory
 
 
 def over_the_bus() -> None:
@@ -3188,31 +3306,48 @@ def over_the_bus() -> None:
     text(f"From the CPU's memory, over the bus: {rate / 1e9:.0f} GB/s. Seen from there, everything is memory-bound.")
 
 
-def the_roofline(operations: dict[str, Operation], bandwidth: float) -> tuple[float, float]:
+def the_roofline(operations: dict[str, Operation]) -> tuple[float, float]:
     """The roofline"""
     text(
-        "All of it in one figure: intensity across, speed upwards, both logarithmic. The slope is bandwidth × "
-        "intensity, the flat part the peak. No operation that fetches its bytes from memory can be above (from a "
-        "cache, it can), and how far it is below is what is left to gain."
+        "All of it in one figure, the **roofline**: intensity across, speed upwards, both logarithmic. The slope is "
+        "bandwidth × intensity, the flat part the peak, and they meet at the **ridge**. No operation that fetches its "
+        "bytes from memory can be above (from a cache, it can); how far it is below is what is left to gain."
     )
+    streaming = [o.done.bytes_moved / o.took.seconds for name, o in operations.items() if "matmul" not in name]
     best_matmul = max(o.rate for name, o in operations.items() if "matmul" in name)  # @inspect best_matmul [FLOP/s]
-    measured = (best_matmul, bandwidth)  # FLOP/s, B/s
+    measured = (best_matmul, max(streaming))  # FLOP/s, B/s @inspect measured
     promised = (peak_flops(roofline_format()) or 0.0, peak_bandwidth() or 0.0)  # @inspect promised @stepover
-    roofs = {"measured in this section": measured}
-    if all(promised):
-        roofs["datasheet" if device() == "cuda" else "measured before the lecture"] = promised
     # A CPU has no datasheet: its roof is the best that was measured, in either place.
     best = (max(measured[0], promised[0]), max(measured[1], promised[1]))
     roof = promised if device() == "cuda" and all(promised) else best  # @inspect roof
-    points = {name: (o.intensity, o.rate) for name, o in operations.items()}
-    plot(draw_roofline(roofs, points), title="This machine's roofline", x_scale="log", y_scale="log")  # @hide
+    roofs = {"an H100's datasheet, bf16": (H100_SPARSE_BF16 / 2, H100_BANDWIDTH), "this machine": roof}  # @hide
+    roofs |= {"this machine, measured in this section": measured} if roof is promised else {}  # @hide
+    points = {name: (o.intensity, o.rate) for name, o in operations.items()}  # @hide
+    plot(
+        draw_roofline(roofs, points), title="An H100's roofline, and this machine's", x_scale="log", y_scale="log"
+    )  # @hide
     ridge = roof[0] / roof[1]  # @inspect ridge
     bound = {name: "memory" if o.intensity < ridge else "compute" for name, o in operations.items()}  # @inspect bound
     assert operations["ReLU"].intensity < operations["matmul 64"].intensity < operations["matmul 256"].intensity
     waiting = ", ".join(name for name, which in bound.items() if which == "memory")
     text(
-        f"The ridge, where slope and peak meet, is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}."
+        f"This machine's ridge is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}. The fixed cost "
+        f"of being started at all is in neither roof. On the slope it helps to move fewer bytes: smaller formats, "
+        f"larger batches, or several operations *fused* into one kernel."
     )
+    ask(
+        "A product runs at 30 FLOP/byte on an H100. Which speed can it reach at most?",
+        30 * H100_BANDWIDTH / 1e12,
+        unit="TFLOP/s",
+        hint="Is 30 left or right of the ridge?",
+        slips={H100_SPARSE_BF16 / 2e12: "That is the flat part. The ridge is at 295 FLOP/byte."},
+    )
+    return roof  # @hide
+
+
+def what_a_small_product_pays(operations: dict[str, Operation]) -> None:
+    """What a small product pays"""
+    text("What a product of 64 × 64 costs beside one of 1 × 1, which has nothing to move or to compute:")
     one = torch.rand(1, 1, device=device(), dtype=getattr(torch, roofline_format()))
     start = timed(lambda: one @ one)  # nothing but the fixed cost @inspect start.seconds [s] @stepover
     decide(
@@ -3222,9 +3357,6 @@ def the_roofline(operations: dict[str, Operation], bandwidth: float) -> tuple[fl
         above="A product of 1 × 1 takes less than half as long as one of 64 × 64: the fixed cost is not most of it.",
         undecided="Whether a product of 64 × 64 mostly pays the fixed cost, the samples don't agree.",
     )
-    if device() == "cpu":
-        text("A CPU has no datasheet for this, so both roofs were measured, each at its own moment; the higher counts.")
-    return roof
 
 
 def utilization_is_bounded(operations: dict[str, Operation], roof: tuple[float, float]) -> None:
@@ -3254,34 +3386,33 @@ def utilization_is_bounded(operations: dict[str, Operation], roof: tuple[float, 
             assert mfu <= bounds[name] * 1.2  # a datasheet rounds, and caches help
         return
     text(
-        "Nothing is claimed about these: the roof is no datasheet's. It was measured, by a copy and by a product, at "
-        "another moment, and an operation that only reads may move its bytes faster than a copy does."
+        "Nothing is claimed about these: the roof is no datasheet's. It was measured at other moments, and some "
+        "operations move their bytes faster than others."
     )
 
 
 def training_and_decoding(roof: tuple[float, float]) -> None:
     """Training and decoding"""
     text(
-        "Training multiplies large matrices by large matrices. Decoding makes one token at a time, so at batch 1 "
-        "each weight is loaded to be used *once*. One layer, $(B, d) \\times (d, d)$ in bf16: $2Bd^2$ FLOPs and "
-        "$2(d^2 + 2Bd)$ bytes."
+        "Training multiplies large matrices by large matrices. **Decoding**, writing with a trained model, makes one "
+        "token of a text at a time, so for one text each weight is loaded to be used *once*. One layer and a batch of "
+        "$B$ texts, $(B, D) \\times (D, D)$ in bf16: $2BD^2$ FLOPs and $2(D^2 + 2BD)$ bytes."
     )
     answer = round(295.4 * 4096 / (4096 - 2 * 295.4))  # @hide
     ask(
-        "One such layer with $d = 4096$, in bf16 on an H100, whose ridge is at 295.4 FLOP/byte: from which batch on "
+        "One such layer with $D = 4096$, in bf16 on an H100, whose ridge is at 295.4 FLOP/byte: from which batch on "
         "does it no longer wait for memory?",
         answer=answer,
         hint="Set FLOPs over bytes equal to $I$ and solve for $B$.",
-        slips={295: "That leaves out the bytes of inputs and outputs, $4Bd$.", 148: "A bf16 number is 2 bytes."},
+        slips={295: "That leaves out the bytes of inputs and outputs, $4BD$.", 148: "A bf16 number is 2 bytes."},
     )
-    text("It meets the ridge, of intensity $I$, at\n\n$$ B = \\frac{I d}{d - 2I}. $$")
+    text("It meets the ridge, of intensity $I$, at\n\n$$ B = \\frac{I D}{D - 2I}. $$")
     weight = torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")
     for batch, ridge in ((345, 295.4), (229, 206.1)):  # H100, H200
         x = torch.empty(batch, 4096, dtype=torch.bfloat16, device="meta")
         moved_bytes = x.nbytes + weight.nbytes + (x @ weight).nbytes
-        found = count(partial(torch.mm, x, weight)).flops / moved_bytes  # FLOP/byte @inspect found
+        found = count(torch.mm, x, weight).flops / moved_bytes  # FLOP/byte @inspect found
         assert batch == round(ridge * 4096 / (4096 - 2 * ridge))
-        assert batch <= answer  # @hide
         assert math.isclose(found, ridge, rel_tol=2e-3)
     dtype = getattr(torch, roofline_format())  # @stepover
     s, d = dtype.itemsize, math.isqrt(sizes().streamed_bytes // 2 // dtype.itemsize)  # @inspect s d @stepover
@@ -3289,12 +3420,12 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
     layer = {}
     for batch in (1, 8, 64, 512):
         x = torch.randn(batch, d, device=device(), dtype=dtype)
-        layer[batch] = counted_and_measured(partial(torch.mm, x, w))  # @stepover
+        layer[batch] = counted_and_measured(torch.mm, x, w)  # @stepover
         assert layer[batch].done.bytes_moved == s * (d * d + 2 * batch * d)
     rows = [
         (b, o.intensity, o.took.seconds * 1e3, o.took.seconds / b * 1e6, o.rate / roof[0]) for b, o in layer.items()
     ]  # @hide
-    table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "MFU"], title=f"One layer, d = {d}")  # @hide
+    table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "MFU"], title=f"One layer, D = {d}")  # @hide
     cheaper = [512 / ratio for ratio in times_as_long(layer[512].took, layer[1].took)]  # a token, in a batch of 512
     decide(
         cheaper,
@@ -3308,15 +3439,16 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
         undecided="On this machine the samples don't agree on what a batch of 512 saves.",
     )
     text(
-        "This is the product with the *weights*, which a batch shares. What each sequence keeps for itself, the keys "
-        "and values of its own past, is read for each sequence, however many there are."
+        "This is the product with the *weights*, which a batch shares. The keys and values of its own past are read "
+        "for each text separately, however many there are."
     )
 
 
 def key_value_cache() -> None:
     """The KV cache, and the floor under decoding"""
     text(
-        "Those keys and values are kept, since computing them again would cost a forward pass. In the shape of "
+        "In decoding the keys and values of earlier tokens are kept, since computing them again would cost a forward "
+        "pass: the **KV cache**. In the shape of "
         "Llama 3 70B: 80 layers, keys and values, 8 heads of 128 each, in bf16."
     )
     token = torch.empty(80, 2, 8, 128, dtype=torch.bfloat16, device="meta")  # (layers, K and V, heads, head width)
@@ -3328,7 +3460,7 @@ def key_value_cache() -> None:
         queries = torch.empty(batch, 8, 8, 128, dtype=torch.bfloat16, device="meta")  # (B, head, query, width)
         keys = torch.empty(batch, 8, 128, 8192, dtype=torch.bfloat16, device="meta")  # (B, head, width, S)
         moved_bytes = queries.nbytes + keys.nbytes + (queries @ keys).nbytes
-        reading.append(count(partial(torch.matmul, queries, keys)).flops / moved_bytes)  # FLOP/byte @inspect reading
+        reading.append(count(torch.matmul, queries, keys).flops / moved_bytes)  # FLOP/byte @inspect reading
     assert 7 < reading[0] == reading[1] < 8
     ask(
         "Find the error: with 512 sequences at once, 512 is more than 345, so decoding is compute-bound. What still "
@@ -3348,7 +3480,7 @@ def key_value_cache() -> None:
     parameters, embedding = 70_553_706_496, 128256 * 8192
     context, weight_bytes, read_bytes = 8192, 2 * parameters, 2 * (parameters - embedding)
     sequence_bytes = context * token_bytes  # @inspect sequence_bytes [B]
-    bandwidth, memory_bytes = 8 * 3.35e12, 8 * H100_MEMORY
+    bandwidth, memory_bytes = 8 * H100_BANDWIDTH, 8 * H100_MEMORY
     floors = {b: (read_bytes + b * sequence_bytes) / bandwidth for b in (1, 8, 64, 512)}  # @inspect floors [s]
     assert [round(1e3 * floors[b], 2) for b in (1, 64)] == [5.29, 11.6]  # ms
     even = read_bytes / sequence_bytes  # sequences whose caches are as many bytes as the weights @inspect even
@@ -3372,8 +3504,9 @@ def gelu_in_steps(x: Tensor) -> Tensor:
 def fusing() -> None:
     """Fusing saves bytes, not FLOPs"""
     text(
-        "Written out, GELU is nine operations, and each one reads its operands from memory and writes its result back. "
-        "As one kernel, a number is read once, all of it happens inside the processor, and one number is written."
+        "Written out, GELU is nine operations, and each one reads its operands from memory and writes its result "
+        "back. *Fused* into one kernel, a number is read once, all of it happens inside the processor, and one number "
+        "is written."
     )
     small = torch.randn(1000)
     assert torch.allclose(gelu_in_steps(small), nn.functional.gelu(small, approximate="tanh"), atol=1e-6)  # @stepover
@@ -3387,7 +3520,7 @@ def fusing() -> None:
     )
     dtype = getattr(torch, roofline_format())  # @stepover
     x = torch.rand(sizes().streamed_bytes // 8 // dtype.itemsize, device=device(), dtype=dtype)  # @stepover
-    separate = counted_and_measured(lambda: gelu_in_steps(x))  # @inspect separate.intensity @stepover
+    separate = counted_and_measured(gelu_in_steps, x)  # @inspect separate.intensity @stepover
     fused = counted_and_measured(
         lambda: nn.functional.gelu(x, approximate="tanh")
     )  # @inspect fused.intensity @stepover
@@ -3404,8 +3537,8 @@ def fusing() -> None:
         undecided="Not one FLOP less; whether the time falls, the samples don't agree.",
     )
     text(
-        "`torch.compile` finds such chains and fuses them; FlashAttention is the same idea, carried through a whole "
-        "attention layer."
+        "`torch.compile` finds such chains and fuses them; FlashAttention (section 14) is the same idea for all of "
+        "attention."
     )
 
 
@@ -3417,10 +3550,10 @@ def gradients() -> None:
     """Gradients"""
     per_parameter = 6 - 2 / 32  # FLOPs of a step through 32 square layers, for each parameter and row @hide
     text(
-        f"Training asks how the loss would change if a parameter did. PyTorch records what is computed and then goes "
-        f"back through it. After this section you can say which gradients it computes, what each costs, and "
-        f"where the 6 in $6ND$ bends. The key figure: a step through 32 square layers takes {per_parameter:.2f} FLOPs "
-        f"for each parameter and row, two thirds of them on the way back."
+        f"Training asks how the loss would change if a parameter did. PyTorch's **autograd** records what is computed "
+        f"and then goes back through it. After this section you can say which gradients it computes, what each costs, "
+        f"and where section 1's 6 is not quite 6. The key figure: a step through 32 square layers takes "
+        f"{per_parameter:.2f} FLOPs for each parameter and row, two thirds of them on the way back."
     )
     note(
         "Eight minutes. The figure of the two layers, with the four products written beside it, is the whole "
@@ -3429,19 +3562,22 @@ def gradients() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     one_gradient()
     which_gradients_exist()
-    walking_back_twice()  # @deeper
     two_layers_forward()
     two_layers_backward()
     backward_term_by_term()
     when_the_rule_is_exact()
+    checked_by_differences()  # @deeper
+    walking_back_twice()  # @deeper
+    autograd_does_the_same()  # @deeper
     ratio_against_depth()  # @deeper
     link(**REFERENCES["autograd"])
     text(
-        "**In three lines.** `backward` adds to the `.grad` of leaves that require one; each gradient takes its "
-        "tensor's bytes.\n\n"
-        "Each layer's backward pass is two products of the size of its forward pass: one for its weights, one for its "
-        "inputs.\n\n"
-        "So backward is twice forward, $2 + 4 = 6$ FLOPs per parameter and row, less one product where the first "
+        "**In three lines.**\n\n"
+        "1. `backward` adds to the `.grad` of leaves that require one; each gradient takes its "
+        "tensor's bytes.\n"
+        "2. Each layer's backward pass is two products of the size of its forward pass: one for its weights, one for "
+        "its inputs.\n"
+        "3. So backward is twice forward, $2 + 4 = 6$ FLOPs per parameter and row, less one product where the first "
         "layer's input is data."
     )
 
@@ -3471,10 +3607,17 @@ def one_gradient() -> None:
     assert prediction.item() - 5 == 1
     assert w.grad.tolist() == [1, 2, 3]
     assert w.grad[2] == answer  # @hide
+
+
+def checked_by_differences() -> None:
+    """The gradient checked without any rule"""
     text(
-        "That can be checked without knowing any rule: change one weight a little, up and down, and see what becomes "
-        "of the loss. For a quadratic the quotient is exact but for rounding."
+        "Change one weight a little, up and down, and see what becomes of the loss. For a quadratic the quotient is "
+        "exact but for rounding."
     )
+    x = torch.tensor([1.0, 2, 3])
+    w = torch.tensor([1.0, 1, 1], requires_grad=True)
+    (0.5 * (x @ w - 5) ** 2).backward()
     start = torch.ones(3, dtype=torch.float64)
     nudges = 1e-3 * torch.eye(3, dtype=torch.float64)
 
@@ -3490,9 +3633,9 @@ def one_gradient() -> None:
 def which_gradients_exist() -> None:
     """Which gradients exist"""
     text(
-        "After `backward`, a `.grad` is found on **leaves** that require one: tensors that were made, not computed, "
-        "with `requires_grad=True`. Parameters are such leaves. Gradients of what lies between were computed too, and "
-        "thrown away as soon as they had been used. `retain_grad` keeps one."
+        "A **leaf** is a tensor that was made, not computed. After `backward`, a `.grad` is found on leaves with "
+        "`requires_grad=True`, such as parameters. Gradients of what lies between are computed too, and thrown away as "
+        "soon as they have been used; `retain_grad` keeps one."
     )
     x = torch.tensor([1.0, 2, 3])
     w = torch.ones(3, requires_grad=True)
@@ -3517,8 +3660,10 @@ def which_gradients_exist() -> None:
     assert exists == {"x": False, "w": True, "x @ w": False, "x @ w - 4": True}
     assert kept.grad.item() == kept.item() == 2
     assert any("not a leaf" in str(warning.message) for warning in caught)
-    text("Each gradient has its tensor's shape and dtype, so it takes its tensor's bytes:")
-    assert (w.grad.shape, w.grad.nbytes) == (w.shape, w.nbytes)
+    text("Each gradient has its tensor's shape and dtype, so it takes its tensor's bytes. And `backward` *adds* to it:")
+    assert (w.grad.shape, w.grad.nbytes, w.grad.tolist()) == (w.shape, w.nbytes, [2, 4, 6])
+    (0.5 * (x @ w - 4) ** 2).backward()  # @inspect w.grad
+    assert w.grad.tolist() == [4, 8, 12]
 
 
 def walking_back_twice() -> None:
@@ -3530,8 +3675,8 @@ def walking_back_twice() -> None:
     y = 0.5 * (x @ w - 4) ** 2
     y.backward()  # @inspect w.grad
     text(
-        "`backward` *adds* to `.grad`. That is what makes gradient accumulation possible, and what makes a loop "
-        "without `zero_grad` go wrong quietly."
+        "That `backward` adds makes it possible to collect the gradients of several batches (section 14), and makes a "
+        "loop without `zero_grad` go wrong quietly."
     )
     assert w.grad.tolist() == [4, 8, 12]
     answer = round((w.grad[0].item() + once[0].item()) / once[0].item())  # @hide
@@ -3588,6 +3733,13 @@ def two_layers_backward() -> None:
         answer="`w1_grad = x.T @ h1_grad`",
         hint="Shapes: (B, D) and (B, D) have to make (D, D).",
     )
+    ask(
+        "Find the error: someone writes `w2_grad = G.T @ h1`, and no error is raised. What is wrong with it?",
+        "it is the transpose of the gradient",
+        choices=["it is the transpose of the gradient", "it is the gradient of `h1`", "nothing"],
+        hint="`w2` is (D, K).",
+        why="A gradient has the shape of its tensor. With $K = D$ even a test of shapes would pass.",
+    )
     terms = [
         ("`w2.grad`", "`h1.T @ G`", "(D, B) @ (B, K)", "2BDK"),
         ("`h1.grad`", "`G @ w2.T`", "(B, K) @ (K, D)", "2BDK"),
@@ -3608,8 +3760,9 @@ def two_layers_backward() -> None:
     w1_grad = x.T @ h1_grad  # (D, B) @ (B, D)
     found = {"w2": w2.grad - w2_grad, "h1": h1.grad - h1_grad, "w1": w1.grad - w1_grad}
     differences = {name: d.abs().max().item() for name, d in found.items()}  # @inspect differences
+    assert torch.allclose(upstream.T @ h1.detach(), w2_grad.T, atol=1e-4)  # the error above: transposed
     assert max(differences.values()) < 1e-4
-    assert min(g.abs().max().item() for g in (w2_grad, h1_grad, w1_grad)) > 1
+    assert min(g.abs().max().item() for g in (w2_grad, h1_grad, w1_grad)) > 1  # @hide
     assert x.grad is None
     text(
         "That is all of it: a transpose in each, to make the shapes fit, which costs nothing (section 3), and matrix "
@@ -3655,17 +3808,21 @@ def backward_term_by_term() -> None:
         than=(0.75, 1.25),
         above="The backward products take longer than their FLOPs say.",
         below="The backward products are faster than their FLOPs say.",
-        undecided="Time follows the FLOPs about as well as the samples follow one another.",
+        undecided="Time and FLOPs agree, as far as the samples tell.",
     )
-    autograd_does_the_same(x, w1, w2, upstream)
+    text(
+        "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
+        "does three: the first layer's input is data, whose gradient nobody needs."
+    )
 
 
-def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) -> None:
+def autograd_does_the_same() -> None:
     """What autograd does, counted"""
-    batch, width, outputs = *x.shape, w2.shape[1]
-    w1.requires_grad_()
-    w2.requires_grad_()
+    batch, width, outputs = 32, 64, 16  # B, D, K
+    x, upstream = torch.randn(batch, width), torch.randn(batch, outputs)
+    w1, w2 = torch.randn(width, width, requires_grad=True), torch.randn(width, outputs, requires_grad=True)
     h2 = x @ w1 @ w2
+    text("`torch.autograd.grad` on the two layers:")
     backward = count(lambda: torch.autograd.grad(h2, (w1, w2), upstream))
     assert backward.operators["aten.mm"] == 3  # @inspect backward.operators
     assert backward.flops == 4 * batch * width * outputs + 2 * batch * width * width  # @inspect backward.flops [FLOP]
@@ -3675,18 +3832,14 @@ def autograd_does_the_same(x: Tensor, w1: Tensor, w2: Tensor, upstream: Tensor) 
     with_inputs = count(lambda: torch.autograd.grad(h2, (x, w1, w2), upstream))  # @inspect with_inputs.flops [FLOP]
     assert with_inputs.operators["aten.mm"] == 4
     assert with_inputs.flops == 2 * count(lambda: x @ w1 @ w2).flops
-    text(
-        "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
-        "does three: the first layer's input is data, whose gradient nobody needs."
-    )
 
 
 def when_the_rule_is_exact() -> None:
     """In a language model the rule is exact"""
     text(
-        "There the first matrix multiplication does not work on data. It works on rows of the *embedding*, a table of "
-        "one vector per token, which is learned as well. So the gradient of the first layer's input is needed after "
-        "all:"
+        "In a language model the first matrix multiplication does not work on data. It works on rows of the "
+        "*embedding*, a table of one vector per token, which is learned as well. So the gradient of the first layer's "
+        "input is needed after all:"
     )
     vocabulary, batch, width, outputs = 100, 32, 64, 16
     tokens = torch.randint(vocabulary, (batch,))
@@ -3720,8 +3873,8 @@ def ratio_against_depth() -> None:
     counted = {"counted": (list(ratios), list(ratios.values()))}  # @hide
     plot(napkin | counted, x_label="layers", y_label="FLOPs per parameter and row", style="points")  # @hide
     text(
-        f"One layer alone takes {ratios[1]:.0f}; {32} layers take {ratios[32]:.2f}. This is the difference that the "
-        f"napkins of the deep linear model will show, in every table of counted FLOPs from here on."
+        f"One layer alone takes {ratios[1]:.0f}; 32 layers take {ratios[32]:.2f}. This is the difference that the "
+        f"napkins of the deep linear model (section 8) will show."
     )
     ask(
         "A model of 4 equal square layers, trained on data: how many FLOPs for each parameter and row?",

@@ -34,16 +34,16 @@ FUNCTIONS = {node.name: node for node in TREE.body if isinstance(node, ast.Funct
 CLAIMS: dict[str, tuple[int, set[float | str]]] = {  # fewest asserts, and figures of the curriculum that are in them
     "overview": (2, {74.5, 8.64e19}),
     "napkin_math": (
-        38,
+        26,
         {6.3e24, 4.377, 143.93, 239.9, 179.9, 143.9, 119.9, 3.54, 142.5, 990, 5e9, 1.12e12}
-        | {16, 12, 14, 8, 16.1, 18, 40.0, 53.3, 45.7, 80.0, 14.5, 21.3, 1.02, 1.14, 3.42, 6.3, 126},
+        | {16, 12, 14, 8, 40.0, 53.3, 45.7, 80.0, 1.02, 1.14, 3.42, 6.3, 126},
     ),
     "memory_accounting": (
         62,
         {2304, 2.25, 2.42, 65504, 65536, 448, 57344, 8192, 4.5, 0.003}
         | {1.28, "01000", 287, "0100011111", "0x211f", 0.01000213623046875, 1.25},
     ),
-    "tensors_from_the_inside": (57, {6, 48, 12, 100, 200, 16000, "Use .reshape(...) instead"}),
+    "tensors_from_the_inside": (54, {6, 48, 12, 100, 200, 16000, "Use .reshape(...) instead"}),
     "einops_and_jaxtyping": (45, {"sum", "mean", "max", "batch=1", "... hidden -> ...", 1_310_720}),
     "compute_accounting": (
         30,
@@ -64,7 +64,7 @@ CLAIMS: dict[str, tuple[int, set[float | str]]] = {  # fewest asserts, and figur
 
 TAUGHT = {  # words of the curriculum that a section's prose must come to
     "overview": "money memory compute mechanics mindset intuition gib flop/s transformer",
-    "napkin_math": "mfu sparsity chinchilla zero adafactor lion autocast experts embedding gpu-hours months",
+    "napkin_math": "mfu sparsity chinchilla adamw sharding embedding gpu-hours months",
     "memory_accounting": "rank subnormal bias nvfp4 underflow tf32 saturates cublas pageable|moves gib",
     "tensors_from_the_inside": "row-major stride expand reshape clone contiguous lower rsqrt in-place",
     "einops_and_jaxtyping": "beartype torchtyping jaxtyped einsum reduce heads",
@@ -259,7 +259,7 @@ def test_what_is_told(told: list[Narrative]) -> None:
     kinds = [n.kind for n in told]
     assert kinds.count("text") > 80
     assert kinds.count("link") > 20
-    assert kinds.count("table") >= 7
+    assert kinds.count("table") >= 5  # AdamW's, ZeRO's and the experts' stand in later sections
     assert kinds.count("plot") >= 9
     words = prose(told)
     assert re.findall(r"\b(None|nan|inf)\b", words) == []
@@ -463,7 +463,7 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("memory_accounting", "return fraction * 2.0 ** (1 - bias)", "return fraction * 2.0 ** (0 - bias)"),
     ("memory_accounting", "FloatFormat(4, 3, 1)", "FloatFormat(4, 3, 8)"),
     ("memory_accounting", "exponent_field = exponent + 15", "exponent_field = exponent + 16"),
-    ("range_and_precision", "w - 2.1 * w", "w - 1.9 * w"),
+    ("more_bits_do_not_help", "w - 2.1 * w", "w - 1.9 * w"),
     ("range_and_precision", "torch.tensor(1 - 0.003)", "torch.tensor(1 - 0.001)"),
     (
         "memory_accounting",
@@ -487,6 +487,22 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
         '"... heads width -> ... (heads width)")',
     ),
     ("what_heads_cost", "math.sqrt(query.shape[-1])", "1"),
+    ("multiplying_by_hand", "total, flops = products[0], flops + len(products)", "total, flops = products[0], flops"),
+    ("counts_and_rates", "8 * dense_peak * 14", "8 * dense_peak * 7"),
+    ("how_well_a_median_is_known", "1.05 * (1 + noise[1])", "1 + noise[1]"),
+    ("switching_tf32", "+ 2**12 >> 13 << 13", "+ 2**15 >> 16 << 16"),
+    ("tiles_and_waves", "tiles = {n: math.ceil(n / 128)", "tiles = {n: math.floor(n / 128)"),
+    ("two_times", "memory_s = (2 + 2) * 1e9", "memory_s = 2 * 1e9"),
+    ("two_times", 'per_second = h100.flops_per_second["float32"]', 'per_second = h100.flops_per_second["bfloat16"]'),
+    ("key_value_cache", "2 * (parameters - embedding)", "2 * parameters"),
+    ("which_gradients_exist", "kept.retain_grad()", "pass"),
+    ("two_layers_backward", "w1_grad = x.T @ h1_grad  #", "w1_grad = h1_grad.T @ x  #"),
+    ("when_the_rule_is_exact", "(embedding, w1, w2), torch", "(w1, w2), torch"),
+    (
+        "ratio_against_depth",
+        "torch.autograd.grad(h, weights, torch",
+        "torch.autograd.grad(h, weights[-1:], torch",
+    ),
     ("gradient_descent", '.mul_(group["momentum"]).add_(g)', '.mul_(group["momentum"]).add_(0.1 * g)'),
     ("steps_under_a_constant_gradient", '(1 - beta2 ** state["step"].item())', "1"),
     ("the_six_against_torch", 'm / (v.sqrt() + group["eps"])', 'm / (v + group["eps"]).sqrt()'),

@@ -84,6 +84,7 @@ def test_what_is_reasonable_is_taken() -> None:
         (link, ["https://a"], {"authors": [["A"]]}, r"link: authors\[0\] is a list; expected text"),
         (link, ["https://a"], {"title": {"a": 1}}, "link: title is a dict; expected text"),
         (image, ["a.png"], {"width": 0}, "image: width is 0; expected pixels above 0, or a percentage"),
+        (image, ["a.png"], {"width": map(str, [1])}, "image: width is a map; expected pixels above 0"),
         (image, ["a.png"], {"width": "wide"}, "image: width is 'wide'; expected pixels above 0"),
         (image, ["\ud800.png"], {}, r"image: found '\\ud800.png'; expected a file's path"),
         (image, ["../a.png"], {}, "image: found '../a.png'; expected a path that stays in the folder"),

@@ -28,7 +28,7 @@ from typing import Literal, NoReturn, get_args
 from trace_tools.errors import LectureError
 from trace_tools.statements import FUNCTIONS, ParsedSource, Statement
 
-DirectiveName = Literal["inspect", "clear", "stepover", "hide", "animate", "deeper"]
+DirectiveName = Literal["inspect", "clear", "stepover", "hide", "animate", "deeper", "cover"]
 Place = Literal["after", "header", "before"]
 
 NAMES: tuple[DirectiveName, ...] = get_args(DirectiveName)

@@ -21,8 +21,8 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from trace_tools.narrative import aside
 
 __all__ = [
-    "draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_memories", "draw_road_map", "draw_roofline",
-    "draw_storage", "draw_views",
+    "draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_road_map",
+    "draw_roofline", "draw_storage", "draw_views",
 ]  # fmt: skip
 
 INK = "#7a828e"  # reads on a light page and on a dark one
@@ -110,17 +110,52 @@ def draw_memories(cpu: Mapping[str, str], gpu: Mapping[str, str] | None, link: s
 
 
 @aside
+def draw_gpu(multiprocessors: int, rates: Mapping[str, str]) -> Figure:
+    """Draw a GPU: its multiprocessors, four tensor cores in each, its cache, its memory, and the CPU's.
+
+    `rates` says what to write at its "cores", "cache", "memory", "bandwidth" and "bus".
+    """
+    across = 22
+    down = math.ceil(multiprocessors / across)
+    figure, axes = _canvas(6.4, 3.9)
+    axes.add_patch(Rectangle((-1, -2.6), across + 2, down + 6.2, facecolor="none", edgecolor=INK, linewidth=1))
+    places = [(number % across + 0.5, down - number // across - 0.5) for number in range(multiprocessors)]
+    axes.plot(*zip(*places, strict=True), "s", color=INK, alpha=0.35, markersize=15, label="multiprocessors")
+    cores = [(x + dx, y + dy) for x, y in places for dx, dy in product((-0.2, 0.2), repeat=2)]
+    axes.scatter([x for x, _ in cores], [y for _, y in cores], s=9, color=ACCENT)
+    _write(axes, -0.2, down + 2.8, f"GPU: {multiprocessors} multiprocessors", 10, COLOURS[1], side="left")
+    for line, words in enumerate(rates["cores"].split("\n")):
+        _write(axes, -0.2, down + 1.75 - 0.95 * line, words, 9, (ACCENT, INK)[line % 2], side="left")
+    axes.add_patch(Rectangle((0, -1.9), across, 1.3, facecolor=COLOURS[2], alpha=0.25, edgecolor=INK))
+    _write(axes, across / 2, -1.25, rates["cache"], 9, COLOURS[2])
+    _arrow(axes, (across / 2 + 4, -4.6), (across / 2 + 4, -2.6), arrowstyle="<->")
+    _write(axes, across / 2 + 4.5, -3.6, rates["bandwidth"], side="left")
+    memories = (("CPU's memory", -1.0, 7.0, INK), (rates["memory"], 11.0, 12.0, COLOURS[1]))
+    for words, left, wide, colour in memories:
+        axes.add_patch(Rectangle((left, -6.6), wide, 2, facecolor=colour, alpha=0.2, edgecolor=INK))
+        _write(axes, left + wide / 2, -5.6, words, 9, colour)
+    _arrow(axes, (6.0, -5.6), (11.0, -5.6), arrowstyle="<->")
+    _write(axes, 8.5, -5.0, rates["bus"])
+    _fit(axes, (-1.2, across + 1.4), (-7.0, down + 4))
+    return figure
+
+
+@aside
 def draw_road_map(stages: Sequence[tuple[str, str]]) -> Figure:
-    """Draw the stages of the lecture, each a name and what is accounted for there, from left to right."""
-    figure, axes = _canvas(9, 1.5)
+    """Draw the stages of the lecture, each a name and what is accounted for there, three to a row."""
+    rows = math.ceil(len(stages) / 3)
+    figure, axes = _canvas(6.8, 1.25 * rows)
     for number, (name, what) in enumerate(stages):
-        left = 4.4 * number
-        axes.add_patch(Rectangle((left, 0), 3.6, 2, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
-        _write(axes, left + 1.8, 1.35, name, 11, COLOURS[1])
-        _write(axes, left + 1.8, 0.6, what, 8)
-        if number:
-            _arrow(axes, (left - 0.8, 1), (left, 1))
-    _fit(axes, (-0.2, 4.4 * len(stages) - 0.6), (-0.2, 2.2))
+        left, bottom = 5.4 * (number % 3), -3.4 * (number // 3)
+        axes.add_patch(Rectangle((left, bottom), 4.4, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
+        _write(axes, left + 2.2, bottom + 1.9, name, 11, COLOURS[1])
+        _write(axes, left + 2.2, bottom + 0.8, what, 9)
+        if number % 3:
+            _arrow(axes, (left - 1, bottom + 1.2), (left, bottom + 1.2))
+        elif number:
+            around = "arc,angleA=-90,angleB=90,armA=14.5,armB=14,rad=0"
+            _arrow(axes, (left + 13, bottom + 3.4), (left + 2.2, bottom + 2.4), connectionstyle=around)
+    _fit(axes, (-0.2, 5.4 * min(3, len(stages)) - 0.8), (-3.4 * (rows - 1) - 0.2, 2.6))
     return figure
 
 
@@ -185,7 +220,7 @@ def draw_adam(numbers: Mapping[str, tuple[float, float]], element_bytes: int) ->
 @aside
 def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]) -> Figure:
     """Draw roofs, each a peak (FLOP/s) and a bandwidth (bytes/s), and points (FLOP/byte, FLOP/s), on log axes."""
-    figure = Figure(figsize=(8, 4.8))
+    figure = Figure(figsize=(8, 5.2), layout="constrained")
     axes = figure.add_subplot(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="FLOP/s")
     intensities = [intensity for intensity, _ in points.values()]
     ridges = [peak / bandwidth for peak, bandwidth in roofs.values()]
@@ -202,7 +237,8 @@ def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str,
     axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
     axes.grid(visible=True, color=INK, alpha=0.25, linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(handles=axes.get_lines()[: len(roofs)], frameon=False, fontsize=9, loc="lower right")
+    handles = axes.get_lines()[: len(roofs)]
+    axes.legend(handles=handles, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return figure
 
 

@@ -177,10 +177,13 @@ def spread(samples_ns: Sequence[int]) -> str:
     """Write the median of several durations and half their range relative to it: 11.2 ms ± 0.4%."""
     middle = statistics.median(samples_ns)
     text = duration(middle)
-    if len(samples_ns) < 2 or not middle:
-        return text
-    share = (max(samples_ns) - min(samples_ns)) / 2 / middle
-    return f"{text} ± {percent(share)}"
+    return text if len(samples_ns) < 2 or not middle else f"{text} ± {percent(half_range(samples_ns))}"
+
+
+def half_range(samples_ns: Sequence[int]) -> float:
+    """Return half the range of several durations, relative to their median."""
+    middle = statistics.median(samples_ns)
+    return (max(samples_ns) - min(samples_ns)) / 2 / middle if middle else 0.0
 
 
 def ratio(value: float) -> str:

@@ -157,7 +157,7 @@ def ask(
                 f"ask: the answer is {value!r}; expected one of the choices, {', '.join(map(repr, texts))}"
             )
     if not (isinstance(within, (int, float)) and within >= 0):
-        raise ValueError(f"ask: within is {within!r}; expected 0 or more, relative to the answer")
+        raise ValueError(f"ask: within is {_shown(within)}; expected 0 or more, relative to the answer")
     known = []
     for wrong, sentence in (slips or {}).items():
         slip = _answer("a slip", wrong)
@@ -222,7 +222,7 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
         raise ValueError(f"image: {why}")
     wide = _scalar(width)  # NumPy's numbers are numbers, too
     if wide is not None and (isinstance(wide, float) or not WIDTH.fullmatch(str(wide))):
-        raise ValueError(f"image: width is {wide!r}; expected pixels above 0, or a percentage such as '50%'")
+        raise ValueError(f"image: width is {_shown(width)}; expected pixels above 0, or a percentage such as '50%'")
     _tell(Narrative("image", url=str(path), title=_text("image", "alt", alt), width=wide))
 
 
@@ -259,7 +259,7 @@ def plot(
     """
     for name, value, choices in (("x_scale", x_scale, SCALES), ("y_scale", y_scale, SCALES), ("style", style, STYLES)):
         if value not in choices:
-            raise ValueError(f"plot: {name} is {value!r}; expected one of {', '.join(choices)}")
+            raise ValueError(f"plot: {name} is {_shown(value)}; expected one of {', '.join(choices)}")
     if isinstance(figure, Mapping):
         series = [_series(str(name), y, x, style) for name, y in figure.items()]
         svg = None
@@ -282,6 +282,11 @@ def plot(
             svg=svg,
         )
     )
+
+
+def _shown(value: object) -> str:
+    """Return a wrong argument as an error shows it: the same in every process, without an object's address."""
+    return repr(value) if isinstance(value, (bool, int, float, str)) else f"a {type(value).__name__}"
 
 
 def _text(word: str, name: str, value: object) -> str:

@@ -19,6 +19,8 @@ from trace_tools.schema import Machine, Measured, Meters, Peak, Step
 FLOATING = ("float", "bfloat")
 WORTH_SAYING_NS = 1_000_000  # of a statement that nobody annotated
 WORTH_SAYING_ANNOTATED_NS = 10_000
+TEACHES_NS = 100_000  # what takes less, or varies by more, is said on demand
+TEACHES_WITHIN = 0.25  # half the range of its samples, relative to their median
 
 # When a statement's own time says how fast its operators are (see `why_no_rate`).
 LEAST_RUNS = 3

@@ -283,6 +283,12 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
     return formats.one_line(", ".join(named), limit)
 
 
+def tells_nothing_new(claim: Claim) -> bool:
+    """Whether a claim that held says all that its sides were: `x == 6` was 6, `x.is_contiguous()` was true."""
+    ordered = {"<", "<=", ">", ">="}.intersection(_comparison(claim.source))
+    return claim.held and (not ordered or claim_summary(claim) in ("", claim.source))
+
+
 @lru_cache(maxsize=4096)  # each claim is written on a page, in Markdown, beside other machines
 def _comparison(source: str) -> list[str]:
     """Return the operators when the claim is one comparison, however long its chain."""

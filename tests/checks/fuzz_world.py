@@ -352,5 +352,7 @@ def observed(thing: object) -> Any:
 
 
 def collect() -> None:
-    """Collect garbage, here and nowhere else."""
+    """Collect garbage, here and nowhere else; it costs what thirty calls do, since all objects are looked at."""
+    global _fuel
+    _fuel -= 30
     gc.collect()

@@ -33,7 +33,7 @@ def test_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "DRIFT_S", 0.05)
     found = {check.name: check for check in checks.checks("cpu", quick=False)}
     assert list(found) == [
-        *("versions", "processor", "device", "products", "repeatable"),
+        *("versions", "processor", "device", "products", "float8 products", "repeatable"),
         *("environment", "threads", "load", "memory", "clock", "drift"),
     ]
     assert not [check for check in found.values() if check.verdict == "wrong"]
@@ -42,6 +42,16 @@ def test_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["products"].found == "8×8, right in float32, float64, float16, bfloat16, complex64"
     quick = [check.name for check in checks.checks("cpu", quick=True)]
     assert quick == [name for name in found if name != "drift"]
+
+
+def test_float8_products_are_right_or_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*args: object, **more: object) -> torch.Tensor:
+        raise RuntimeError("only for compute capability >= 8.9")
+
+    monkeypatch.setattr(torch, "_scaled_mm", refuses, raising=False)
+    assert (one(checks._float8("cpu")).verdict, one(checks._float8("cpu")).found[:10]) == ("ok", "none here:")
+    monkeypatch.setattr(torch, "_scaled_mm", lambda x, y, **more: torch.zeros(16, 16, dtype=torch.bfloat16))
+    assert one(checks._float8("cpu")).verdict == "wrong"
 
 
 def test_a_device_that_cannot_be_used_is_the_last_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
     for name in devices.VISIBLE:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(host, "has_card", lambda: False)
+    monkeypatch.setattr(host, "has_amd_card", lambda: False)
 
     def write(body: str) -> None:
         program = tmp_path / "nvidia-smi"
@@ -202,6 +203,18 @@ def test_a_gpu_whose_driver_is_broken(smi: Callable[[str], None], monkeypatch: p
     assert str(raised.value) == (
         "PyTorch finds no CUDA device, and a GPU (nvidia-smi fails) is there: torch 2.13.0+cu130 (built for CUDA 13.0) "
         f"says 'No CUDA GPUs are available'; {INSTEAD}"
+    )
+
+
+def test_a_gpu_of_amd_beside_the_cpus_build(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    smi("exit 127")
+    without_gpu(monkeypatch, "2.13.0+cpu", None, "Torch not compiled with CUDA enabled")
+    monkeypatch.setattr(host, "has_amd_card", lambda: True)
+    with pytest.raises(UsageError) as raised:
+        devices.chosen(None)
+    assert str(raised.value) == (
+        "PyTorch finds no CUDA device, and a GPU of AMD is there: torch 2.13.0+cpu is built without CUDA; "
+        f"install PyTorch's build for ROCm (pytorch.org/get-started), or {INSTEAD}"
     )
 
 

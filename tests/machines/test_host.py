@@ -219,6 +219,20 @@ def test_a_card_that_the_kernel_has_given(files: list[str], there: bool, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("nodes", "given", "there"),
+    [
+        (["cpu_cores_count 64\nsimd_count 0\n", "cpu_cores_count 0\nsimd_count 1216\n"], True, True),  # MI300X
+        (["cpu_cores_count 64\nsimd_count 0\n", "cpu_cores_count 0\nsimd_count 1216\n"], False, False),
+        (["cpu_cores_count 16\nsimd_count 8\n"], True, False),  # a processor with graphics
+        ([], True, False),
+    ],
+)
+def test_a_card_that_rocm_serves(nodes: list[str], given: bool, there: bool, tmp_path: Path) -> None:
+    files = {f"sys/class/kfd/kfd/topology/nodes/{number}/properties": text for number, text in enumerate(nodes)}
+    assert host.has_amd_card(tree(tmp_path, files | ({"dev/kfd": ""} if given else {}))) is there
+
+
+@pytest.mark.parametrize(
     ("state", "note"),
     [
         ("1980, 1980, 45, 312.05, 700.00", "GPU: SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W"),

@@ -10,7 +10,7 @@ from tests.rendering.test_compose import LECTURE, failing, lecture
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format import trace_file
 from trace_tools.publishing.site import SiteTrace, render_files, render_folder, render_site
-from trace_tools.schema import Machine, Narrative, Run
+from trace_tools.schema import Machine, Narrative, Run, Series
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -22,7 +22,7 @@ def names(folder: Path) -> set[str]:
 def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: Path) -> None:
     changed = render_site([SiteTrace(lecture().trace(), "cpu", LECTURE)], tmp_path)
     pages = {"index.html", "index.md", "cpu/index.html", "cpu/index.md", "cpu/00-first.html", "cpu/00-first.md"}
-    pages |= {"cpu/setup.html", "cpu/figures/index-time.svg", "cpu/figures/00-first-time.svg"}
+    pages |= {"cpu/setup.html", "cpu/search-index.js", "cpu/figures/index-time.svg", "cpu/figures/00-first-time.svg"}
     assert names(tmp_path) == pages | {".pages", "cpu/.pages"}
     assert {str(path.relative_to(tmp_path)) for path in changed} == pages
 
@@ -158,3 +158,62 @@ def test_a_trace_of_another_name_needs_a_place_for_its_pages(tmp_path: Path) -> 
         list(render_files([lone], None))
     assert names(tmp_path) == {"here/mine.yaml"}
     assert list(render_files([lone], tmp_path / "out")) == [str(tmp_path / "out" / "index.html")]
+
+
+FIRST_PAGE = '''\
+def main():
+    """Title
+
+    What it *teaches*.
+    """
+    counting()
+    measuring()
+
+
+def counting():
+    """Counting"""
+    text("You can count: it is easy. And more.")
+    part()
+    text("**In short.** One.")
+
+
+def part():
+    """A part"""
+    text("Said.")
+    plot({"a": [1, 2]}, title="The best")  # @cover
+
+
+def measuring():
+    """Measuring"""
+    text("You can measure.")
+'''
+
+
+def first_page() -> Recording:
+    """A lecture with a promise, a figure for the first page, and a section that ends with its summary."""
+    made = Recording(FIRST_PAGE)
+    main = made.frame("main")
+    counting = made.call(main, "counting()", "counting")
+    made.step(
+        counting, 'text("You can count', narrative=[Narrative("text", text="You can count: it is easy. And more.")]
+    )
+    part = made.call(counting, "part()", "part")
+    made.step(part, 'text("Said', narrative=[Narrative("text", text="Said.")])
+    series = [Series("a", [0, 1], [1, 2])]
+    made.step(part, "plot(", narrative=[Narrative("plot", title="The best", series=series)])
+    made.step(counting, 'text("**In short', narrative=[Narrative("text", text="**In short.** One.")])
+    measuring = made.call(main, "measuring()", "measuring")
+    made.step(measuring, 'text("You can measure', narrative=[Narrative("text", text="You can measure.")])
+    return made
+
+
+def test_the_first_page_says_what_is_taught_and_where_to_begin(tmp_path: Path) -> None:
+    render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
+    page, text = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
+    assert "What it <em>teaches</em>." in page and "What it *teaches*." in text
+    assert '<a class="go" href="cpu/00-counting.html">Start reading <small>2 min</small></a>' in page
+    assert "<title id=" in page and ">The best</title>" in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
+    for shown in (page, text):
+        assert "You can count: it is easy." in shown and "And more" not in shown and "You can measure." in shown
+    assert "<strong>In short.</strong> One." in page
+    assert page.index("Start reading") < page.index('id="sections"') < page.index('id="machines"')

@@ -108,15 +108,15 @@ def test_values_of_a_step_without_any_are_none() -> None:
     assert execution(Step(0, 0, 0, 1, values=known), CPU).values == known
 
 
-def test_reading_takes_a_minute_for_200_words_or_15_rows_and_deeper_parts_are_counted_apart() -> None:
+def test_reading_takes_a_minute_for_238_words_of_prose_or_code_and_deeper_parts_are_counted_apart() -> None:
     def said(words: int, kind: str = "text") -> Narration:
         return Narration(Narrative(kind, text="word " * words), 1)
 
     def part(*inner: Block, deeper: bool = False) -> Call:
         return Call("f", 1, 1, 1, 1, "f", "F", None, inner, 2, shown="part", deeper=deeper)
 
-    rows = CodeListing(tuple(CodeRow((), f"L{n}") for n in range(15)))
-    blocks = [said(150), part(said(50), rows), part(said(300), part(said(100)), deeper=True), said(999, "note")]
+    rows = CodeListing(tuple(CodeRow((CodeLine(0, n, "x = y_1 @ w  # 3 µs"),), f"L{n}") for n in range(40)))
+    blocks = [said(188), part(said(48), rows), part(said(400), part(said(76)), deeper=True), said(999, "note")]
     assert (reading_minutes(blocks), reading_minutes(blocks, deeper=True)) == (2, 2)
     assert (reading_minutes([]), reading_minutes([said(1)])) == (0, 1)
 

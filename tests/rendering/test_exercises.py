@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import ask, show
+from tests.rendering.browsing import ask, press, show
 from tests.rendering.recording import Recording
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.document import Narration
@@ -25,6 +25,7 @@ QUESTIONS = [("How many bytes?", BYTES), ("Which dtype?", CHOICE), ("How long?",
 def trace() -> Trace:
     made = Recording("from trace_tools import ask\ndef main():\n    f()\ndef f():\n    ask('?', 1)\n")
     said = [Narrative("ask", text=question, answer=answer) for question, answer in QUESTIONS]
+    said.insert(1, Narrative("text", text="It is four million."))
     made.step(made.call(made.frame("main"), "f()", "f"), "ask(", narrative=said)
     return made.trace()
 
@@ -114,3 +115,25 @@ def test_a_text_is_compared_by_the_reader(browser: Any, page: Path) -> None:
     box.find_element("css selector", ".solution summary").click()
     box.find_element("css selector", "button").click()
     assert "right" in box.get_attribute("class")
+
+
+def test_predict_first_covers_what_is_told_below_a_question_until_it_is_answered(browser: Any, page: Path) -> None:
+    seen = "getComputedStyle(document.querySelector('.ask + .prose p')).visibility"
+    show(browser, page)
+    browser.execute_script("localStorage.clear(); sessionStorage.clear()")
+    show(browser, page)
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", "#player:not([hidden])")
+    browser.implicitly_wait(0)
+    assert ask(browser, seen) == "visible"
+    press(browser, "P")
+    assert ask(browser, seen) == "hidden"
+    field = browser.find_element("css selector", ".ask input")
+    field.send_keys("5", "\n")
+    assert ask(browser, seen) == "hidden"
+    field.clear()
+    field.send_keys("4 MB", "\n")
+    assert ask(browser, seen) == "visible"
+    show(browser, page)  # it was answered before, and the mode is remembered
+    assert ask(browser, "document.querySelectorAll('.untold').length") == 0
+    browser.execute_script("localStorage.clear(); sessionStorage.clear()")  # for the tests after this one

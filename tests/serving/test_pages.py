@@ -22,7 +22,8 @@ def only_second() -> Trace:
 
 def test_a_page_is_made_once_and_only_at_an_address_of_its_own(tmp_path: Path) -> None:
     site = Site(tmp_path, served(traced()))
-    assert [*site.addresses] == [f"cpu/{name}.html" for name in ("index", "setup", "00-first", "01-second")]
+    names = ("index.html", "setup.html", "search-index.js", "00-first.html", "01-second.html")
+    assert [*site.addresses] == [f"cpu/{name}" for name in names]
     page = site.page("cpu/00-first.html")
     assert page is not None and page is site.page("cpu/00-first.html") and b"Paragraph 3 says something" in page
     assert site.page("cpu/../secret.html") is None and site.file("cpu/trace.yaml") == PATH

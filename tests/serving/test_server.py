@@ -68,6 +68,11 @@ def test_a_page_is_sent_with_its_policy(client: Client) -> None:
     assert (answer.status, sent, answer.headers["Content-Security-Policy"]) == (200, live.content, live.policy)
 
 
+def test_the_index_of_the_search_is_sent_as_a_script(client: Client) -> None:
+    answer, sent = client.ask("/cpu/search-index.js")
+    assert answer.headers["Content-Type"].startswith("text/javascript") and sent.startswith(b'searchIndex = "')
+
+
 def test_the_first_page_the_trace_and_large_pictures(client: Client) -> None:
     answer, _ = client.ask("/")
     assert (answer.status, answer.headers["Location"]) == (307, "/cpu/index.html")

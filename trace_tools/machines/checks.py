@@ -62,7 +62,7 @@ def checks(asked: str | None, *, quick: bool) -> Iterator[Check]:
     slow = [partial(look, gpu) for look in (_two_clocks, _floor)] if gpu is not None else [_drift]
     looks: list[Callable[[], Iterator[Check]]] = [
         partial(_card, gpu),
-        *(partial(look, device) for look in (_kernels, _bit_equal)),
+        *(partial(look, device) for look in (_kernels, _float8, _bit_equal)),
         *on_card,
         *([_precision, _others] if device == "cuda" else []),
         *[_settings, _threads, _load, _free, _clock],
@@ -120,6 +120,23 @@ def _kernels(device: str) -> Iterator[Check]:
         yield Check("products", verdict, f"an 8×8 product fails in {', '.join(failed)}", "see versions and device")
     else:
         yield Check("products", "ok", f"8×8, right in {names}")
+
+
+def _float8(device: str) -> Iterator[Check]:
+    """A 16×16 product of float8 numbers, the smallest there is; few devices have one."""
+    a = torch.arange(256).reshape(16, 16) % 7 - 3
+    one = torch.ones((), device=device)
+    try:
+        x = a.to(device, torch.float8_e4m3fn)
+        product = torch._scaled_mm(x, x.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    except (RuntimeError, ValueError, TypeError, AttributeError) as error:  # whatever a build that has none raises
+        yield Check("float8 products", "ok", f"none here: {formats.one_line(str(error), 100)}")
+        return
+    if torch.equal(product.cpu(), (a @ a.T).to(torch.bfloat16)):
+        yield Check("float8 products", "ok", "16×16, right in float8_e4m3fn")
+    else:
+        advice = "what this device computes in float8 can't be believed"
+        yield Check("float8 products", "wrong", "a 16×16 product is not what it should be in float8_e4m3fn", advice)
 
 
 def _bit_equal(device: str) -> Iterator[Check]:

@@ -69,6 +69,7 @@ def chosen(asked: str | None) -> str:
         if gpu.type != "cuda":
             raise UsageError(f"device {asked!r}: PyTorch finds no {gpu.type.upper()} device; expected one, or 'cpu'")
         there = _described(host.cards()[:1]) or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
+        there = there or ("a GPU of AMD" if host.has_amd_card() else None)
         if there is None or _hidden():
             if asked is None:
                 return "cpu"
@@ -119,6 +120,8 @@ def _remedy(capability: str | None = None) -> str:
     import torch
 
     found = host.cards()
+    if not found and torch.version.hip is None and host.has_amd_card():
+        return f"install PyTorch's build for ROCm (pytorch.org/get-started), or {ON_THE_CPU}"
     if not found:
         return ON_THE_CPU
     capabilities = [capability] if capability else sorted({card.capability for card in found} - {""})

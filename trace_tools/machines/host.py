@@ -143,6 +143,18 @@ def has_card(root: Path = ROOT) -> bool:
     return any(re.fullmatch(r"nvidia\d+", file.name) for file in (root / "dev").glob("nvidia*"))
 
 
+def has_amd_card(root: Path = ROOT) -> bool:
+    """Return whether there is a GPU of AMD that ROCm's driver serves and that is no part of a processor.
+
+    Source: Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c: a node of the topology has compute units, cores, or both.
+    """
+    if not (root / "dev/kfd").exists():  # this process was given none
+        return False
+    nodes = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/properties")
+    counts = [dict(line.split()[:2] for line in _read(node).splitlines() if " " in line.strip()) for node in nodes]
+    return any(count.get("simd_count", "0") != "0" and count.get("cpu_cores_count") == "0" for count in counts)
+
+
 def cpu_notes(root: Path = ROOT) -> list[str]:
     """Note what may slow the CPU now: load by others, a quota that throttles, a governor, heat."""
     notes = []

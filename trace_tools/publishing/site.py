@@ -28,13 +28,14 @@ from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document, Notice, Section
 from trace_tools.rendering.html import MachineLink, Surroundings
 from trace_tools.rendering.pictures import read_picture
-from trace_tools.rendering.search import SearchIndex
+from trace_tools.rendering.search import FILE
 from trace_tools.schema import Trace
 
 PARTIAL = "partial"
 REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
     r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)"
+    r"|search-index\.js"
 )
 _FOLDER = re.compile(r"[\w][\w.-]*")
 
@@ -165,6 +166,7 @@ def _machine_files(one: SiteTrace, site: Traces, others: Sequence[Counterparts],
     )
     pages, texts = html.HtmlWriter(document, place), markdown.MarkdownWriter(document, place)
     files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
+    files[FILE] = pages.search_index()
     for section in document.sections:
         files[f"{section.slug}.html"] = pages.section(section)
         files[f"{section.slug}.md"] = texts.section(section)
@@ -202,8 +204,9 @@ def _site_files(site: Traces, out: Path) -> dict[str, bytes]:
             page = name + (" (partial)" if one.partial else ""), f"{one.folder}/{section.slug}"
             pages.setdefault(key, []).append((*page, section.held, section.failed))
     sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
+    machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     first = min(site, key=lambda one: one.partial, default=None)
-    searched = (first.document.machine.name, SearchIndex(first.document, f"{first.folder}/")) if first else None
+    searched = (first.document.machine.name, f"{first.folder}/") if first else None
     reports = f"{REPORTS}/index.html"
     more = [("What differs between the machines", reports)] if (out / reports).is_file() else []
     return {

@@ -98,6 +98,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         notices=tuple(_notices(ran)),
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
+        promise=_titled(ran.definitions[ran.tree.main.frame], MAIN)[1] if ran.tree.main is not None else None,
     )
 
 
@@ -246,7 +247,8 @@ class _Composer:
             if shown and not blank_again and not (parts and _is_only_a_call(nodes, row)):
                 rows.append(row)
                 executable = executable or bool(segment.statements)
-            said: list[Block] = [*parts, *self._narrations(frame, segment)]
+            told = (replace(it, cover="cover" in row.marks) for it in self._narrations(frame, segment))
+            said: list[Block] = [*parts, *told]
             if said:
                 close()
                 blocks += said

@@ -46,13 +46,11 @@ from trace_tools.rendering.narration import as_html
 from trace_tools.rendering.page_base import HERE, Assets, assets, environment
 from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.player import step_block
-from trace_tools.rendering.remarks import Remark, below, remarks
+from trace_tools.rendering.remarks import Remark, below, remarked
 from trace_tools.rendering.search import SearchIndex
 from trace_tools.schema import Value
 
 DOTS = 6  # colours of storages
-PAGE = 398_000  # bytes of a page, its index for the search included
-LEAST = 13_000  # bytes of that index, on a page of any size
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def _environment() -> Environment:
 
     found = environment(HERE / "templates")
     found.globals["overview"] = overview
-    found.filters |= {"prose": shown, "drawing": Markup, "remarks": remarks, "below": below, "stretches": stretches}
+    found.filters |= {"prose": shown, "drawing": Markup, "remarked": remarked, "below": below, "stretches": stretches}
     found.tests |= {
         "listing": lambda block: isinstance(block, CodeListing),
         "call": lambda block: isinstance(block, Call),
@@ -104,7 +102,6 @@ class HtmlWriter:
     def __init__(self, document: Document, place: Surroundings) -> None:
         self._document = document
         self._place = place
-        self._search = SearchIndex(document)
 
     def section(self, section: Section) -> str:
         """Return the page of one section."""
@@ -163,33 +160,45 @@ class HtmlWriter:
             notices_shown=(*document.notices, *self._place.notices, *notices),
             **more,
         )
-        return _with_index(text, self._search)
+        return _brief(text)
+
+    def search_index(self) -> str:
+        """Return the file that the pages load when a reader first searches."""
+        return SearchIndex(self._document).script()
 
 
 def site_index(
     title: str,
     machines: Sequence[overview.MachineRow],
     sections: Sequence[overview.SectionRow],
-    searched: tuple[str, SearchIndex] | None = None,
+    searched: tuple[str, str] | None = None,
     more: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return the page that lists every machine and section; `searched` is the machine whose pages it searches.
+    """Return the first page: what the lecture teaches, its sections on the first machine, and every machine.
 
-    `more` are links to other pages that lie below: name, address.
+    `searched` is the machine whose pages it searches, and their folder. `more` are links to other pages that lie below:
+    name, address.
     """
     template = _environment().get_template("site.html.j2")
-    name, index = searched or ("", None)
-    files = assets("page", "search") if index is not None else assets("page")
-    text = template.render(title=title, machines=machines, sections=sections, searched=name, more=more, assets=files)
-    return text if index is None else _with_index(text, index)
+    first = machines[0] if machines and machines[0].document.sections else None
+    files = assets("page", "search") if searched is not None else assets("page")
+    text = template.render(
+        title=title,
+        machines=machines,
+        sections=sections,
+        searched=searched,
+        more=more,
+        assets=files,
+        first=first,
+        cover=overview.cover(first.document) if first is not None else None,
+        said=lambda said: as_html(said, lambda address: None),
+    )
+    return _brief(text)
 
 
-def _with_index(page: str, index: SearchIndex) -> str:
-    """Put the index for the search into a page, as much of it as there is room for; write its figures briefly."""
-    page = re.sub(r"<svg .*?</svg>", lambda figure: embedded(figure[0]), page, flags=re.DOTALL)
-    head, place, tail = page.partition('<template id="index">')
-    room = PAGE - len(page.encode("utf-8"))
-    return head + place + index.within(max(LEAST, room)) + tail
+def _brief(page: str) -> str:
+    """Write the figures of a page briefly."""
+    return re.sub(r"<svg .*?</svg>", lambda figure: embedded(figure[0]), page, flags=re.DOTALL)
 
 
 @dataclass(frozen=True)

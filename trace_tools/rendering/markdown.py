@@ -40,7 +40,7 @@ from trace_tools.rendering.markdown_text import (
     to_markdown,
 )
 from trace_tools.rendering.narration import as_markdown
-from trace_tools.rendering.remarks import Remark, below, remarks
+from trace_tools.rendering.remarks import Remark, below, remarked, remarks
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # where comments stand at most
@@ -231,7 +231,8 @@ def _escaped(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:
     """Write code with its remarks as comments: behind the line where they fit, else on lines of their own."""
     written = [
-        ([formats.visible(x.text) for x in row.lines], [_comment(r, shared) for r in remarks(row)]) for row in rows
+        ([formats.visible(x.text) for x in row.lines], [_comment(r, shared) for r in beside if not _unsaid(r)])
+        for row, beside in remarked(rows)
     ]
     fitting = [len(code[0]) for code, comments in written if comments and _fits(code, comments)]
     column = max((width for width in fitting if width <= COLUMN), default=0) + 2
@@ -249,11 +250,15 @@ def _fits(code: Sequence[str], comments: Sequence[str]) -> bool:
     return len(code) == 1 and max(len(code[0]) + 2, min(COLUMN, WIDEST)) + length <= WIDEST
 
 
+def _unsaid(remark: Remark) -> bool:
+    return remark.kind == "time" and remark.quiet  # the details have it
+
+
 def _comment(remark: Remark, shared: Sequence[str]) -> str:
     label = f"{remark.label}: " if remark.label else ""
     if remark.kind in ("held", "failed"):
         mark, plain = ("✓", "holds") if remark.kind == "held" else ("✗", "FAILED")
-        return f"{label}{mark} {remark.text or plain}"
+        return f"{label}{mark}" if remark.quiet else f"{label}{mark} {remark.text or plain}"
     if remark.kind == "caught":
         return f"{label}↯ {remark.text}"
     if remark.kind == "call":
@@ -307,8 +312,13 @@ def _below(it: Remark) -> str:
 
 
 def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
-    """Return the page that lists every machine and section."""
+    """Return the first page: what the lecture teaches, its sections on the first machine, and every machine."""
     rows, listed = [], []
+    first = machines[0] if machines else None
+    toc = []
+    for section in first.document.sections if first is not None else ():
+        name = f"[{escape(prose.plain_text(section.title))}]({first.folder}/{section.slug}.md)" if first else ""
+        toc.append([str(section.number), name, escape(overview.opening_words(section)), overview.reading(section)])
     for m in machines:
         name = f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes)
         rows.append(
@@ -326,10 +336,11 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
     return joined(
         [
             f"# {inline_markdown(title)}",
-            "Every number on these pages was made by running the lecture on the machine named.",
+            to_markdown(first.document.promise or "") if first is not None else "",
+            *(("## Sections", table(["", "section", "", "reading"], toc)) if toc else ()),
             "## Machines",
+            "Every number on these pages was made by running the lecture on the machine named.",
             table(["machine", "torch", "passes", "claims", "time"], rows),
-            "## Sections",
-            table(["", "section", "on"], listed),
+            joined(folded("Claims by section and machine", [table(["", "section", "on"], listed)])),
         ]
     )

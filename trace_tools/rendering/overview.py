@@ -1,12 +1,13 @@
 """A document → its facts at a glance: the line under a title, what a machine's index shows, its row in the site's.
 
-meta(document, section)                    ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
+meta(document)                             ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
 list(key_figures(document))                [KeyFigure("567", "claims, all of them hold"), …]
 MachineRow("AMD EPYC", "cpu", document)     one machine of the site's index
 """
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 from trace_tools import formats
 from trace_tools.claim_kinds import tally
 from trace_tools.rates import leading_peak, peak_of, ridge
+from trace_tools.rendering import prose
 from trace_tools.rendering.document import (
     Block,
+    Call,
     ClaimLine,
     Document,
     Narration,
@@ -24,9 +27,10 @@ from trace_tools.rendering.document import (
     WithClaims,
     first_trouble,
     reading_minutes,
+    visible,
 )
-from trace_tools.schema import Machine, Peak, Process, Run
-from trace_tools.summaries import claim_summary
+from trace_tools.schema import Machine, Narrative, Peak, Process, Run
+from trace_tools.summaries import claim_summary, tells_nothing_new
 
 Facts = list[tuple[str, str]]
 
@@ -66,6 +70,8 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
     counted: Document | Section = section if section is not None else document
     parts = [formats.one_line(document.machine.name, 60)]
+    if section is not None:
+        return [reading(section), *parts, claims_text(counted.held, counted.failed)]
     torch = dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
@@ -73,10 +79,6 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = formats.one_line(document.machine.cuda, 20)
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
-    if section is not None:
-        parts = [f"reading {reading(section)}", *parts]
-    if section is not None and section.timing is not None:
-        parts.append(section_time(section))
     return [*parts, claims_text(counted.held, counted.failed)]
 
 
@@ -84,6 +86,39 @@ def reading(section: Section) -> str:
     """Say how long a section takes to read, and its deeper parts."""
     core, deeper = reading_minutes(section.blocks), reading_minutes(section.blocks, deeper=True)
     return f"{core} min" + (f" + {deeper} deeper" if deeper else "")
+
+
+def opening_words(section: Section) -> str:
+    """Return the sentence with which a section's text begins, as plain text; "" where it has none."""
+    told = next((it.narrative.text for it in _texts(section.blocks)), section.summary) or ""
+    return formats.one_line(re.split(r"(?<=[.?!])\s", prose.plain_text(told), maxsplit=1)[0], 240)
+
+
+def closing_words(section: Section) -> str | None:
+    """Return what a section says after its last part, Markdown: its summary."""
+    parts = [at for at, block in enumerate(section.blocks) if isinstance(block, Call) and block.shown == "part"]
+    said = [it.narrative.text for it in section.blocks[parts[-1] + 1 :] if it in _texts((it,))] if parts else []
+    return "\n\n".join(text for text in said if text) or None
+
+
+def _texts(blocks: Sequence[Block]) -> list[Narration]:
+    return [it for it in visible(blocks) if isinstance(it, Narration) and it.narrative.kind == "text"]
+
+
+def cover(document: Document) -> tuple[Section, Narration] | None:
+    """Return the figure that the lecture wants on its first page, with its section."""
+    for section in document.sections:
+        for it in visible(section.blocks):
+            if isinstance(it, Narration) and it.cover and it.narrative.kind == "plot":
+                return section, it
+    return None
+
+
+def minutes(document: Document) -> tuple[int, int, int]:
+    """Return how long a lecture takes to read: its core, what is deeper, and the summaries alone."""
+    summaries = [Narration(Narrative("text", text=closing_words(section)), 0) for section in document.sections]
+    core, deeper = (sum(reading_minutes(s.blocks, deeper=it) for s in document.sections) for it in (False, True))
+    return core, deeper, reading_minutes(summaries)
 
 
 def section_time(section: Section) -> str:
@@ -133,10 +168,8 @@ def speaks(document: Document) -> bool:
 
 
 def claim_texts(line: ClaimLine) -> tuple[str, str, bool]:
-    """Return a claim's source, its sides as they were, and whether these say more: not of `x == 6`, which was 6."""
-    claim, sides = line.claim, claim_summary(line.claim)
-    tells = not claim.held or (" == " not in claim.source and bool(sides) and sides != claim.source)
-    return formats.one_line(claim.source, 160), sides, tells
+    """Return a claim's source, its sides as they were, and whether these say more."""
+    return formats.one_line(line.claim.source, 160), claim_summary(line.claim), not tells_nothing_new(line.claim)
 
 
 # --- a machine's index ---

@@ -32,9 +32,10 @@ class Assets:
     policy: str
 
 
-def allowed(css: str, js: str) -> Assets:
-    """Return a style and a script with the policy that allows them by their hashes."""
-    sources = f"script-src '{source_hash(js)}'; style-src '{source_hash(css)}'; img-src 'self' data:"
+def allowed(css: str, js: str, *, searches: bool = False) -> Assets:
+    """Return a style and a script with the policy that allows them by their hashes, and the index beside the page."""
+    beside = " 'self'" if searches else ""
+    sources = f"script-src '{source_hash(js)}'{beside}; style-src '{source_hash(css)}'; img-src 'self' data:"
     return Assets(Markup(css), Markup(js), f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'")
 
 
@@ -48,7 +49,7 @@ def assets(*names: str) -> Assets:
     """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
     found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
-    return allowed(css, js)
+    return allowed(css, js, searches="search" in names)
 
 
 def _lean(text: str) -> str:

@@ -16,10 +16,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trace_tools import formats
-from trace_tools.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, Timing, intensity_of
+from trace_tools.rates import (
+    TEACHES_NS,
+    TEACHES_WITHIN,
+    WORTH_SAYING_ANNOTATED_NS,
+    WORTH_SAYING_NS,
+    Timing,
+    intensity_of,
+)
 from trace_tools.rendering.document import Call, CodeRow, Execution, salient
 from trace_tools.schema import Measured, Meters, Value
-from trace_tools.summaries import LEFT_OUT_IN_WORDS, claim_summary, facts, side_text, summary
+from trace_tools.summaries import LEFT_OUT_IN_WORDS, claim_summary, facts, side_text, summary, tells_nothing_new
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -45,9 +52,20 @@ class Remark:
     counted: bool = False  # the FLOPs of what took the time are known
     index: int | None = None  # of a value: its place among those of the execution, or of the call's arguments
     call: Call | None = None  # that stands under the row
+    quiet: bool = False  # its text is for who asks: a claim that says nothing new, a time too short to teach
 
 
 # --- beside a row ---
+
+
+def remarked(rows: Sequence[CodeRow]) -> Iterator[tuple[CodeRow, list[Remark]]]:
+    """Yield rows of a listing with what stands beside each; how often a loop ran is said once."""
+    before = ""
+    for row in rows:
+        found = remarks(row)
+        counted = next((remark.text for remark in found if remark.kind == "count"), "")
+        yield row, [remark for remark in found if remark.kind != "count" or counted != before]
+        before = counted or before
 
 
 def remarks(row: CodeRow) -> list[Remark]:
@@ -80,7 +98,8 @@ def _observed(execution: Execution) -> Iterator[Remark]:
     claim = execution.step.claim
     if claim is not None:
         known = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
-        yield Remark("held" if claim.held else "failed", "", claim_summary(claim), facts=known)
+        kind: Literal["held", "failed"] = "held" if claim.held else "failed"
+        yield Remark(kind, "", claim_summary(claim), facts=known, quiet=tells_nothing_new(claim))
     failure = execution.failure
     if failure is not None and _passed_on(execution):
         text = f"{formats.one_line(failure.type, 60)} came out of this call"
@@ -148,7 +167,10 @@ def _time(row: CodeRow) -> list[Remark]:
     if spoken.step.harness and spoken.timing.clock != "call":
         text += " · with measuring"
     known = tuple(measured(spoken))
-    return [Remark("time", "", text, facts=known, timing=spoken.timing, counted=bool(flops))]
+    samples = spoken.timing.samples_ns
+    short = statistics.median(samples) < TEACHES_NS and not spoken.step.measured
+    quiet = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
+    return [Remark("time", "", text, facts=known, timing=spoken.timing, counted=bool(flops), quiet=quiet)]
 
 
 def took(timing: Timing) -> str:

@@ -1,7 +1,8 @@
-"""A document → the index that its pages carry, so that searching needs no server.
+"""A document → the index beside its pages, a script that they load when it is first asked for: no server is needed.
 
     index = SearchIndex(document)
     index.within(100_000)       "eNqtW…", at most so many characters, for `search.js`
+    index.script()              'searchIndex = "eNqtW…";', the file `search-index.js`
 
 An entry is a place that a link can lead to (a title, a paragraph, a row of code) and the text that stands
 there. The index is made from what the pages show of the source and the prose, so it does not grow with steps.
@@ -24,6 +25,8 @@ from trace_tools.rendering.packing import deltas, packed, table
 
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
 DEFINITION = 160  # characters of one that nothing on the pages calls
+FILE = "search-index.js"
+LARGEST = 1_000_000  # bytes of that file
 
 Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", "exercise", "code", "claim", "failed"]
 ORDER: tuple[Kind, ...] = (
@@ -43,14 +46,18 @@ class SearchEntry:
 
 
 class SearchIndex:
-    """The entries of a document whose pages lie in `folder`, packed to what a page has room for."""
+    """The entries of a document, packed to what there is room for."""
 
-    def __init__(self, document: Document, folder: str = "") -> None:
+    def __init__(self, document: Document) -> None:
         sections = [(s.slug, f"{s.number} {prose.plain_text(s.title)}") for s in document.sections]
         pages = [*sections, ("index", "Index"), (overview.SETUP, "Around the sections")]
-        self._pages = [(folder + address, formats.one_line(title, 120)) for address, title in pages]
+        self._pages = [(address, formats.one_line(title, 120)) for address, title in pages]
         self._entries = sorted(entries(document), key=lambda entry: (entry.page, ORDER.index(entry.kind)))
         self._packed: dict[int, str] = {}  # by the limit of an entry's length
+
+    def script(self) -> str:
+        """Return the index as a file that a page can load from wherever it lies itself, `file://` included."""
+        return f'searchIndex = "{self.within(LARGEST)}";\n'
 
     def within(self, budget: int) -> str:
         """Return the index in at most `budget` characters; what it had to leave out, it says to the reader."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import at, differ, made, tensor, with_steps
-from trace_tools.schema import Claim, Step, Value
+from trace_tools.schema import Answer, Claim, Narrative, Step, Value
 
 
 def test_renamed_variables_keep_their_values() -> None:
@@ -42,3 +42,14 @@ def test_an_edited_claim_is_compared_with_what_it_was() -> None:
     a = with_steps(a, at(2, claim=Claim("y == 2", True)))
     found = [f for _, f in differ(a, with_steps(b, at(2, claim=Claim("y != 3", False)))).findings("claims")]
     assert [(f.verdict, f.subject.expression) for f in found] == [("claim flipped", "y != 3")]
+
+
+def test_another_answer_to_a_question_is_told() -> None:
+    def asked(value: int) -> Callable[[Step], Step]:
+        return at(6, narrative=[Narrative("ask", text="How many bytes?", answer=Answer(value, "B"))])
+
+    a, same, b = (with_steps(made(0), asked(value)) for value in (4, 4, 8))
+    assert [f.verdict for _, f in differ(a, same).findings("output")] == []
+    assert [(f.a, f.b) for _, f in differ(a, b).findings("output")] == [
+        ("How many bytes? Answer: 4 B", "How many bytes? Answer: 8 B")
+    ]

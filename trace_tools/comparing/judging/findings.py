@@ -16,7 +16,7 @@ from trace_tools.comparing.difference import HARMLESS, Aspect, Finding, FramePai
 from trace_tools.comparing.judging.counters import counter_findings
 from trace_tools.comparing.judging.values import Context, judge
 from trace_tools.comparing.matching.functions import Matching, translated
-from trace_tools.schema import Claim, Raised, Step, Value
+from trace_tools.schema import Claim, Narrative, Raised, Step, Value
 
 SHOWN = 80  # characters of a message in a detail
 
@@ -133,7 +133,7 @@ def _raised(a: Raised | None, b: Raised | None) -> Iterator[Finding]:
 def _output(a: Step, b: Step) -> Iterator[Finding]:
     """Compare what was printed, warned of and told; none of it matters by itself: numbers are in it that vary."""
     kinds = ", ".join(dict.fromkeys(told.kind for told in b.narrative or a.narrative or []))
-    told = (" ".join(n.text or n.title or n.url or n.kind for n in step.narrative or []) for step in (a, b))
+    told = (" ".join(map(_told, step.narrative or ())) for step in (a, b))
     for subject, x, y, texts in (
         (Subject("printed"), a.stdout, b.stdout, (a.stdout or "", b.stdout or "")),
         (Subject("warnings"), a.warnings, b.warnings, ("\n".join(a.warnings or []), "\n".join(b.warnings or []))),
@@ -145,6 +145,13 @@ def _output(a: Step, b: Step) -> Iterator[Finding]:
                 yield Finding("output", "same", subject)  # as far as both are there
             else:
                 yield Finding("output", "same", subject) if x == y else Finding("output", "changed", subject, *texts)
+
+
+def _told(narrative: Narrative) -> str:
+    words = narrative.text or narrative.title or narrative.url or narrative.kind
+    if narrative.answer is None:
+        return words
+    return f"{words} Answer: {narrative.answer.value} {narrative.answer.unit or ''}".rstrip()
 
 
 def absence(row: StepPair, excused: str | None, unjudged: str | None, time: TimeFinding | None) -> Finding:

@@ -84,4 +84,25 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
   });
   addEventListener("hashchange", follow);
   follow();
+
+  // Where a reader was, in sections; the first page offers to go on there.
+  const place = `place-${document.querySelector(".bar .home").textContent}`;
+  const again = document.getElementById("again");
+  const title = document.querySelector("main > h1")?.textContent;
+  if (again) {
+    try {
+      const { page, at, name } = JSON.parse(localStorage.getItem(place));
+      if ([...document.querySelectorAll("main a")].some((it) => it.getAttribute("href") === page)) {
+        again.href = page + (at ? `#${at}` : "");
+        again.querySelector("small").textContent = name;
+        again.hidden = false;
+      }
+    } catch { /* nowhere yet, or no storage */ }
+  } else if (document.querySelector(".contents [aria-current=page]")) {
+    addEventListener("pagehide", () => {
+      const passed = [...document.querySelectorAll("main h2[id], main h3[id]")].filter((it) => it.getBoundingClientRect().top < innerHeight / 2);
+      const entry = { page: location.pathname.split("/").slice(-2).join("/"), at: passed.at(-1)?.id ?? "", name: title };
+      try { localStorage.setItem(place, JSON.stringify(entry)); } catch { /* no storage */ }
+    });
+  }
 })();

@@ -168,10 +168,11 @@
       for (const [piece, at] of pieces) piece.classList.toggle("later", at > until);
     };
 
-    // Predict mode: what stands beside and under a line is covered until it is asked for.
+    // Predict mode: what stands beside and under a line is covered until it is asked for, and what is told below a
+    // question until it is answered.
     const coverPage = () => {
       document.querySelectorAll("button.cover:not(.panel *)").forEach((button) => button.remove());
-      document.querySelectorAll(".covered").forEach((covered) => covered.classList.remove("covered"));
+      document.querySelectorAll(".covered, .untold").forEach((covered) => covered.classList.remove("covered", "untold"));
       if (!modes.predict) return;
       for (const box of main.querySelectorAll(".beside:not(.empty), .under > pre")) {
         const button = make("button", "cover", "What do you expect? Show");
@@ -179,7 +180,18 @@
         box.classList.add("covered");
         if (box.tagName === "PRE") box.before(button); else box.prepend(button);
       }
+      for (const question of main.querySelectorAll(".ask:not(.right):not(:has(> .solution[open]))")) {
+        for (const piece of below(question)) piece.classList.add("untold");
+      }
     };
+    function* below(question) {  // what is told up to the next question or heading
+      for (let piece = question.nextElementSibling; piece && !piece.matches(".ask, section"); piece = piece.nextElementSibling) {
+        if (!piece.matches(".listing, details")) yield piece;
+      }
+    }
+    main.addEventListener("toggle", ({ target }) => {  // an answer is unfolded as it is given
+      if (target.matches(".ask > .solution[open]")) for (const piece of below(target.parentElement)) piece.classList.remove("untold");
+    }, true);
     const ask = (button) => {
       const covered = button.closest(".covered") ?? button.nextElementSibling;
       covered.classList.remove("covered");

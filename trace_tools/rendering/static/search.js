@@ -1,6 +1,6 @@
 // Search: what the lecture says, its code, claims and names, on all pages of one machine.
 //
-// `search.py` packed the places that can be found into columns, read when the reader first asks. The best come
+// `search.py` packed the places that can be found into columns, a file that is read when the reader first asks. The best come
 // first: titles, then the lines where a name gets its value, then claims and text, then other code.
 (() => {
   const WEIGHTS = { section: 44, heading: 34, name: 30, failed: 14, text: 12, claim: 9, table: 8, figure: 8, exercise: 8, link: 8, code: 7, note: 5 };
@@ -13,6 +13,7 @@
   const BINDS = /^(?:async )?(?:def|class) (\w+)|^((?:[\w.]+, )*[\w.]+)(?:: [^=]+)? [-+*/@%&|^]?=(?!=)|^(?:async )?for ([\w, ]+) in |^(?:from .+ )?import ([\w., ]+)/;
   const $ = (id) => document.getElementById(id);
   const dialog = $("search"), field = $("search-for"), list = $("search-found"), said = $("search-said"), opener = $("search-open");
+  const folder = dialog.dataset.folder;  // of the pages that are searched
   const here = location.pathname.split("/").at(-1).replace(/\.html$/, "") || "index";
 
   // --- the index ---
@@ -26,7 +27,7 @@
       const names = CODE.includes(kinds[at]) ? namesIn(text, also[at]) : [];
       const fresh = names.filter((name) => !bound.has(`${places[at]} ${name}`));
       for (const name of fresh) bound.add(`${places[at]} ${name}`);
-      const [address, title] = packed.pages[places[at]];
+      const [page, title] = packed.pages[places[at]], address = folder + page;
       return { kind: kinds[at], address, title, anchor, text, also: also[at], fresh };
     });
     return { entries, reach: packed.reach };
@@ -37,14 +38,24 @@
     return [...names, ...(also ? also.split(", ") : [])];
   };
   let known = null;
-  const index = () => (known ??= unpack($("index").content.textContent).then(read));
+  const load = () => new Promise((done, fail) => {
+    const script = Object.assign(document.createElement("script"), { src: `${folder}search-index.js`, onload: done, onerror: fail });
+    document.head.append(script);
+  });
+  const index = () => (known ??= load().then(() => unpack(searchIndex)).then(read));
 
   // --- finding ---
 
-  const terms = (query) => (query.match(/"[^"]+"|\S+/gu) ?? []).map((term) => {
-    const plain = term.replaceAll('"', "");
-    return plain && { plain, pattern: new RegExp(plain.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/ +/g, "\\s+"), "giu") };
-  }).filter(Boolean);
+  const SMALL = /^(?:an?|and|are|at|can|do|does|for|how|in|is|it|many|much|of|on|the|to|what|when|which|why|with)$/i;
+  const stem = (word) => (/^[a-z]{5,}$/i.test(word) ? word.replace(/(?:izers?|ations?|ions?|ings?|ers?|ies|ed|es|s|e|y)$/i, "") : word);
+  const terms = (query) => {
+    const words = query.match(/"[^"]+"|\S+/gu) ?? [], large = words.filter((word) => !SMALL.test(word));
+    return (large.length ? large : words).map((term) => {
+      const plain = term.replaceAll('"', ""), whole = plain !== term || stem(plain).length < 3 ? plain : stem(plain);
+      const escaped = whole.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/ +/g, "\\s+");
+      return plain && { plain, pattern: new RegExp(whole === plain ? escaped : `${escaped}\\p{L}{0,5}`, "giu") };
+    }).filter(Boolean);
+  };
 
   const LETTER = /[\p{L}\p{N}]/u, WORD = /[\p{L}\p{N}_]/u;
   const quality = (text, { plain, pattern }) => {  // 4 a word, 3 part of a name, 2 how a word begins, 1 inside one
@@ -58,12 +69,14 @@
     return plain.length === 1 && best < 3 && LETTER.test(plain) ? 0 : best;  // a letter inside a word is no find
   };
   const rate = (entry, wanted) => {
-    let sum = 0;
+    let sum = 0, met = 0;
     for (const term of wanted) {
       const best = Math.max(quality(entry.text, term), entry.also ? quality(entry.also, term) : 0);
-      if (!best) return 0;
-      sum += best;
+      met += best > 0;
+      sum += best || (quality(entry.title, term) && 1);  // the page's title speaks for what stands on it
     }
+    if (met < wanted.length / 2 || !met) return 0;
+    sum *= (met / wanted.length) ** 2;  // what has all the words comes first
     const names = entry.fresh.length && wanted.length === 1 ? Math.max(...entry.fresh.map((name) => likeness(name, wanted[0].plain))) : 0;
     const weight = Math.max(WEIGHTS[entry.kind], WEIGHTS.name * names);
     return weight * (sum / wanted.length) * (entry.address === here ? 1.05 : 1);
@@ -144,7 +157,8 @@
         : found.length ? `${found.length} ${found.length === 1 ? "place" : "places"}.` : "Nothing found.";
       told = [told, reach].filter(Boolean).join(" ");
     } catch {
-      told = "This browser can't read the index.";
+      told = "The index of the search, search-index.js, can't be read.";
+      known = null;
     }
     said.textContent = told;
     field.ariaExpanded = String(list.children.length > 0);
