@@ -11,6 +11,7 @@ import torch
 from matplotlib.figure import Figure
 
 from trace_tools.drawings import (
+    draw_adam,
     draw_batched_matmul,
     draw_bits,
     draw_memories,
@@ -80,6 +81,15 @@ def test_a_machine_without_a_gpu_says_so() -> None:
 def test_shapes_name_the_sheets() -> None:
     shown = words(draw_batched_matmul((2, 3, 4), (4, 5)))
     assert shown == ["2 × 3 × 4", "@", "4 × 5", "=", "2 × 3 × 5"]
+
+
+def test_a_step_of_adam_moves_seven_numbers() -> None:
+    figure = draw_adam({"g": (100, 100), "m": (0, 10), "v": (0, 10), "w": (1, 0.99)}, 4)
+    assert {"100", "0 → 10", "1 → 0.99"} <= set(words(figure))
+    assert " ".join(words(figure)).replace("read 4, write 4", "4 4").replace("read 4", "4").count("4") == 7
+    assert {str(line.get_label()): list(line.get_ydata()) for line in figure.get_axes()[0].get_lines()} == {
+        "gradient g": [100, 100], "average m of g": [0, 10], "average v of g²": [0, 10], "weight w": [1, 0.99]
+    }  # fmt: skip
 
 
 def test_all_of_them_are_svg() -> None:
