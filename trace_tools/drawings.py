@@ -21,8 +21,8 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from trace_tools.narrative import aside
 
 __all__ = [
-    "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_rings", "draw_road_map",
-    "draw_roofline", "draw_segments", "draw_storage", "draw_views",
+    "draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_rings",
+    "draw_road_map", "draw_roofline", "draw_segments", "draw_storage", "draw_views",
 ]  # fmt: skip
 
 INK = "#7a828e"  # reads on a light page and on a dark one
@@ -192,6 +192,28 @@ def draw_chain(nodes: Sequence[tuple[str, str]], forward: Sequence[str], backwar
             level, side = (y + 0.25, "bottom") if y == 1.7 else (y - 0.25, "top")
             axes.text((start + end) / 2, level, words, ha="center", va=side, fontsize=9, color=colour)
     _fit(axes, (-0.2, CHAIN_GAP * (len(nodes) - 1) + 3), (-1.3, 3.0))
+    return figure
+
+
+@aside
+def draw_adam(numbers: Mapping[str, tuple[float, float]], element_bytes: int) -> Figure:
+    """Draw a weight's gradient, Adam's two averages and the weight: each before and after a step, and its bytes."""
+    figure, axes = _canvas(6.8, 2.7)
+    places = {"g": (0.0, 1.9), "m": (6.2, 3.8), "v": (6.2, 0.0), "w": (12.4, 1.9)}
+    words = {"g": "gradient g", "m": "average m of g", "v": "average v of g²", "w": "weight w"}
+    for place, (name, (x, y)) in enumerate(places.items()):
+        before, after = numbers[name]
+        colour = COLOURS[1] if name in "mv" else INK
+        axes.add_patch(Rectangle((x, y), 4.4, 2.6, facecolor=colour, alpha=0.15, edgecolor=INK))
+        _write(axes, x + 2.2, y + 2.1, words[name], 10, COLOURS[1] if name in "mv" else ACCENT if name == "w" else INK)
+        _write(axes, x + 2.2, y + 1.3, f"{before:.4g}" if before == after else f"{before:.4g} → {after:.4g}", 9)
+        moved = f"read {element_bytes} bytes" if name == "g" else f"read {element_bytes}, write {element_bytes} bytes"
+        _write(axes, x + 2.2, y + 0.5, moved, 8)
+        axes.plot([place] * 2, [before, after], label=words[name], visible=False)  # the trace keeps its numbers
+    ways = [((4.4, 3.6), (6.2, 5.0)), ((4.4, 2.8), (6.2, 1.4)), ((10.6, 5.0), (12.4, 3.6)), ((10.6, 1.4), (12.4, 2.8))]
+    for start, end in ways:  # from the gradient to its averages, and from these to the weight
+        _arrow(axes, start, end)
+    _fit(axes, (-0.2, 17.0), (-0.2, 6.6))
     return figure
 
 

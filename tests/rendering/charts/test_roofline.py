@@ -39,6 +39,15 @@ def test_a_machine_without_peaks_shows_its_points_under_no_roof() -> None:
     assert "no known peak" in (next(read(roofline([roof], "roof")).iter("desc")).text or "")
 
 
+def test_rates_that_no_axis_can_have_are_left_out() -> None:
+    peaks = [Peak("float32", 1.7e308, "t"), Peak("bfloat16", 5e-324, "t"), Peak("memory", 1e-310, "t")]
+    roof = roof_of("g", Machine("g", "g", "cuda", peaks=peaks), [RoofPoint(1, 1, "a", dtype="float32")])
+    assert (roof.peaks, roof.bytes_per_second) == ((), None)
+    assert roof_of("g", Machine("g", "g", "cuda"), [RoofPoint(1, 1e308, "a"), RoofPoint(1e-300, 1, "b")]).points == ()
+    ends = roof_of("g", Machine("g", "g", "cuda", peaks=[Peak("float32", 1e100, "t"), Peak("memory", 1e-100, "t")]), ())
+    assert roofline([ends], "roof")
+
+
 def test_a_roof_has_the_peaks_that_its_points_are_measured_against() -> None:
     peaks = [
         Peak(name, rate, "t")

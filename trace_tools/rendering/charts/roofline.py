@@ -26,6 +26,7 @@ ROW = 17.0  # height of a line of the legend
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 NAMED = 16  # points that may have their names beside them
 SMALL = 10.5  # size of such a name
+DRAWN = 1e-100, 1e100  # rates and intensities: their quotients, too, are numbers that axes can have
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
@@ -66,11 +67,16 @@ def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[R
 
 def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
     """Return a machine's roof over its points: the one that pages lead with, and those they are measured against."""
-    points = tuple(points)
+    points = tuple(p for p in points if _drawn(p.intensity) and _drawn(p.flops_per_second))
     leading, memory = leading_peak(machine), peak_of(machine, "memory")
     used = {leading.name if leading is not None else None, *(point.dtype for point in points)}
-    peaks = tuple((p.name, p.per_second) for p in machine.peaks if p.per_second and p.name in used and p != memory)
-    return Roof(label, peaks, memory.per_second if memory else None, points)
+    rates = [(p.name, p.per_second) for p in machine.peaks if p.name in used and p != memory]
+    peaks = tuple((name, rate) for name, rate in rates if rate is not None and _drawn(rate))
+    return Roof(label, peaks, memory.per_second if memory and _drawn(memory.per_second) else None, points)
+
+
+def _drawn(number: float | None) -> bool:
+    return number is not None and DRAWN[0] <= number <= DRAWN[1]
 
 
 def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str | None:
