@@ -27,7 +27,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
 from itertools import pairwise
 from pathlib import Path
@@ -52,8 +52,10 @@ from trace_tools.drawings import (
     draw_chain,
     draw_gpu,
     draw_memories,
+    draw_rings,
     draw_road_map,
     draw_roofline,
+    draw_segments,
     draw_storage,
     draw_views,
 )
@@ -4559,10 +4561,11 @@ def flops_of_the_language_model() -> None:
     )
 
 
-def memory_bars(**bars: dict[str, int]) -> dict[str, list[float]]:
-    """The parts of a step's memory in MB, for a picture of bars; a part that is still to come is 0"""
+def memory_bars(bars: dict[str, dict[str, int]], title: str) -> None:
+    """A bar for each account of bytes, stacked of its parts; one that is still to come is 0"""
     parts = dict.fromkeys(part for held in bars.values() for part in held)
-    return {part: [round(held.get(part, 0) / 1e6, 3) for held in bars.values()] for part in parts}
+    sizes = {part: [round(held.get(part, 0) / 1e6, 3) for held in bars.values()] for part in parts}
+    plot(sizes, x=list(bars), y_label="MB", style="stacked", title=title)
 
 
 def memory_of_a_step_predicted() -> None:
@@ -4593,8 +4596,7 @@ def memory_of_a_step_predicted() -> None:
     later = saved_by_part(model, tokens[:, :-1], tokens[:, 1:])  # what sections 11 and 13 explain @stepover @hide
     assert abs(later["activations"] - predicted["activations"]) <= 4  # @hide
     assert later["logits"] == predicted["logits"]  # @hide
-    bars = memory_bars(predicted=predicted, measured=measured)  # @hide
-    plot(bars, x=["predicted", "measured so far"], y_label="MB", style="stacked", title="A step of 8 windows")  # @hide
+    memory_bars({"predicted": predicted, "measured so far": measured}, "A step of 8 windows")  # @stepover @hide
 
 
 def moving_a_model() -> None:
@@ -5920,9 +5922,8 @@ def when_states_are_allocated() -> None:
     assert (before["optimizer states"], after["optimizer states"]) == (0, 8 * 459_392)
     predicted = bytes_by_part(model.shape, batch=8)  # @stepover @hide
     assert all(predicted[part] == size for part, size in after.items())  # @hide
-    bars = memory_bars(predicted=predicted, before=before, after=after)  # @hide
-    names = ["predicted", "before step 1", "after step 1"]  # @hide
-    plot(bars, x=names, y_label="MB", style="stacked", title="The language model, measured so far")  # @hide
+    bars = {"predicted": predicted, "before step 1": before, "after step 1": after}  # @hide
+    memory_bars(bars, "The language model, measured so far")  # @stepover @hide
     text(
         "That the first forward and backward pass fit into memory proves little, then. Activations and logits are "
         "measured in section 11."
@@ -6776,9 +6777,8 @@ def what_its_step_holds(train: np.ndarray) -> None:
     assert measured.pop("bf16 copies") == 0  # @hide
     assert all(abs(measured[part] - size) <= 4 for part, size in predicted.items())  # a float more: the targets' number
     activations = measured["activations"] / sum(measured.values())  # @hide
-    bars = memory_bars(predicted=predicted, measured=measured)  # @hide
-    title = "The language model, a step of 8 windows"  # @hide
-    plot(bars, x=["predicted", "measured"], y_label="MB", style="stacked", title=title)  # @hide
+    bars = {"predicted": predicted, "measured": measured}  # @hide
+    memory_bars(bars, "The language model, a step of 8 windows")  # @stepover @hide
     text(f"The activations are {activations:.0%} of it. Section 13 explains them.")
 
 
@@ -7344,9 +7344,8 @@ def language_model_under_autocast() -> None:
     assert saved[True]["bf16 copies"] == 2 * multiplied
     assert abs(losses[True] / losses[False] - 1) < 1e-3
     held = held_for_training(run.model, run.optimizer)  # @stepover @hide
-    bars = memory_bars(fp32=held | saved[False], autocast=held | saved[True])  # @hide
-    title = "The language model, a step of 8 windows, when its backward pass begins"  # @hide
-    plot(bars, x=["fp32", "autocast to bf16"], y_label="MB", style="stacked", title=title)  # @hide
+    bars = {"fp32": held | saved[False], "autocast to bf16": held | saved[True]}  # @hide
+    memory_bars(bars, "The language model, a step of 8 windows, when its backward pass begins")  # @stepover @hide
     text(
         f"Activations shrink to {share:.2f} of what they were, not to a half: the residual stream and what the norms "
         f"work on stay fp32. The bf16 copies of the weights come on top, {saved[True]['bf16 copies'] / 1e6:.2f} MB; "
@@ -7489,39 +7488,38 @@ def memory_of_a_training_step() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     sequence_bytes = activations_of_gpt_3()  # @stepover @hide
     text(
-        f"After this section you can add up what a training step holds, find out what autograd saves, and say when the "
+        f"After this section you can add up what a training step holds, ask autograd what it saves, and say when the "
         f"peak comes. The key figure: one sequence of 2048 tokens leaves **{sequence_bytes / 1e9:.0f} GB** of "
         f"activations in a model of GPT-3's shape, the memory of {sequence_bytes / H100_MEMORY:.1f} H100s."
     )
     text(
         "A training step holds four things at once:\n\n"
         "$$ \\text{memory} = \\text{parameters} + \\text{gradients} + \\text{optimizer states} + \\text{activations}. "
-        "$$\n\nThe first three are settled when the model and the optimizer are chosen: so many bytes per parameter. "
-        "The fourth is whatever the forward pass leaves for the backward pass. It grows with the batch, and it is the "
-        "one that you can do something about while a run is on."
+        "$$\n\nThe first three are so many bytes per parameter. **Activations** are the results of the forward pass "
+        "that the backward pass needs; they grow with the batch."
     )
     note(
-        "Twelve minutes. Let them count the saved tensors of the tiny model by hand before the hooks answer. "
+        "Ten minutes. Let them count the saved tensors of the tiny model by hand before the hooks answer. "
         "GPT-3's activations are the surprise; the timeline is the figure to leave on the wall."
     )
     four_terms()
     what_autograd_saves()
     a_hook_that_keeps_a_cycle()  # @deeper
     flops_of_the_same_step()  # @deeper
-    activations_against_the_peak()
+    activations_against_the_peak()  # @deeper
     what_each_layer_saves()  # @deeper
-    batch_size_decides()
-    activations_of_a_transformer(sequence_bytes)
-    logits_of_a_language_model()
-    what_autocast_keeps()
-    timeline_of_two_steps()
-    memory_in_pieces()  # @deeper
     memory_of_the_language_model()
+    batch_size_decides()  # @deeper
+    activations_of_a_transformer(sequence_bytes)
+    what_autocast_keeps()  # @deeper
+    logits_of_a_language_model()
+    timeline_of_two_steps()
+    two_steps_of_a_small_batch()  # @deeper
+    memory_in_pieces()  # @deeper
     text(
         "**In three lines.** Parameters, gradients and states are so many bytes per parameter; activations grow with "
         "the number of tokens in the batch.\n\n"
-        "What autograd saves can be asked, to the byte, with hooks, also on the `meta` device, where it costs "
-        "nothing.\n\n"
+        "What autograd saves can be asked, to the byte, with hooks, also of a model that has shapes and no memory.\n\n"
         "Where activations dominate, the peak comes early in the backward pass, and is higher in the second step, by "
         "the optimizer's states."
     )
@@ -7530,8 +7528,8 @@ def memory_of_a_training_step() -> None:
 def four_terms() -> None:
     """Four terms"""
     text(
-        "The deep linear model, small enough to write every number down: $B = 2$, $D = 4$, $L = 2$, in fp32, with "
-        "AdaGrad, which keeps one number per parameter. After one real step, everything that it holds:"
+        "The deep linear model of section 8 is small enough to write every number down: $B = 2$ rows, width $D = 4$, "
+        "$L = 2$ layers, fp32, with AdaGrad, which keeps one number per parameter. After one real step:"
     )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
@@ -7546,19 +7544,13 @@ def four_terms() -> None:
         "states": sum(s.numel() for s in states if s.dim() > 0),  # without the `step` counters
     }  # @inspect numbers
     assert numbers == {"parameters": 36, "gradients": 36, "states": 36}
-    assert numbers["parameters"] == width**2 * layers + width
-    text("For the activations, the napkin: each hidden layer leaves one number per row and column, $BDL$.")
-    hidden: list[Tensor] = []
-    for layer in model.layers:
-        layer.register_forward_hook(lambda module, inputs, output: hidden.append(output))
-    model(x)  # @stepover
-    numbers["activations"] = sum(output.numel() for output in hidden)  # @inspect numbers
-    assert numbers["activations"] == batch * width * layers == 16
-    total_bytes = 4 * sum(numbers.values())  # @inspect total_bytes [B]
-    assert total_bytes == 496
+    text("For the activations, a first estimate: each hidden layer leaves one number per row and column, $BDL$.")
+    estimate = batch * width * layers  # @inspect estimate
+    total_bytes = 4 * (sum(numbers.values()) + estimate)  # @inspect total_bytes [B]
+    assert (estimate, total_bytes) == (16, 496)
     ask(
-        "That is the napkin. How many numbers does autograd *really* save in the forward pass of this model and its "
-        "`mse_loss`, beside the parameters?",
+        "How many numbers does autograd *really* save in the forward pass of this model and its `mse_loss`, beside the "
+        "parameters?",
         sum(t.numel() for t in saved_by_autograd(lambda: nn.functional.mse_loss(model(x), y), model.parameters())),
         within=0,
         hint="The gradient of `x @ w` with respect to `w` is `x.T @ upstream`: a layer saves its *input*. The loss?",
@@ -7574,7 +7566,8 @@ def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()
     saved: dict[int, Tensor] = {}  # by storage
 
     def pack(tensor: Tensor) -> Tensor:
-        return saved.setdefault(id(tensor.untyped_storage()), tensor.detach())
+        saved.setdefault(id(tensor.untyped_storage()), tensor.detach())
+        return tensor.detach()
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         forward()
@@ -7585,25 +7578,34 @@ def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()
 
 def what_autograd_saves() -> None:
     """What autograd really saves"""
+    text(
+        "Autograd hands each tensor that it saves to *hooks*, functions that one may set. Parameters are among these "
+        "tensors, and are left out here: they are in memory in any case."
+    )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
     x, y = torch.randn(batch, width), torch.randn(batch)
-    text(
-        "Autograd hands every tensor that it saves to a pair of hooks, if they are set. The parameters are among them, "
-        "and are left out here: they are in memory in any case. A tensor saved twice is counted once."
-    )
     saved = saved_by_autograd(lambda: nn.functional.mse_loss(model(x), y), model.parameters())  # @stepover
     sizes_saved = [tensor.numel() for tensor in saved]  # @inspect sizes_saved
     assert sizes_saved == [8, 8, 8, 2, 2]
-    names = ["x, for the first layer's gradient", "h1, for the second's", "h2, for the head's", "predictions", "y"]
+    names = [
+        "x, for the first layer's gradient",
+        "h1, for the second's",
+        "h2, for the head's",
+        "predictions",
+        "y",
+    ]  # @hide
     rows = [(name, str(tuple(t.shape)), t.numel()) for name, t in zip(names, saved, strict=True)]  # @hide
     table(rows, ["saved", "shape", "numbers"])  # @hide
-    napkin = batch * width * layers
-    assert sum(sizes_saved) == 28 == napkin + x.numel() + y.numel() + batch
+    assert sum(sizes_saved) == 28 == batch * width * layers + x.numel() + y.numel() + batch
     text(
-        f"So it is {sum(sizes_saved)} numbers, not {napkin}. The napkin's $BDL$ are the outputs of the hidden layers. "
-        f"The rest is the input and what the loss needs, {x.numel()} + {2 * batch}; both are there once, however deep "
-        f"the model, and are left out on napkins for that reason."
+        f"{sum(sizes_saved)} numbers, not {batch * width * layers}. The input and what the loss needs are there once, "
+        f"however deep the model, so an estimate leaves them out."
+    )
+    ask(
+        "No backward pass will follow. Write the line, ending in a colon, under which a forward pass saves nothing.",
+        "with torch.no_grad():",
+        why="Each result is then freed as soon as the next layer has used it. `torch.inference_mode()` does it, too.",
     )
 
 
@@ -7637,7 +7639,7 @@ def a_hook_that_keeps_a_cycle() -> None:
     saved_by_autograd(lambda: results.append(x.relu()))  # @stepover
     watched = weakref.ref(results.pop())
     assert watched() is None
-    text("A measurement of memory that leaks what it measures: each call would have held its activations for good.")
+    text("With such a hook a measurement of memory would itself hold the activations of each call for good.")
 
 
 def flops_of_the_same_step() -> None:
@@ -7687,8 +7689,9 @@ def added_at_peak(f: Callable[[], object], held: Iterable[Tensor]) -> int:
 def activations_against_the_peak() -> None:
     """Activations, against the measured peak"""
     text(
-        "Now larger, so that activations dominate, and at three depths. A training pass and the same forward pass "
-        "under `torch.no_grad()`; what they add, at most, to the parameters and the batch that were there before."
+        "A larger model of this kind, so that activations dominate, at three depths. A training pass and the same "
+        "forward pass under `torch.no_grad()`; what they add, at most, to the parameters and the batch that were "
+        "there before."
     )
     rows, width = sizes().activation_rows, 64  # @inspect rows @stepover
     one_layer = 4 * rows * width  # bytes of one layer's output @inspect one_layer [B]
@@ -7709,14 +7712,27 @@ def activations_against_the_peak() -> None:
     upstream = (trained[16] - 16 * one_layer) / one_layer  # in layers @inspect upstream
     whose = "torch's allocator" if device() == "cuda" else "following every storage to its end"
     text(
-        f"Measured by {whose}. What was saved is the napkin, to the byte. The peak is about {upstream:.2f} layers "
+        f"Measured by {whose}. What was saved is the estimate, to the byte. The peak is about {upstream:.2f} layers "
         f"higher, whatever the depth: it comes early in the backward pass, when next to nothing has been freed, and "
         f"the gradient of a layer's output and the first gradients of weights are there too."
     )
+    why_inference_takes_less(inferred[16] / one_layer)
+
+
+def why_inference_takes_less(layers_held: float) -> None:
+    """Why a GPU runs models that it can't train"""
+    weight = nn.Parameter(torch.randn(64, 64))
+    optimizer = optim.AdamW([weight])
+    (torch.randn(4, 64) @ weight).square().mean().backward()
+    optimizer.step()
+    states = [s for s in optimizer.state[weight].values() if s.dim() > 0]
+    training = sum(t.nbytes for t in (weight, weight.grad, *states)) / weight.numel()  # @inspect training
+    inference = weight.detach().bfloat16().nbytes / weight.numel()  # @inspect inference
+    assert training / inference == 8
     text(
-        f"Without gradients, a forward pass needs a layer's input and output, {inferred[16] / one_layer:.1f} layers at "
-        f"any depth. That is one reason why a GPU can run a model that it can't train. The larger one is section 1's: "
-        f"training in fp32 with AdamW holds 16 bytes per parameter, inference in bf16 two."
+        f"Without gradients a forward pass needs a layer's input and output, {layers_held:.1f} layers at any depth. "
+        f"That is one reason why a GPU can run a model that it can't train. The other holds before any activation: "
+        f"training in fp32 with AdamW takes {training:.0f} bytes per parameter, inference in bf16 {inference:.0f}."
     )
 
 
@@ -7788,8 +7804,8 @@ def saved_by_layer(layer: nn.Module) -> str:
 def batch_size_decides() -> None:
     """The one term that the batch decides"""
     text(
-        "A larger model, with bf16 parameters and gradients and fp32 AdamW states. The napkin, for $P$ parameters and "
-        "$B$ rows, in bytes:\n\n"
+        "The deep linear model, larger, with bf16 parameters and gradients and fp32 AdamW states. For $P$ parameters "
+        "and $B$ rows, in bytes:\n\n"
         "$$ 2P + 2P + 8P + 2BDL. $$\n\n"
         "On the `meta` device the tensors have shapes and no memory, and autograd saves them like any other."
     )
@@ -7832,12 +7848,12 @@ def saved_on_meta(model: DeepLinear, rows: int) -> int:
 
 
 def activations_of_a_transformer(sequence_bytes: int) -> None:
-    """A Transformer's activations"""
+    """A large Transformer's activations"""
     text(
-        "A Transformer layer saves more than one tensor. Korthikanti et al. add up a layer of GPT's kind, in 16 bits, "
-        "with dropout (one byte per number for its mask) and $4D$ hidden units. In the letters of this lecture, with "
-        "$H$ heads:\n\n$$ S \\cdot B \\cdot D \\cdot \\left( 34 + 5 \\cdot \\frac{H S}{D} \\right) \\text{ bytes per "
-        "layer.} $$\n\nThat can be checked: here is such a layer, and here is what autograd saves."
+        "GPT-3's layers save more: the masks of dropout, which sets numbers to zero at random, and attention's scores, "
+        "$S \\times S$ numbers per head. Korthikanti et al. add such a layer up, in 16 bits:\n\n"
+        "$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per layer}, $$\n\n"
+        "with $H$ heads. Counted, for a small layer:"
     )
     batch, width, heads = 2, 64, 4
     weights = transformer_weights(width)  # @stepover
@@ -7847,30 +7863,25 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
         saved[length] = saved_by_gpt_layer(x, weights, heads, attention_in_steps)  # @stepover
         fused[length] = saved_by_gpt_layer(x, weights, heads, attention_in_one)  # @stepover
         formula[length] = length * batch * (34 * width + 5 * heads * length)
-        assert 0 <= saved[length] - formula[length] <= 16 * length * batch
+        assert 0 <= saved[length] - formula[length] <= 16 * length * batch  # means and deviations of two norms
     rows = [(s, formula[s], saved[s], round(saved[s] / formula[s], 4), fused[s]) for s in saved]  # @hide
-    table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "with fused attention"])  # @hide
+    table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "with FlashAttention"])  # @hide
     assert fused[128] == 2 * fused[64] == 4 * fused[32]
+    assert 0 <= fused[128] - 128 * batch * 34 * width <= (16 + 4 * heads) * 128 * batch  # a sum for each head, too
     assert saved[128] > 2.5 * saved[64]
-    over = [saved[length] - formula[length] for length in saved]  # @inspect over [B]
-    text(
-        f"The formula holds; the {over[0]} bytes over, at the shortest length, are the mean and the standard "
-        f"deviation that two layer norms keep for each token. The second term is quadratic in the length: "
-        f"$S \\times S$ scores per head. FlashAttention never writes the scores to memory: in the last column, twice "
-        f"the length is twice the bytes."
-    )
     scores = 5 * 96 * 2048 / 12288  # GPT-3: H, S, D @inspect scores
-    napkin_bytes = 96 * 2048 * 12288 * (34 + scores)  # L · S · D · (…) @inspect napkin_bytes [B]
-    assert abs(sequence_bytes / napkin_bytes - 1) < 1e-4  # what autograd saves on the meta device, in 96 layers
+    assert abs(sequence_bytes / (96 * 2048 * 12288 * (34 + scores)) - 1) < 1e-4  # counted on the meta device
     share = scores / (34 + scores)  # @inspect share
-    assert (scores, round(share, 2)) == (80, 0.7)
+    assert (scores, round(share, 2), round(1 / (1 - share), 2)) == (80, 0.7, 3.35)
     text(
-        f"In GPT-3's shape the second term is {scores:.0f} beside the 34, {share:.0%} of the activations: "
-        f"{sequence_bytes / 1e9:.0f} GB for one sequence through all 96 layers, counted on the `meta` device."
+        f"In GPT-3's shape the second term is {scores:.0f} beside the 34, {share:.0%} of {sequence_bytes / 1e9:.0f} GB "
+        f"for one sequence through all 96 layers, counted on the `meta` device, where tensors have shapes and no "
+        f"memory. **FlashAttention** never writes the scores to memory: in the last column, twice the length is twice "
+        f"the bytes."
     )
     ask(
-        "A layer with $D = 4096$ and 32 heads, at $S = 4096$ tokens, without fused attention: what share of its "
-        "activations are the scores?",
+        "A layer with $D = 4096$, 32 heads, $S = 4096$, without FlashAttention: what share of its activations are "
+        "the scores?",
         5 * 32 / (34 + 5 * 32),
         hint="$5HS/D$ against $34 + 5HS/D$.",
         slips={5 * 32 / 34: "That is the ratio of the two terms. The share is the second over their sum."},
@@ -7888,8 +7899,9 @@ def activations_of_gpt_3() -> int:
 
 
 def saved_by_gpt_layer(x: Tensor, weights: dict[str, Tensor], heads: int, attend: Callable[..., Tensor]) -> int:
-    """Bytes that autograd saves in one layer"""
-    return sum(t.nbytes for t in saved_by_autograd(lambda: gpt_layer(x, weights, heads, attend), weights.values()))
+    """Bytes that autograd saves in one layer: of whole storages, since queries, keys and values share one"""
+    saved = saved_by_autograd(lambda: gpt_layer(x, weights, heads, attend), weights.values())
+    return sum(tensor.untyped_storage().nbytes() for tensor in saved)
 
 
 def transformer_weights(width: int) -> dict[str, Tensor]:
@@ -7931,30 +7943,25 @@ def dropout(x: Tensor) -> Tensor:
 
 def logits_of_a_language_model() -> None:
     """The largest tensor of all"""
-    text(
-        "The last layer of a language model has one output per word of its vocabulary: its **logits**. Eight sequences "
-        "of 4096 tokens, and the vocabulary of Llama 3, in fp32:"
+    ask(
+        "Each token gets one **logit** for every entry of the vocabulary. Eight sequences of 4096 tokens, Llama 3's "
+        "vocabulary of 128256: how many GB of logits, in fp32?",
+        4 * 8 * 4096 * 128256 / 1e9,
+        unit="GB",
+        slips={2 * 8 * 4096 * 128256 / 1e9: "That is in bf16. The loss is computed in fp32."},
     )
-    logits = torch.empty(8, 4096, 128256, device="meta", requires_grad=True)  # (B, S, vocabulary)
-    logits_bytes = logits.nbytes  # @inspect logits_bytes [B]
-    assert round(logits_bytes / 1e9, 1) == 16.8
-    targets = torch.empty(8 * 4096, dtype=torch.int64, device="meta")
-    flat = logits.flatten(0, 1)  # (B · S, vocabulary)
-    saved = saved_by_autograd(lambda: nn.functional.cross_entropy(flat, targets), [targets, logits])  # @stepover
-    assert max(t.nbytes for t in saved) == logits_bytes
-    text(
-        "And the loss saves as much again: the log-probabilities. How many such tensors there are at the peak, a "
-        "small model tells:"
-    )
+    llama_logits = torch.empty(8, 4096, 128256, device="meta")  # (B, S, V)
+    assert round(llama_logits.nbytes / 1e9, 1) == 16.8
+    text("How many tensors of that size there are at the peak, a last layer by itself tells:")
     h, w = torch.randn(64, 16).to(device()), torch.randn(16, 2048).to(device()).requires_grad_()
     target = torch.randint(2048, (64,)).to(device())
 
     def inline() -> None:
-        nn.functional.cross_entropy(h @ w, target).backward()
+        cross_entropy(h @ w, target).backward()
 
     def in_a_variable() -> None:
         logits = h @ w  # alive to the end of the function
-        nn.functional.cross_entropy(logits, target).backward()
+        cross_entropy(logits, target).backward()
 
     held_bytes, small_bytes = h.nbytes + w.nbytes + target.nbytes, 4 * 64 * 2048
     copies = {}
@@ -7963,47 +7970,91 @@ def logits_of_a_language_model() -> None:
         copies[training_step.__name__] = (count(training_step).peak_bytes - held_bytes) / small_bytes  # @stepover
     assert 3 <= copies["inline"] < 3.1  # @inspect copies
     assert 0.99 < copies["in_a_variable"] - copies["inline"] < 1.01
-    most_bytes = copies["in_a_variable"] * logits_bytes  # @inspect most_bytes [B]
-    assert copies["inline"] * logits_bytes > H100_MEMORY / 2
+    logits_beside_the_rest(round(copies["in_a_variable"]))  # @stepover @hide
     text(
-        f"{copies['inline']:.0f} where nobody keeps the logits: log-probabilities, their gradient, and the gradient of "
-        f"the logits. And {copies['in_a_variable']:.0f} with `logits = model(x)`, as most loops are written: the "
-        f"variable holds them through the backward pass. {copies['in_a_variable']:.0f} × {logits_bytes / 1e9:.1f} GB "
-        f"is {most_bytes / 1e9:.0f} GB, {most_bytes / H100_MEMORY:.0%} of an H100, for the last matrix of the model. "
-        f"So large-vocabulary training computes the loss in chunks of tokens, or in a kernel that never writes all the "
-        f"logits."
+        f"There are {copies['inline']:.0f} where nobody keeps the logits: log-probabilities, their gradient, the "
+        f"gradient of the logits. With `logits = model(x)`, as most loops are written, the variable keeps one more. In "
+        f"a small model with a large vocabulary that outweighs all else, so the loss is computed for a part of the "
+        f"tokens at a time."
     )
+    logits_gb = 4 * 8192 * 50257 * 4 / 1e9  # @hide
     ask(
-        'Find the error. *"Our logits are 4 × 8192 × 50257 numbers in fp32, 6.6 GB, so they need 6.6 GB."* How many GB '
-        "at the peak, with `logits = model(x)` and `cross_entropy(logits, y)`?",
-        round(copies["in_a_variable"]) * 4 * 8192 * 50257 * 4 / 1e9,
+        'Find the error: *"Our logits are 4 × 8192 × 50257 numbers in fp32, so they need 6.6 GB."* How many GB at the '
+        "peak, with `logits = model(x)`?",
+        round(copies["in_a_variable"]) * logits_gb,
         unit="GB",
         within=0.03,
         slips={
-            round(copies["inline"]) * 4 * 8192 * 50257 * 4 / 1e9: "The variable `logits` keeps a fourth tensor alive.",
-            4
-            * 8192
-            * 50257
-            * 4
-            / 1e9: "The logits alone. The loss and the backward pass make tensors of that size, too.",
+            round(copies["inline"]) * logits_gb: "The variable `logits` keeps a fourth tensor alive.",
+            logits_gb: "The logits alone. The loss and the backward pass make tensors of that size, too.",
         },
     )
 
 
+def logits_beside_the_rest(copies: int) -> None:
+    """GPT-2 small's shape, eight sequences of 1024 tokens: the bytes at the beginning of the backward pass"""
+    parts = bytes_by_part(Shape(vocabulary=50_257, context=1024, width=768, layers=12, heads=12), batch=8)
+    del parts["gradients"]  # none are there yet
+    parts["logits"] *= copies
+    assert max(parts, key=parts.__getitem__) == "logits"
+    gigabytes = {"GB": [n / 1e9 for n in parts.values()]}
+    names = [f"{part} × {copies}" if part == "logits" else part for part in parts]
+    plot(gigabytes, x=names, y_label="GB", style="bars", title="GPT-2 small in fp32, 8 × 1024 tokens, at the peak")
+
+
 def timeline_of_two_steps() -> None:
     """Two steps, operation by operation"""
-    text("Two training steps, and the bytes alive after every operation of each:")
-    first, second, parameter_bytes, state_bytes = two_steps(rows=512)  # @stepover
+    ask(
+        "Two training steps of the language model, from a fresh optimizer. When is most memory in use?",
+        "in the second backward pass",
+        choices=[
+            "at the end of the first forward pass",
+            "in the first backward pass",
+            "in the second backward pass",
+            "in the optimizer's step",
+        ],
+        hint="When does AdamW make its averages?",
+        slips={
+            "at the end of the first forward pass": "All activations are there, but not yet the first gradients.",
+            "in the first backward pass": "The optimizer has no states yet.",
+            "in the optimizer's step": "The activations are gone by then.",
+        },
+    )
+    first, second, parameter_bytes, state_bytes = two_steps(batch=8)  # @stepover
     draw_timeline(first, second)  # @stepover @hide
-    read_timeline(first, second, parameter_bytes, state_bytes)
-    first, second, parameter_bytes, state_bytes = two_steps(rows=16)  # @stepover
+    summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
+    assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
+    assert first[1].index(summits[0]) < len(first[1]) / 10  # early in it
+    assert first[1][-1] - first[0][0] == parameter_bytes  # it leaves the gradients, and nothing else
+    assert summits[1] - summits[0] == first[2][-1] - first[1][-1] == state_bytes  # what the optimizer made, and kept
+    assert second[2][-1] == second[0][0]  # from now on every step ends where it began
+    text(
+        f"The peak is early in the backward pass; then activations go, and gradients appear. The first step's "
+        f"optimizer allocates its states, {state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second "
+        f"step peaks higher. **A job that survives its first step can run out of memory in its second.** After that "
+        f"nothing new comes: run two steps with the longest sequences before you believe that it fits."
+    )
+
+
+def two_steps_of_a_small_batch() -> None:
+    """When the second step is no higher"""
+    first, second, parameter_bytes, state_bytes = two_steps(batch=1)  # @stepover
     summits = [[max(phase) for phase in step] for step in (first, second)]  # of each phase @inspect summits
     assert [max(step) for step in summits] == [summits[0][2]] * 2  # the optimizer's, in both
     assert summits[1][1] - summits[0][1] == state_bytes
     text(
-        "With 16 rows in place of 512 the activations are small beside the states. Then the highest point is in the "
-        "optimizer, in both steps, and the second step is no higher than the first. So the condition is: the second "
-        "step needs more than the first wherever the *backward* pass has the peak."
+        "With one sequence in place of eight the activations are small beside the states. Then the highest point is in "
+        "the optimizer, in both steps, and the second step is no higher than the first. So the condition is: the "
+        "second step needs more than the first wherever the *backward* pass has the peak."
+    )
+    ask(
+        "Each step begins with `optimizer.zero_grad()`. If it stood behind the forward pass: how many MB more would be "
+        "in use when the second forward pass ends?",
+        parameter_bytes / 1e6,
+        unit="MB",
+        within=0.02,
+        hint="What would still be there while the activations are made?",
+        why="The old gradients, as many bytes as the parameters.",
     )
 
 
@@ -8026,34 +8077,22 @@ def memory_in_pieces() -> None:
     )
 
 
-def backward_keeping(blocks: nn.ModuleList, x: Tensor, keep: str) -> None:
-    """Forward and backward pass, by what is kept in between: one of KEPT"""
-    root = math.isqrt(len(blocks))
-    if keep == "nothing":
-        from_the_start(blocks, x)
-    elif keep == "all":
-        run_blocks(blocks, x).sum().backward()
-    else:
-        run_in_segments(blocks, x, 1 if keep == "each block" else root).sum().backward()
-
-
-def two_steps(rows: int) -> tuple[list[list[int]], list[list[int]], int, int]:
+def two_steps(batch: int) -> tuple[list[list[int]], list[list[int]], int, int]:
     """Bytes alive in forward pass, backward pass and optimizer of two steps; bytes of parameters and of states"""
-    width, layers = 64, 6
-    model = DeepLinear(width, layers).to(device())
-    x, y = torch.randn(rows, width).to(device()), torch.randn(rows).to(device())
+    model = LanguageModel(Shape())
+    inputs, targets = draw_batch(lecture_tokens()[0], batch, model.shape.context, torch.Generator().manual_seed(0))
     optimizer = optim.AdamW(model.parameters(), foreach=False)  # one parameter after another
     losses: list[Tensor] = []
 
     def forward() -> None:
         optimizer.zero_grad()
-        losses.append(nn.functional.mse_loss(model(x), y))
+        losses.append(loss_of(model, inputs, targets))
 
     def backward() -> None:
         losses.pop().backward()
 
     phases = [forward, backward, optimizer.step]
-    alive = bytes_alive([x, y, *model.parameters()], *phases, *phases)
+    alive = bytes_alive([inputs, targets, *model.parameters()], *phases, *phases)
     state_bytes = sum(s.nbytes for held in optimizer.state.values() for s in held.values())
     return alive[:3], alive[3:], sum(w.nbytes for w in model.parameters()), state_bytes
 
@@ -8061,42 +8100,14 @@ def two_steps(rows: int) -> tuple[list[list[int]], list[list[int]], int, int]:
 def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
     """Both steps in one figure, and their phases in a table"""
     curves = {"first step": [*first[0], *first[1], *first[2]], "second step": [*second[0], *second[1], *second[2]]}
-    series = {name: (list(range(len(curve))), [n / 2**10 for n in curve]) for name, curve in curves.items()}
-    plot(series, x_label="operation", y_label="KiB alive", style="steps", title="The memory of a training step")
+    series = {name: (list(range(len(curve))), [n / 1e6 for n in curve]) for name, curve in curves.items()}
+    plot(series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step")
     cells = []
     for name, step in (("first", first), ("second", second)):
         for phase, alive in zip(("forward", "backward", "optimizer"), step, strict=True):
-            kib = [round(n / 2**10) for n in (alive[0], max(alive), alive[-1])]
-            cells.append((name, phase, len(alive) - 2, *kib))
-    table(cells, ["step", "phase", "operations", "KiB before", "KiB at most", "KiB after"])
-
-
-def read_timeline(first: list[list[int]], second: list[list[int]], parameter_bytes: int, state_bytes: int) -> None:
-    """Reading it"""
-    text(
-        "The forward pass goes up in steps: one activation per layer. The backward pass has the highest point near its "
-        "beginning and then comes down the same steps, while gradients accumulate. The optimizer, in the first step, "
-        "allocates its states, and they stay."
-    )
-    summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
-    assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
-    risen = first[1][-1] - first[0][0]  # after the backward pass, over the start @inspect risen [B]
-    assert risen == parameter_bytes  # the gradients, and nothing else
-    kept = first[2][-1] - first[1][-1]  # by the optimizer @inspect kept [B]
-    assert kept == state_bytes
-    assert second[0][-1] - second[0][0] == first[0][-1] - first[0][0] - parameter_bytes  # it freed gradients first
-    assert summits[1] - summits[0] == state_bytes
-    assert second[2][-1] == second[0][0]  # from now on every step ends where it began
-    text(
-        f"So the second step peaks {state_bytes / 2**10:.0f} KiB higher than the first, by exactly the states: "
-        f"{state_bytes / parameter_bytes:.2f} times the parameters. **A job that survives its first step can run out "
-        f"of memory in its second.** After that, nothing new comes: run two steps at the full batch size and the "
-        f"longest sequence before you believe that it fits."
-    )
-    text(
-        "And mind where `zero_grad()` stands. Here it is the first thing in a step, so that the old gradients are gone "
-        "before the activations come. Between forward and backward pass, they would be there together."
-    )
+            megabytes = [round(n / 1e6, 2) for n in (alive[0], max(alive), alive[-1])]
+            cells.append((name, phase, len(alive) - 2, *megabytes))
+    table(cells, ["step", "phase", "operations", "MB before", "MB at most", "MB after"])
 
 
 def kept_for_backward(model: LanguageModel, inputs: Tensor, targets: Tensor) -> int:
@@ -8108,53 +8119,51 @@ def kept_for_backward(model: LanguageModel, inputs: Tensor, targets: Tensor) -> 
 def memory_of_the_language_model() -> None:
     """The language model's memory"""
     text(
-        "Now the five parts for the model that is carried through, in fp32, predicted from its shape. Of activations a "
-        "layer keeps **16 numbers for each token and unit of width**: two norms' inputs (2) and outputs (2), queries, "
-        "keys and values (3), the mixture of values (1), what goes into the GELU (4) and comes out of it (4)."
+        "Now the language model that is carried through, in fp32 with AdamW. A layer saves **16 numbers for each token "
+        "and unit of width**: its norms' inputs (2) and outputs (2), queries, keys and values (3), their mixture (1), "
+        "what goes into the GELU (4) and comes out (4)."
     )
     shape, batch = Shape(), 8
     predicted = bytes_by_part(shape, batch)  # @inspect predicted [B]
     model = LanguageModel(shape)  # @stepover
     train, _ = lecture_tokens()  # @stepover
     inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
-    saved_bytes = kept_for_backward(model, inputs, targets)  # @inspect saved_bytes [B] @stepover
-    assert saved_bytes == predicted["activations"] + predicted["logits"] + 4  # the number of targets, one float
+    saved = saved_by_autograd(lambda: loss_of(model, inputs, targets), model.parameters())  # @stepover
     loss_of(model, inputs, targets).backward()  # @stepover
     optimizer = optim.AdamW(model.parameters())
     optimizer.step()
-    states = [tensor for state in optimizer.state.values() for tensor in state.values()]
-    found = {
-        "parameters": sum(w.nbytes for w in model.parameters()),
-        "gradients": sum(w.grad.nbytes for w in model.parameters()),
-        "optimizer states": sum(tensor.nbytes for tensor in states if tensor.ndim),  # without the step counters
-    }  # @inspect found [B]
-    assert all(predicted[part] == size for part, size in found.items())
-    bars = {"predicted": list(predicted.values()), "found": [*found.values(), saved_bytes - 4 - predicted["logits"]]}
-    bars["found"].append(predicted["logits"])
-    plot(bars, x=list(predicted), y_label="bytes", title="Where the memory of a step goes", style="bars")  # @hide
-    when_activations_decide(predicted, shape)
-
-
-def when_activations_decide(predicted: dict[str, int], shape: Shape) -> None:
-    """When activations decide"""
-    rest = predicted["parameters"] + predicted["gradients"] + predicted["optimizer states"]
-    share = predicted["activations"] / (rest + predicted["activations"] + predicted["logits"])  # @inspect share
+    measured = measured_by_part(model, optimizer, saved)  # @inspect measured [B] @stepover
+    assert measured["activations"] - predicted["activations"] == 4  # the number of targets, one float
+    assert all(measured[part] == predicted[part] for part in predicted if part != "activations")
+    memory_bars({"predicted": predicted, "measured": measured}, "Where the memory of a step goes")  # @stepover @hide
+    share = predicted["activations"] / sum(predicted.values())  # @inspect share
     text(
-        f"Here the activations are {share:.0%}. They grow with the tokens $T$ of a batch, the rest does not. With "
-        f"$12 L D^2$ parameters at 16 bytes, and $4 \\cdot 16 L D T$ bytes of activations, the two are equal at "
-        f"$T = 3D$."
+        f"Predicted to the byte. Activations are {share:.0%} here; they and the *logits*, the model's outputs, grow "
+        f"with the tokens $T = BS$ of a batch, the rest does not."
     )
     ask(
-        "A model of this kind (fused attention, no dropout, all in fp32) has GPT-3's $D = 12288$. From how many tokens "
-        "in a batch do its activations outweigh everything else?",
+        "Such a layer has $12 D^2$ parameters, at 16 bytes, and leaves $4 \\cdot 16 D T$ bytes of activations. With "
+        "GPT-3's $D = 12288$: from which $T$ on do the activations outweigh the rest?",
         3 * 12288,
         unit="tokens",
-        why="$3D$. A batch of a large model has millions of tokens: without section 14 its activations would not fit.",
-        slips={12288: "Solve $16 \\cdot 12 L D^2 = 64 L D T$ for $T$."},
+        hint="Solve $16 \\cdot 12 D^2 = 64 D T$ for $T$.",
+        why="$T = 3D$. A batch of a large model has millions of tokens, so what section 14 teaches is not optional.",
+        slips={12288: "At $T = D$ the activations are a third of the rest: $64 D^2$ beside $192 D^2$."},
     )
-    assert bytes_by_part(shape, 1)["activations"] * 8 == predicted["activations"] + 7 * 4 * shape.layers * (
-        4 * shape.context * shape.width // shape.heads // 2
-    )
+
+
+def measured_by_part(model: nn.Module, optimizer: optim.Optimizer, saved: Iterable[Tensor]) -> dict[str, int]:
+    """Bytes of real tensors, by part; the logits are those of what is saved that have the vocabulary's length"""
+    vocabulary = model.head.out_features
+    states = [tensor for state in optimizer.state.values() for tensor in state.values()]
+    logits = sum(tensor.nbytes for tensor in saved if tensor.shape[-1:] == (vocabulary,))
+    return {
+        "parameters": sum(w.nbytes for w in model.parameters()),
+        "gradients": sum(w.grad.nbytes for w in model.parameters() if w.grad is not None),
+        "optimizer states": sum(tensor.nbytes for tensor in states if tensor.ndim),  # without the step counters
+        "activations": sum(tensor.nbytes for tensor in saved) - logits,
+        "logits": logits,
+    }
 
 
 def saved_under(
@@ -8166,7 +8175,7 @@ def saved_under(
         saved = saved_by_autograd(lambda: model(x), weights)
     shapes = {shape for w in weights for shape in (w.shape, w.shape[::-1])}
     copies = sum(t.nbytes for t in saved if t.shape in shapes)
-    return sum(t.nbytes for t in saved) - copies, copies
+    return sum(t.untyped_storage().nbytes() for t in saved) - copies, copies
 
 
 def what_autocast_keeps() -> None:
@@ -8179,14 +8188,17 @@ def what_autocast_keeps() -> None:
     assert y.dtype == torch.bfloat16
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
-    text("The parameters are the masters. What autocast makes smaller is what is saved for the backward pass:")
+    text(
+        "Under autocast (section 12) the parameters stay in fp32. What it makes smaller is what is saved for the "
+        "backward pass:"
+    )
     saved_in_fp32, no_copies = saved_under(model, model.parameters(), x, None)  # @stepover
     saved_in_bf16, copies = saved_under(model, model.parameters(), x, torch.bfloat16)  # @stepover
     assert saved_in_fp32 == 4 * (4 * x.numel())  # two inputs of layers, two of GELUs @inspect saved_in_fp32 [B]
     assert saved_in_bf16 == saved_in_fp32 / 2  # @inspect saved_in_bf16 [B]
     weights = sum(p.numel() for p in model.parameters() if p.dim() == 2)
     assert (no_copies, copies) == (0, 2 * weights)  # @inspect copies [B]
-    text("Here, half. In a Transformer layer less is gained. The layer of section 13, with fp32 weights:")
+    text("Here, half. In a Transformer layer less is gained. A layer of GPT-3's kind, with fp32 weights:")
     layer_weights = {name: w.detach().float().requires_grad_() for name, w in transformer_weights(256).items()}
     layer = partial(gpt_layer, weights=layer_weights, heads=8, attend=attention_in_one)
     x = torch.randn(2, 96, 256, requires_grad=True)  # (B, S, D)
@@ -8196,8 +8208,9 @@ def what_autocast_keeps() -> None:
     assert 0.52 < ratio < 0.7
     assert layer_copies == 2 * sum(w.numel() for w in layer_weights.values() if w.dim() == 2)
     text(
-        f"{ratio:.2f} of the bytes: the residual stream and what the norms save stay in fp32, masks have one byte in "
-        f"either case. The bf16 copies of the weights come on top while they are saved."
+        f"{ratio:.2f} of the bytes: the sum that each layer adds to, the *residual stream*, and what the norms save "
+        f"stay in fp32, and masks have one byte in either case. The bf16 copies of the weights come on top while they "
+        f"are saved."
     )
     text(
         "It does not shrink parameters: with a master there are 4 bytes of it and 2 of a copy, where fp32 has 4. "
@@ -8225,36 +8238,101 @@ def using_less_memory() -> None:
     (plain_peak, plain_passes), (peak, passes) = found["all"], found["every √L-th"]  # @hide
     text(
         f"After this section you can fit a batch that does not fit: by **gradient accumulation** (the batch in smaller "
-        f"pieces), by **activation checkpointing** (forget, and compute again), or by one of nine other ways, each "
-        f"with the term of section 13 that it makes smaller. The key figure: 36 layers that keep every sixth "
-        f"activation need **{plain_peak / peak:.1f} times less** memory for **{passes / plain_passes - 1:.0%}** more "
-        f"FLOPs."
+        f"pieces), by **activation checkpointing** (forget, and compute again), or by another way, chosen by the term "
+        f"of section 13 that is the largest. The key figure: 36 layers that keep every sixth activation need "
+        f"**{plain_peak / peak:.1f} times less** memory for **{passes / plain_passes - 1:.0%}** more FLOPs."
     )
     note(
         "Ten minutes. Accumulation first, because it costs no FLOPs; then let them guess what a checkpoint costs. "
         "The map at the end is for questions."
     )
-    why_large_batches()
+    gradient_accumulation()
+    why_large_batches()  # @deeper
     activations_of_a_micro_batch()  # @deeper
-    accumulated_gradients()
-    what_accumulation_saves_and_costs()
-    traps_of_accumulation()
-    checkpointing_a_block()
-    memory_against_recomputation()
+    what_accumulation_saves_and_costs()  # @deeper
+    traps_of_accumulation()  # @deeper
+    activation_checkpointing()
+    memory_against_recomputation(found)
+    checkpointing_a_block()  # @deeper
     time_of_recomputing()  # @deeper
     traps_of_checkpointing()  # @deeper
     selective_recomputation()  # @deeper
-    low_rank_adaptation()  # @deeper
+    zero_stages()
     all_reduce_in_a_ring()  # @deeper
-    zero_stages()  # @deeper
+    traffic_of_the_stages()  # @deeper
     map_of_the_rest()
-    language_model_in_less_memory()
+    low_rank_adaptation()  # @deeper
+    cache_that_grows()  # @deeper
     text(
         "**In three lines.** Micro-batches divide the activations and leave the FLOPs and the gradient as they are, if "
         "the loss is a mean over rows that do not affect each other.\n\n"
         "A checkpoint trades a segment's activations for one more forward pass through it; every $\\sqrt L$-th layer "
         "makes the memory $O(\\sqrt L)$.\n\n"
-        "Ask first which of the four terms is the largest: only that one is worth making smaller."
+        "Ask first which of the terms is the largest: only that one is worth making smaller."
+    )
+
+
+def gradient_accumulation() -> None:
+    """Gradient accumulation"""
+    text(
+        "`backward()` *adds* to `.grad`; that is why there is a `zero_grad()`. So a batch can be worked on in equal "
+        "**micro-batches**: a backward pass for each, and one step of the optimizer at the end. Only one micro-batch's "
+        "activations are in memory at a time."
+    )
+    ask(
+        "The batch comes in `pieces` equal micro-batches, and `loss` is the mean over one of them. Write the line that "
+        "adds its gradient, so that the sum is the gradient of the whole batch's mean.",
+        "(loss / pieces).backward()",
+        why="The batch's mean is the mean of the means. Without the division the gradient is `pieces` times too large.",
+    )
+    shape, batch = Shape(), 8
+    model = LanguageModel(shape)  # @stepover
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
+
+    def step(pieces: int) -> None:
+        for x, y in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
+            (loss_of(model, x, y) / pieces).backward()
+
+    whole = gradients_of(model, lambda: step(1))  # @stepover
+    rows, flops = [], []
+    for pieces in (1, 2, 4):
+        kept = kept_for_backward(model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])  # @stepover
+        predicted = bytes_by_part(shape, batch // pieces)  # @stepover
+        assert kept == predicted["activations"] + predicted["logits"] + 4  # the number of targets, one float
+        gradients = gradients_of(model, partial(step, pieces))  # @stepover
+        flops.append(count(partial(step, pieces)).flops_by_operator["aten.mm"])  # @stepover
+        rows.append((pieces, kept / 1e6, relative_difference(gradients, whole)))  # @stepover
+    table(rows, ["micro-batches", "activations and logits, MB", "gradients differ by"])  # @hide
+    assert len(set(flops)) == 1
+    assert rows[2][1] < rows[0][1] / 3.9
+    assert max(row[2] for row in rows) < 1e-6
+    text(
+        "The gradient is the same up to rounding (sums of floats depend on their order), and so are the FLOPs. The "
+        "price is bytes: weights and gradients are read again for each micro-batch. (A layer that mixes rows, as "
+        "BatchNorm does, would make it another gradient.)"
+    )
+    ask(
+        "A batch of 64 sequences would leave 32 GB of activations, and 10 GB are free. What is the largest "
+        "micro-batch that divides 64 and fits?",
+        max(rows for rows in (1, 2, 4, 8, 16, 32, 64) if 32e9 * rows / 64 <= 10e9),
+        within=0,
+        slips={20: "20 sequences would fit, but 20 does not divide 64.", 32: "Half of 32 GB is 16 GB."},
+    )
+    ask(
+        "Find the error. Parts of 48 and 16 rows: `loss = (mse(part_1) + mse(part_2)) / 2`, then `loss.backward()`.",
+        "each row of the short part counts three times as much",
+        choices=[
+            "the sum must not be divided",
+            "each row of the short part counts three times as much",
+            "there must be two backward passes",
+        ],
+        hint="By what is a row's squared error divided in each part?",
+        why="Sequences of different length do this in every batch: weight each loss by its number of counted tokens.",
+        slips={
+            "the sum must not be divided": "Then the gradient is about twice too large, and still weighted wrongly.",
+            "there must be two backward passes": "One through the sum gives the same gradient.",
+        },
     )
 
 
@@ -8288,7 +8366,7 @@ def why_large_batches() -> None:
 
 
 def activations_of_a_micro_batch() -> None:
-    """The napkin for a micro-batch"""
+    """The arithmetic of a micro-batch"""
     batch, width, layers = 64, 1024, 16
     with torch.device("meta"):
         model = DeepLinear(width, layers).bfloat16()  # @stepover
@@ -8297,17 +8375,75 @@ def activations_of_a_micro_batch() -> None:
     micro_bytes = {rows: saved_on_meta(model, rows) for rows in (64, 16, 4, 1)}  # @inspect micro_bytes @stepover
     assert micro_bytes == {rows: whole_bytes * rows // batch for rows in micro_bytes}
     text(
-        f"A batch of {batch} rows, width {width}, {layers} layers, bf16: {whole_bytes / 2**20:.0f} MiB of activations. "
-        f"They scale with the rows that are worked on *at once*: {micro_bytes[4] / 2**10:.0f} KiB for a micro-batch of "
-        "4."
+        f"The deep linear model of section 8, {layers} layers of width {width} in bf16, a batch of {batch} rows: "
+        f"{whole_bytes / 2**20:.0f} MiB of activations. They scale with the rows that are worked on *at once*: "
+        f"{micro_bytes[4] / 2**20:.3f} MiB for a micro-batch of 4."
+    )
+
+
+def activation_checkpointing() -> None:
+    """Activation checkpointing"""
+    text(
+        "Do not save what can be computed again. `torch.utils.checkpoint` runs a function and saves nothing but its "
+        "input; when the backward pass arrives there, it runs the function once more, saves, and goes on. The language "
+        "model does so for each of its layers if `recompute` is set."
     )
     ask(
-        "A batch of 64 sequences would leave 32 GB of activations, and 10 GB are free. What is the largest "
-        "micro-batch that divides 64 and fits?",
-        max(rows for rows in (1, 2, 4, 8, 16, 32, 64) if 32e9 * rows / 64 <= 10e9),
-        within=0,
-        slips={20: "20 sequences would fit, but 20 does not divide 64.", 32: "Half of 32 GB is 16 GB."},
+        "With a checkpoint for each layer, how many times the FLOPs of a step is that, at most?",
+        4 / 3,
+        hint="Forward 2, backward 4.",
+        why="$(2 + 2 + 4) / (2 + 4)$, if everything were computed again.",
+        slips={
+            2: "Only the forward pass is done twice, and it is a third of the work.",
+            1.5: "The forward pass is a third of the FLOPs, not half.",
+        },
     )
+    shape, batch = Shape(), 8
+    model = LanguageModel(shape)  # @stepover
+    train, _ = lecture_tokens()  # @stepover
+    inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
+    step = partial(backward_of, model, inputs, targets)
+    plain_gradients, plain = gradients_of(model, step), count(step)  # @stepover
+    model.recompute = True
+    gradients, again = gradients_of(model, step), count(step)  # @stepover
+    assert torch.equal(gradients, plain_gradients)
+    more = again.flops / plain.flops  # @inspect more
+    assert 1.15 < more < 4 / 3
+    peaks = [plain.peak_bytes, again.peak_bytes]  # @inspect peaks
+    kept = kept_for_backward(model, inputs, targets)  # @inspect kept @stepover
+    tokens = batch * shape.context
+    layer_inputs, around = 4 * shape.layers * tokens * shape.width, 4 * tokens * (2 * shape.width + 2) + 16 * tokens
+    predicted = bytes_by_part(shape, batch) | {"activations": layer_inputs + around}  # @stepover
+    assert kept == predicted["activations"] + predicted["logits"] + 4
+    bars_of_less_memory(model, inputs, targets, predicted)  # @stepover @hide
+    text(
+        f"The gradients are the same to the bit: the same operations ran on the same numbers. What stays is each "
+        f"layer's input and what is behind the last one; the peak of a step falls from {peaks[0] / 1e6:.1f} to "
+        f"{peaks[1] / 1e6:.1f} MB. The FLOPs are {more:.3f} times as many, not 4/3: the second run of a layer stops as "
+        f"soon as the last tensor that is needed is there, before its last product."
+    )
+
+
+def backward_of(model: LanguageModel, inputs: Tensor, targets: Tensor) -> None:
+    """A forward and a backward pass"""
+    loss_of(model, inputs, targets).backward()
+
+
+def bars_of_less_memory(model: LanguageModel, inputs: Tensor, targets: Tensor, recomputing: dict[str, int]) -> None:
+    """The memory of a step: plainly, in four micro-batches, and with a checkpoint for each layer"""
+    optimizer = optim.AdamW(model.parameters())
+    optimizer.step()
+    bars = {}
+    for name, pieces, recompute, predicted in (
+        ("plain", 1, False, bytes_by_part(model.shape, len(inputs))),
+        ("in 4 parts", 4, False, bytes_by_part(model.shape, len(inputs) // 4)),
+        ("recompute", 1, True, recomputing),
+    ):
+        model.recompute = recompute
+        forward = partial(loss_of, model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])
+        bars[name] = predicted
+        bars[f"{name} ✓"] = measured_by_part(model, optimizer, saved_by_autograd(forward, model.parameters()))
+    memory_bars(bars, "When the backward pass begins: predicted, and ✓ measured")
 
 
 def accumulate(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> None:
@@ -8322,33 +8458,6 @@ def gradients_of(model: nn.Module, fill: Callable[[], object]) -> Tensor:
     model.zero_grad()
     fill()
     return torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
-
-
-def accumulated_gradients() -> None:
-    """Accumulating gradients"""
-    text(
-        "`backward()` *adds* to `.grad`: the reason for `zero_grad()`, and all that is needed here. One backward pass "
-        "per micro-batch, and one step of the optimizer at the end."
-    )
-    model = DeepLinear(64, 8)  # @stepover
-    x, y = torch.randn(64, 64), torch.randn(64)
-    at_once = gradients_of(model, lambda: nn.functional.mse_loss(model(x), y).backward())  # @stepover
-    differences = {}
-    for micro_batch in (64, 16, 1):
-        gradients = gradients_of(model, partial(accumulate, model, x, y, micro_batch))  # @stepover
-        differences[micro_batch] = relative_difference(gradients, at_once)  # @stepover
-    assert max(differences.values()) < 1e-6  # @inspect differences
-    exactly = "bit for bit" if differences[16] == 0 else f"to {differences[16]:.0e}, not bit for bit"
-    text(
-        f"Micro-batches of 16 give the same gradient {exactly}: sums of floats depend on the order in which they are "
-        f"taken. And the same FLOPs, not more; each row still goes forward once and backward once:"
-    )
-    flops = {rows: counted_flops(partial(accumulate, model, x, y, rows)) for rows in (64, 16, 1)}  # @stepover
-    assert set(flops.values()) == {6 * 64 * (64**2 * 8 + 64) - 2 * 64 * 64**2}  # @inspect flops
-    text(
-        "With several GPUs, each backward pass also starts an exchange of gradients. `no_sync()`, of "
-        "`DistributedDataParallel`, leaves it out of all micro-batches but the last."
-    )
 
 
 def relative_difference(found: Tensor, expected: Tensor) -> float:
@@ -8424,20 +8533,6 @@ def traps_of_accumulation() -> None:
     undivided = gradients_of(model, lambda: [loss.backward() for loss in losses_of_parts(model, x, y, 16)])  # @stepover
     times_too_large = (undivided.norm() / at_once.norm()).item()  # @inspect times_too_large
     assert abs(times_too_large - 4) < 1e-4
-    ask(
-        "Find the error. Parts of 48 and 16 rows: `loss = (mse(part_1) + mse(part_2)) / 2`, then `loss.backward()`.",
-        "each row of the short part counts three times as much",
-        choices=[
-            "the sum must not be divided",
-            "each row of the short part counts three times as much",
-            "there must be two backward passes",
-        ],
-        hint="By what is a row's squared error divided in each part?",
-        slips={
-            "the sum must not be divided": "Then the gradient is about twice too large, and still weighted wrongly.",
-            "there must be two backward passes": "One through the sum gives the same gradient.",
-        },
-    )
     text("**A mean of means** is the mean only if the parts are equally long. In parts of 16, and of 48 and 16:")
     errors = {}
     for micro_batch in (16, 48):
@@ -8445,7 +8540,7 @@ def traps_of_accumulation() -> None:
         errors[micro_batch] = relative_difference(found, at_once)  # @inspect errors @stepover
     assert errors[16] < 1e-6 < 1e-2 < errors[48]
     unequal = relative_difference(gradients_of(model, partial(accumulate, model, x, y, 48)), at_once)  # @stepover
-    assert unequal < 1e-6  # by shares, as above @inspect unequal
+    assert unequal < 1e-6  # each part weighted by its rows @inspect unequal
     text(
         f"{errors[48]:.0%} off, and no error message. Language models meet this in every batch: sequences differ in "
         f"length, padding does not count, so the number of *counted tokens* differs from micro-batch to micro-batch, "
@@ -8509,30 +8604,24 @@ def run_in_segments(blocks: nn.ModuleList, x: Tensor, length: int) -> Tensor:
 
 
 def checkpointing_a_block() -> None:
-    """Activation checkpointing"""
-    text(
-        "Do not save what can be computed again. `torch.utils.checkpoint` runs a function without saving anything "
-        "but its input; when the backward pass arrives, it runs the function once more, saves, and goes on. "
-        "(`use_reentrant=False` is the current implementation; the old one misses cases.)"
-    )
+    """What a checkpoint does, operator by operator"""
     blocks = gelu_blocks(64, 8)  # @stepover
     x = torch.randn(256, 64)
     plain = count(lambda: run_blocks(blocks, x).sum().backward())  # @stepover
-    gradients = gradients_of(blocks, lambda: run_blocks(blocks, x).sum().backward())  # @stepover
     checkpointed = count(lambda: run_in_segments(blocks, x, 1).sum().backward())  # @stepover
-    again = gradients_of(blocks, lambda: run_in_segments(blocks, x, 1).sum().backward())  # @stepover
-    assert torch.equal(gradients, again)
     assert checkpointed.peak_bytes < 0.75 * plain.peak_bytes  # @inspect checkpointed.peak_bytes plain.peak_bytes
     assert (plain.operators["aten.mm"], checkpointed.operators["aten.mm"]) == (23, 31)
     assert plain.operators["aten.gelu"] == checkpointed.operators["aten.gelu"] == 8
     extra_flops = checkpointed.flops_by_operator["aten.mm"] - plain.flops_by_operator["aten.mm"]
     assert extra_flops == 2 * 256 * 64**2 * 8  # one forward pass @inspect extra_flops [FLOP]
     text(
-        "The gradients are the same to the bit: the same operations ran on the same numbers, only more of them. Each "
-        "product ran once more, and no GELU did: the second run stops as soon as all that is needed is there. A "
-        "checkpointed function must do the same thing twice: no counters, no side effects."
+        "Eight blocks, a linear layer and a GELU each. Each product ran once more, and no GELU did: the second run "
+        "stops as soon as all that is needed is there. A checkpointed function must do the same thing twice: no "
+        "counters, no side effects. (`use_reentrant=False` is the current implementation; the old one misses cases.)"
     )
-    link(**REFERENCES["sublinear"])
+    blocks, x = gelu_blocks(16, 9), torch.randn(32, 16)  # @stepover
+    gradients = [gradients_of(blocks, partial(backward_keeping, blocks, x, keep)) for keep in KEPT]  # @stepover
+    assert max(relative_difference(other, gradients[0]) for other in gradients) < 1e-6  # whichever way @stepover
 
 
 def from_the_start(blocks: nn.ModuleList, x: Tensor) -> None:
@@ -8547,37 +8636,47 @@ def from_the_start(blocks: nn.ModuleList, x: Tensor) -> None:
         upstream = h.grad
 
 
-def memory_against_recomputation() -> None:
-    """Memory against recomputation"""
-    ask(
-        "A step's forward pass costs 1 and its backward pass 2. With a checkpoint around every layer, by which factor "
-        "do the FLOPs of a step grow?",
-        (1 + 1 + 2) / (1 + 2),
-        slips={3 / 2: "The extra forward pass is 1, beside 3 in all.", 2.0: "Only the forward pass runs twice."},
-    )
+def backward_keeping(blocks: nn.ModuleList, x: Tensor, keep: str) -> None:
+    """Forward and backward pass, by what is kept in between: one of KEPT"""
+    root = math.isqrt(len(blocks))
+    if keep == "nothing":
+        from_the_start(blocks, x)
+    elif keep == "all":
+        run_blocks(blocks, x).sum().backward()
+    else:
+        run_in_segments(blocks, x, 1 if keep == "each block" else root).sum().backward()
+
+
+def memory_against_recomputation(deepest: dict[str, tuple[float, int]]) -> None:
+    """How much to forget"""
     text(
-        "How much to forget? Four answers for $L$ blocks. Keep all: $O(L)$ memory. Keep each block's input: still "
-        "$O(L)$, with a smaller constant. Keep every $\\sqrt L$-th: $\\sqrt L$ inputs, and while a segment is worked "
-        "on, its $\\sqrt L$ blocks: $O(\\sqrt L)$, for the same single extra forward pass. Keep nothing, and compute "
-        "each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
+        "Four answers for $L$ blocks. Keep all: $O(L)$ memory. Keep each block's input: still $O(L)$, with a smaller "
+        "constant. Keep every $\\sqrt L$-th, where a *segment* of $\\sqrt L$ blocks begins: $\\sqrt L$ inputs, and "
+        "all of one segment while the backward pass is in it: $O(\\sqrt L)$, for the same one extra forward pass. "
+        "Keep nothing, and compute each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
     )
-    blocks, x = gelu_blocks(16, 9), torch.randn(32, 16)  # @stepover
-    gradients = [gradients_of(blocks, partial(backward_keeping, blocks, x, keep)) for keep in KEPT]  # @stepover
-    assert max(relative_difference(other, gradients[0]) for other in gradients) < 1e-6  # whichever way @stepover
+    draw_what_is_kept(36)  # @stepover @hide
     depths = (4, 9, 16, 36)
-    found = {layers: strategies_at(layers) for layers in depths}  # @stepover
+    found = {layers: strategies_at(layers) for layers in depths[:-1]} | {36: deepest}  # @stepover
     peaks = {keep: [found[n][keep][0] for n in depths] for keep in KEPT}  # in outputs of a layer
     flops = {keep: [found[n][keep][1] for n in depths] for keep in KEPT}  # in forward passes of a layer
     assert flops["all"] == [3 * n - 1 for n in depths]  # nobody asks for the gradient of x
     assert flops["each block"] == flops["every √L-th"] == [4 * n - 1 for n in depths]
     assert flops["nothing"] == [n * (n - 1) // 2 + 4 * n for n in depths]
     plot(peaks, x=depths, x_label="L", y_label="peak, in outputs of a layer", x_scale="log", y_scale="log")  # @hide
-    plot(
-        flops, x=depths, x_label="L", y_label="FLOPs, in forward passes of a layer", x_scale="log", y_scale="log"
-    )  # @hide
     growth = {name: peak[-1] / peak[0] for name, peak in peaks.items()}  # for 9 times the layers @inspect growth
     assert growth["all"] > 7.5 > growth["each block"] > 5 > growth["every √L-th"] > 2 > 1.2 > growth["nothing"]
     what_the_strategies_cost(found[depths[-1]], depths[-1])
+    link(**REFERENCES["sublinear"])
+
+
+def draw_what_is_kept(layers: int) -> None:
+    """The two tensors of each block when the backward pass begins, for each strategy"""
+    root, last = math.isqrt(layers), range(layers - 1, layers)
+    kept = {"all": range(0), "each block": range(layers), "every √L-th": range(0, layers, root), "nothing": range(0)}
+    again = {"all": range(layers), "each block": last, "every √L-th": range(layers - root, layers), "nothing": last}
+    figure = draw_segments(layers, {keep: (kept[keep], again[keep]) for keep in KEPT})
+    plot(figure, title=f"{layers} blocks, when the backward pass begins")
 
 
 def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
@@ -8598,7 +8697,7 @@ def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
 
 
 def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -> None:
-    """Claimed, counted"""
+    """What it costs"""
     root = math.isqrt(layers)
     claimed = {"all": (2 * layers, 3 * layers), "each block": (layers, 4 * layers)}  # peak and FLOPs
     claimed |= {"every √L-th": (3 * root, 4 * layers), "nothing": (5, layers**2 // 2)}
@@ -8613,11 +8712,9 @@ def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -
     fewer, more = found["all"][0] / found["every √L-th"][0], found["every √L-th"][1] / found["all"][1]
     assert 5 > fewer > 3 > 1.4 > more > 1.3  # @inspect fewer more
     text(
-        f"A layer of this kind saves two tensors, so keeping all takes $2L$. Every $\\sqrt L$-th: $\\sqrt L$ inputs, "
-        f"and two tensors for each block of the segment that is worked on, $3\\sqrt L$; {fewer:.1f} times less at this "
-        f"depth for {more - 1:.0%} more FLOPs. Keeping nothing takes five, at any depth: a block's input, inner result "
-        f"and output, and two gradients. Its FLOPs are $L^2/2$ and $3.5L$ more; nobody pays that. The napkin counts a "
-        f"tensor or two too many: `x`, for one, is held anyway."
+        "A block here (a linear layer and a GELU) saves two tensors, so keeping all takes $2L$. Every $\\sqrt L$-th: "
+        "$\\sqrt L$ inputs, and two tensors for each block of the segment at work, $3\\sqrt L$. Keeping nothing takes "
+        "five at any depth: a block's input, inner result and output, and two gradients."
     )
     ask(
         "Segments of $s$ blocks need $L/s + 2s$ tensors. Derive the best $s$ for $L = 72$.",
@@ -8711,7 +8808,7 @@ def selective_recomputation() -> None:
     """Forgetting what is cheap"""
     text(
         "**Selective recomputation** forgets what is large and cheap: in a Transformer, the $S \\times S$ scores, "
-        "their softmax and dropout, the second term of section 13's formula. In the layer from there, with a "
+        "their softmax and dropout, the second term of section 13's formula. In the layer of that section, with a "
         "checkpoint around attention only, what is alive after the forward pass, per $S \\cdot B \\cdot D$:"
     )
     batch, length, width, heads = 2, 128, 64, 4
@@ -8794,10 +8891,10 @@ def low_rank_adaptation() -> None:
     link(**REFERENCES["lora"])
 
 
-def ring_all_reduce(held: list[list[Tensor]]) -> int:
+def ring_all_reduce(held: list[list[Tensor]], turns: int | None = None) -> int:
     """Workers in a ring, each with a gradient in as many chunks: all end with the sum. Returns what each one sent"""
     n, sent = len(held), 0
-    for turn in range(2 * (n - 1)):
+    for turn in range(2 * (n - 1) if turns is None else turns):
         for worker in range(n):
             chunk, neighbour = (worker - turn) % n, held[(worker + 1) % n]
             if turn < n - 1:  # reduce-scatter: sums travel and grow
@@ -8811,9 +8908,9 @@ def ring_all_reduce(held: list[list[Tensor]]) -> int:
 def all_reduce_in_a_ring() -> None:
     """What data parallelism sends"""
     text(
-        "Data parallelism gives each GPU a part of the batch, which divides the activations, and then adds the "
-        "gradients up over all of them: an **all-reduce**. How many numbers does each GPU send? Not $n$ times the "
-        "gradient. In a ring:"
+        "How many numbers does each GPU send in an **all-reduce** of the gradients? Not $n$ times the gradient. The "
+        "GPUs stand in a ring, the gradient is cut into $n$ chunks, and each GPU sends one chunk at a time to its "
+        "neighbour:"
     )
     workers, parameters = 4, 1024
     gradients = torch.randint(-9, 10, (workers, parameters)).float()  # whole numbers: sums are exact
@@ -8822,41 +8919,52 @@ def all_reduce_in_a_ring() -> None:
     results = torch.stack([torch.cat(chunks) for chunks in held])  # (workers, parameters)
     assert torch.equal(results, gradients.sum(dim=0).expand_as(results))
     assert sent == 2 * (workers - 1) / workers * parameters == 1536
+    moments = {"at the start": 0, "after the reduce-scatter": workers - 1, "after the all-gather": 2 * (workers - 1)}
+    rings = {moment: summed_in_ring(workers, turns) for moment, turns in moments.items()}  # @stepover
+    finished = [max(chunks) for chunks in rings["after the reduce-scatter"]]  # of each GPU @inspect finished
+    assert finished == [workers] * workers
+    plot(draw_rings(rings), title="Of how many GPUs' gradients each chunk is the sum")  # @stepover @hide
     text(
-        f"With $n$ GPUs, $2(n - 1)/n$ per parameter, {sent / parameters} for {workers} of them, less than 2 for any "
-        f"number. Half of it is the reduce-scatter, half the all-gather: section 1's ZeRO puts the optimizer's step "
-        "between the two."
+        f"In the first half, the *reduce-scatter*, sums travel and grow until each GPU has one finished chunk; in the "
+        f"second, the *all-gather*, finished chunks go round. With $n$ GPUs each sends $2(n - 1)/n$ numbers per "
+        f"parameter, {sent / parameters} for {workers} of them, less than 2 for any number."
     )
+
+
+def summed_in_ring(workers: int, turns: int) -> list[list[int]]:
+    """For each GPU and chunk after so many turns: of how many gradients it is the sum"""
+    held = [[torch.ones(1) for _ in range(workers)] for _ in range(workers)]
+    ring_all_reduce(held, turns)
+    return [[int(chunk) for chunk in chunks] for chunks in held]
 
 
 def map_of_the_rest() -> None:
-    """A map of the rest"""
-    text(
-        "Parameters + gradients + states + activations. Every technique below makes some of the four smaller, at a "
-        "price:"
-    )
+    """A map of all ways"""
+    text("Every technique makes some of the terms smaller, at a price:")
     techniques = [
-        ("gradient accumulation", "activations", "weights and gradients are read more often"),
-        ("activation checkpointing", "activations", "one more forward pass"),
-        ("kernel fusion, FlashAttention", "activations", "someone has to write the kernel, or the compiler"),
-        ("data parallelism", "activations", "all-reduce of the gradients"),
-        ("ZeRO stages 1, 2, 3 (FSDP)", "states, gradients, parameters", "stage 3: parameters gathered for each pass"),
+        ("gradient accumulation", "a micro-batch at a time", "activations", "weights are read more often"),
+        ("activation checkpointing", "forget, and compute again", "activations", "one more forward pass"),
+        ("FlashAttention, fused kernels", "intermediate results never reach memory", "activations", "a special kernel"),
+        ("data parallelism", "a part of the batch on each GPU", "activations", "an all-reduce of the gradients"),
+        ("ZeRO, FSDP", "a shard on each GPU", "states, gradients, parameters", "stage 3: gathered for each pass"),
         (
             "tensor parallelism",
-            "parameters, gradients, states; activations in part",
-            "all-reduces of activations in each layer",
+            "each matrix cut over the GPUs",
+            "all four terms, activations in part",
+            "an all-reduce of activations in each layer",
         ),
         (
             "pipeline parallelism",
-            "parameters, gradients, states: layers",
-            "activations sent on; GPUs idle while it fills",
+            "some layers on each GPU, batches passed on",
+            "parameters, gradients, states",
+            "GPUs wait while it fills",
         ),
-        ("offloading to the CPU", "states, then parameters", "transfers at the link's speed, every step"),
-        ("8-bit states", "states, to a quarter", "rounding, with a scale per block"),
-        ("factored states (Adafactor)", "states, the second moment", "an approximation"),
-        ("LoRA", "gradients and states", "what can be learned"),
+        ("offloading", "kept in the CPU's memory until needed", "states, parameters", "transfers in every step"),
+        ("8-bit states", "rounded, with a scale for each block", "states, to a quarter", "rounding"),
+        ("factored states (Adafactor)", "a row and a column for each matrix", "states", "an approximation"),
+        ("LoRA", "train two thin matrices beside a frozen one", "gradients, states", "what can be learned"),
     ]  # @hide
-    table(techniques, ["technique", "makes smaller", "price"])  # @hide
+    table(techniques, ["technique", "what it does", "makes smaller", "price"])  # @hide
     which_first()
 
 
@@ -8865,9 +8973,8 @@ def which_first() -> None:
     state_bytes_of_70b = {"fp32": 8 * 70e9, "8 bits": 2 * 70e9}  # AdamW's two averages @inspect state_bytes_of_70b
     saved_gpus = (state_bytes_of_70b["fp32"] - state_bytes_of_70b["8 bits"]) / H100_MEMORY  # @inspect saved_gpus
     text(
-        f"The one whose term is the largest: that is what the accounting is for. States in 8 bits free "
-        f"the memory of {saved_gpus:.0f} H100s for a 70B model, and nothing where a long sequence is the trouble. "
-        f"How they combine over thousands of GPUs is a subject of its own, for which there are two references below."
+        f"The one whose term is the largest: that is what the accounting is for. States in 8 bits free the memory of "
+        f"{saved_gpus:.0f} H100s for a 70B model, and nothing where a long sequence is the trouble."
     )
     ask(
         "A model trains at $S = 2048$ and runs out of memory at $S = 32768$. Which of these helps?",
@@ -8884,90 +8991,72 @@ def which_first() -> None:
     link(**REFERENCES["scaling book"])
 
 
-def language_model_in_less_memory() -> None:
-    """The language model in less memory"""
+def cache_that_grows() -> None:
+    """Without training: the cache that grows"""
     text(
-        "Both ways on the model that is carried through. Its activations, as its gradients are made in smaller pieces:"
+        "A model that only writes holds neither gradients nor states. Its batch-dependent term is the **KV cache** of "
+        "section 6: keys and values of all tokens so far, so that they are not computed again. In the shape of "
+        "Llama 3 70B, in bf16:"
     )
-    shape, batch = Shape(), 8
-    model = LanguageModel(shape)  # @stepover
-    train, _ = lecture_tokens()  # @stepover
-    inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
-
-    def step(pieces: int) -> None:
-        for x, y in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
-            (loss_of(model, x, y) / pieces).backward()
-
-    whole = gradients_of(model, lambda: step(1))  # @stepover
-    rows = []
-    for pieces in (1, 2, 4, 8):
-        kept = kept_for_backward(model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])  # @stepover
-        gradients = gradients_of(model, partial(step, pieces))  # @stepover
-        rows.append((pieces, kept / 1e6, relative_difference(gradients, whole)))  # @stepover
-    table(rows, ["micro-batches", "activations and logits, MB", "gradients differ by"])  # @hide
-    assert rows[3][1] < rows[0][1] / 7
-    assert max(row[2] for row in rows) < 1e-6
-    recomputing_the_language_model(model, inputs, targets, whole)
-
-
-def recomputing_the_language_model(model: LanguageModel, inputs: Tensor, targets: Tensor, whole: Tensor) -> None:
-    """Recomputing its layers"""
+    token = torch.empty(80, 2, 8, 128, dtype=torch.bfloat16, device="meta")  # (layers, K and V, heads, head width)
+    weight_bytes, contexts = 2 * 70_553_706_496, [1024 * 2**k for k in range(8)]
+    cache_bytes = {batch: [batch * s * token.nbytes for s in contexts] for batch in (1, 8, 64)}
+    gigabytes = {f"cache of {b} sequences": [n / 1e9 for n in sizes] for b, sizes in cache_bytes.items()}  # @hide
+    gigabytes |= {"weights": [weight_bytes / 1e9] * 8, "8 H100s": [8 * H100_MEMORY / 1e9] * 8}  # @hide
+    plot(gigabytes, x=contexts, x_label="tokens of context", y_label="GB", x_scale="log", y_scale="log")  # @hide
+    free_bytes = 8 * H100_MEMORY - weight_bytes
+    tokens_at_once = free_bytes // token.nbytes  # beside the weights on 8 H100s @inspect tokens_at_once
+    assert cache_bytes[8][-1] < free_bytes < cache_bytes[64][5]
     ask(
-        "With a checkpoint for each layer the forward pass is done once more. How many times the FLOPs of a step is "
-        "that, at most?",
-        4 / 3,
-        hint="Forward 2, backward 4.",
-        why="$(2 + 2 + 4) / (2 + 4)$, if everything were computed again.",
-        slips={
-            2: "Only the forward pass is done twice, and it is a third of the work.",
-            1.5: "The forward pass is a third of the FLOPs, not half.",
-        },
-    )
-    kept = kept_for_backward(model, inputs, targets)  # @inspect kept [B] @stepover
-    flops = count(lambda: loss_of(model, inputs, targets).backward()).flops  # @stepover
-    model.recompute = True
-    left = kept_for_backward(model, inputs, targets)  # @inspect left [B] @stepover
-    gradients = gradients_of(model, lambda: loss_of(model, inputs, targets).backward())  # @stepover
-    again = count(lambda: loss_of(model, inputs, targets).backward()).flops / flops  # @inspect again @stepover
-    model.recompute = False
-    assert torch.equal(gradients, whole)
-    assert left < kept / 3
-    assert 1.15 < again < 4 / 3
-    text(
-        f"The gradients are the same to the bit. What stays is each layer's input and what is behind the last one, "
-        f"{left / 1e6:.1f} of {kept / 1e6:.1f} MB. And the FLOPs are {again:.3f} times as many, not 4/3: recomputation "
-        f"stops as soon as the last tensor that is needed is there, so a layer's last product is not computed again."
+        "How many tokens of context can each of 16 sequences have on 8 H100s, in thousands?",
+        tokens_at_once / 16 / 1e3,
+        unit="thousand",
+        within=0.03,
+        hint=f"{8 * H100_MEMORY / 1e9:.0f} GB, less {weight_bytes / 1e9:.0f} GB of weights, over "
+        f"{token.nbytes / 1e3:.0f} kB for each token.",
+        slips={8 * H100_MEMORY / token.nbytes / 16 / 1e3: "The weights are there as well."},
     )
 
 
 def zero_stages() -> None:
-    """Sharding: the three stages of ZeRO"""
+    """Over several GPUs: ZeRO"""
     text(
-        "Plain data parallelism stores everything on every GPU. ZeRO shards it over $n$ GPUs in three stages: the "
-        "optimizer's states with the master copy (12 of the 16 bytes), then the gradients (2), then the parameters "
-        "(2). PyTorch's name for the third is FSDP, *fully sharded data parallel*."
+        "With **data parallelism** each GPU works on a part of the batch and holds the whole model; the gradients are "
+        "added up over all GPUs by an **all-reduce**, after which each has the sum. **ZeRO** also gives each of $n$ "
+        "GPUs only a part, a *shard*, of what is held: the optimizer's states (stage 1), the gradients (2), the "
+        "parameters (3; in PyTorch **FSDP**, *fully sharded data parallel*). For 16 bytes per parameter, with a "
+        "master copy as in section 12:"
     )
-    n = 8  # GPUs
-    bytes_per_gpu = {
-        "none (data parallel)": 16,
-        "stage 1: states": 4 + 12 / n,
-        "stage 2: and gradients": 2 + 14 / n,
-        "stage 3: and parameters (FSDP)": 16 / n,
-    }  # @inspect bytes_per_gpu
-    largest = {stage: round(H100_MEMORY / held / 1e9, 1) for stage, held in bytes_per_gpu.items()}
-    assert list(largest.values()) == [5.0, 14.5, 21.3, 40.0]  # 10⁹ parameters
-    traffic = traffic_of_the_stages(n)
-    rows = [(s, bytes_per_gpu[s], largest[s], t) for s, t in zip(largest, traffic, strict=True)]  # @hide
-    table(rows, ["sharded", "bytes per parameter and GPU", "largest, 10⁹", "numbers sent per parameter"])  # @hide
+    n, numbers = 8, 1024  # GPUs, parameters
+    halves = torch.empty(2, numbers, dtype=torch.bfloat16)  # parameters, gradients
+    parts = {"parameters": halves[:1], "gradients": halves[1:], "states and master": torch.empty(3, numbers)}
+    held: dict[str, list[float]] = {part: [] for part in parts}  # bytes per parameter on one GPU, by stage
+    sharded = ("parameters", "gradients", "states and master")
+    for stage in range(4):
+        for part, tensor in parts.items():
+            mine = tensor.chunk(n, dim=1)[0] if part in sharded[3 - stage :] else tensor
+            held[part].append(mine.nbytes / numbers)
+    per_gpu = [sum(of_stage) for of_stage in zip(*held.values(), strict=True)]  # @inspect per_gpu
+    assert per_gpu == [16, 4 + 12 / n, 2 + 14 / n, 16 / n]
+    largest = [round(H100_MEMORY / gpu_bytes / 1e9, 1) for gpu_bytes in per_gpu]  # 10⁹ parameters @inspect largest
+    assert largest == [5.0, 14.5, 21.3, 40.0]
+    stages = ["none", "stage 1", "stage 2", "stage 3"]  # @hide
+    plot(held, x=stages, y_label="bytes per parameter", style="stacked", title="On each of 8 GPUs")  # @hide
+    ask(
+        "Over 64 GPUs, at stage 1: how many bytes per parameter does each hold?",
+        2 + 2 + 12 / 64,
+        hint="Only the states and the master copy, 12 bytes, are divided.",
+        slips={16 / 64: "That is stage 3.", 2 + 14 / 64: "That is stage 2."},
+    )
     link(**REFERENCES["zero"])
 
 
-def traffic_of_the_stages(n: int) -> list[float]:
-    """What the stages send, by running them"""
+def traffic_of_the_stages() -> None:
+    """What ZeRO's stages send"""
+    n = 8  # GPUs
     text(
-        "The GPUs stand in a ring, and each sends to its right neighbour. In a *reduce-scatter* each ends up with its "
-        "part of the sum of all gradients; in an *all-gather* the parts travel on until everyone has all of them. Here "
-        f"are {n} GPUs as {n} tensors of {n} parts, and what one of them sends:"
+        f"Again {n} GPUs in a ring: a reduce-scatter leaves each with its part of the sum of all gradients; an "
+        f"all-gather sends the parts on until everyone has all of them. What one GPU sends:"
     )
     gradients = torch.randint(-9, 10, (n, n, 10)).float()  # (GPU, part, numbers): whole numbers, exact sums
     weights, parameters = torch.randint(-9, 10, (n, 10)).float(), n * 10
@@ -8983,12 +9072,12 @@ def traffic_of_the_stages(n: int) -> list[float]:
     per_parameter = {stage: numbers / parameters for stage, numbers in sent.items()}  # @inspect per_parameter
     assert list(per_parameter.values()) == [2 * (n - 1) / n, 3 * (n - 1) / n]
     text(
-        "Plain data parallelism needs the sum of the gradients on every GPU, an *all-reduce*: a reduce-scatter and an "
-        "all-gather. Stages 1 and 2 gather updated parameters in place of gradients: the same traffic. Stage 3 "
-        "keeps no parameters, and gathers them twice, for the forward and for the backward pass: half as much again."
+        "Plain data parallelism needs the sum of the gradients on every GPU: a reduce-scatter and an all-gather. "
+        "Stages 1 and 2 gather updated parameters in place of gradients: the same traffic. Stage 3 keeps no "
+        "parameters, and gathers them twice, for the forward and for the backward pass: half as much again.\n\n"
+        "With gradient accumulation each backward pass would start an exchange. `no_sync()`, of "
+        "`DistributedDataParallel`, leaves it out of all micro-batches but the last."
     )
-    both, three = per_parameter.values()
-    return [both, both, both, three]
 
 
 def reduce_scatter(held: Tensor) -> int:
@@ -9046,22 +9135,23 @@ def saving_and_resuming() -> None:
     )
     text(
         "Long runs are interrupted: something breaks, and what was not saved is computed again. If resuming gives the "
-        "same bits, it can be tested with one comparison, and whatever was forgotten shows."
+        "same bits, one comparison tests it, and whatever was forgotten shows."
     )
     note(
         "Eight minutes. The comparison of bits is the point: ask what they forgot to save last time. Leave the "
         "interval's formula for those who ask."
     )
-    with tempfile.TemporaryDirectory() as folder:
-        what_is_saved()
-        what_a_safe_load_refuses(Path(folder))  # @deeper
+    what_is_saved()
+    with tempfile.TemporaryDirectory() as folder:  # @hide
         writing_atomically(Path(folder))
-        kill_and_resume(Path(folder))
+        language_model_killed_and_resumed(Path(folder))
         what_if_one_part_is_forgotten()
+        kill_and_resume(Path(folder))  # @deeper
+        what_a_safe_load_refuses(Path(folder))  # @deeper
         loading_is_not_restoring(Path(folder))  # @deeper
         cost_of_a_checkpoint(Path(folder))  # @deeper
-        how_often_to_save()
-    language_model_killed_and_resumed()
+    how_often_to_save()
+    failures_at_random()  # @deeper
     text(
         "**In three lines.** Save the model, optimizer, schedule, scaler, step, position in the data and every random "
         "generator: 12 bytes a parameter, and some.\n\n"
@@ -9167,40 +9257,6 @@ def same_bits(a: Any, b: Any) -> bool:
 
 def what_is_saved() -> None:
     """What there is to save"""
-    text(
-        "A run of seven steps, with everything in it that a real one has, in small. (It trains in fp16 with a loss "
-        "scale, section 12's subject, because the scale is one more thing to save.)"
-    )
-    run = new_training("cpu")
-    data = torch.randn(64, 16)
-    train_until(run, 7, data)
-    checkpoint = checkpoint_of(run)
-    steps = int(checkpoint["optimizer"]["state"][0]["step"])  # without those that overflowed in fp16 @inspect steps
-    scale, rate = checkpoint["scaler"]["scale"], run.scheduler.get_last_lr()[0]  # @inspect scale rate
-    assert steps < run.step == 7
-    assert scale < 2.0**17  # where it began
-    assert math.isclose(rate, 1e-2 * 0.9**steps)
-    kept = {part: tensor_bytes(saved) for part, saved in checkpoint.items()}  # @stepover
-    assert checkpoint["position"] == 7 * 8
-    why = {
-        "model": "the parameters, and buffers such as running averages",
-        "optimizer": "two averages per parameter, and the count of steps that corrects their bias",
-        "scheduler": "where on its curve the learning rate is",
-        "scaler": "the loss scale that fp16 has found",
-        "step": "how far the run has come",
-        "position": "which data come next: else some are seen twice and some never",
-        "generators": "what dropout, shuffling and augmentation draw next",
-    }  # @hide
-    table([(part, kept[part], why[part]) for part in checkpoint], ["part", "bytes of tensors", "what it is"])  # @hide
-    parameters = sum(p.numel() for p in run.model.parameters())
-    assert kept["model"] == 4 * parameters
-    assert kept["optimizer"] == 8 * parameters + 4 * len(list(run.model.parameters()))
-    assert kept["generators"] > kept["model"] + kept["optimizer"]
-    text(
-        f"Python, NumPy and torch each have generators of their own, and torch has one more for each GPU. In this toy "
-        f"of {parameters} parameters their states outweigh everything else. In a real model the parameters and the "
-        f"optimizer's states are all that counts: 4 + 8 bytes a parameter."
-    )
     ask(
         "How many GB is a checkpoint of an 8-billion-parameter model trained in fp32 with AdamW?",
         (4 + 8) * 8e9 / 1e9,
@@ -9210,6 +9266,30 @@ def what_is_saved() -> None:
             4 * 8.0: "The weights alone. A run resumed without AdamW's averages is another run.",
         },
     )
+    text(
+        "Gradients and activations are made anew in each step. To save is what one step leaves for the next: of the "
+        "bytes, parameters and optimizer states. In the language model:"
+    )
+    train, _ = lecture_tokens()  # @stepover
+    run = new_language_run(steps=8, where="cpu")  # @stepover
+    saved = saved_by_autograd(partial(train_step, run, train), run.model.parameters())  # @stepover
+    in_memory = measured_by_part(run.model, run.optimizer, saved)  # @stepover
+    kept = {"parameters": tensor_bytes(run.model.state_dict())}  # @stepover
+    counters = 4 * len(list(run.model.parameters()))
+    kept["optimizer states"] = tensor_bytes(run.optimizer.state_dict()) - counters  # @stepover @inspect kept [B]
+    parameters = sum(w.numel() for w in run.model.parameters())
+    assert (kept["parameters"], kept["optimizer states"]) == (4 * parameters, 8 * parameters)
+    predicted = {part: n * parameters for part, n in (("parameters", 4), ("optimizer states", 8))}  # @hide
+    columns = {"in memory": in_memory, "saved": predicted, "saved ✓": kept}  # @hide
+    memory_bars(columns, "A checkpoint beside a training step: predicted, and ✓ measured")  # @stepover @hide
+    text("And some bytes without which the bits differ:")
+    small = [
+        ("step, schedule", "the learning rate depends on them"),
+        ("loss scale", "what fp16's GradScaler has found (section 12)"),
+        ("position in the data", "else some are seen twice and some never"),
+        ("random generators", "of Python, NumPy, torch and each GPU: dropout, shuffling, augmentation"),
+    ]  # @hide
+    table(small, ["part", "why"])  # @hide
     link(**REFERENCES["reproducibility"])
 
 
@@ -9261,29 +9341,20 @@ def save_atomically(checkpoint: dict[str, Any], path: Path) -> None:
 def writing_atomically(folder: Path) -> None:
     """Writing it so that a crash can't destroy it"""
     text(
-        "A checkpoint is saved over the one before. If the run dies *while saving*, the old one is gone and the "
-        "new one is half a file. That is no rare accident: saving is when disks fill up. Here a process really is "
-        "killed half-way through its writing, once directly at the file and once at a file beside it that would have "
-        "been renamed at the end:"
+        "A checkpoint replaces the one before. If the run dies *while saving*, the old one is gone and the new one is "
+        "half a file. Here a process is killed half-way through its writing, once directly at the file and once at a "
+        "file beside it, to be renamed at the end:"
     )
     path = folder / "checkpoint.pt"
     survived = {}
-    for way in ("in place", "beside, then renamed"):
-        save_atomically({"weights": torch.arange(1000.0)}, path)
-        target = path if way == "in place" else path.with_suffix(".partial")
-        half = f"import os; f = open({str(target)!r}, 'wb', 0); f.write(b'x' * 2000); os.kill(os.getpid(), 9)"
-        killed = subprocess.run([sys.executable, "-S", "-c", half], check=False)
-        assert killed.returncode == -signal.SIGKILL
-        assert target.stat().st_size == 2000
-        try:
-            survived[way] = bool(torch.load(path)["weights"][999] == 999)
-        except (RuntimeError, EOFError, pickle.UnpicklingError):
-            survived[way] = False
+    for way, target in (("in place", path), ("beside, then renamed", path.with_suffix(".partial"))):
+        save_atomically({"weights": torch.arange(1000.0)}, path)  # @stepover
+        survived[way] = survives_a_kill(path, target)  # @stepover
     assert survived == {"in place": False, "beside, then renamed": True}  # @inspect survived
     text(
-        "A rename within one file system is atomic: whoever opens the name gets the old file or the new one. "
-        "Against a power cut it takes two calls of `fsync` more: one of the file before the rename, or the new name "
-        "may lead to an empty file; one of the *folder* after it, or the old name may come back."
+        "A rename within one file system is atomic: whoever opens the name gets the old file or the new one. Against a "
+        "power cut it takes two calls of `fsync`, which waits until the disk has it: of the file before the rename, "
+        "and of the *folder* after it, or the old name may come back."
     )
     save_atomically({"weights": torch.zeros(1000)}, path)  # @stepover
     assert torch.load(path)["weights"].count_nonzero() == 0
@@ -9299,29 +9370,34 @@ def writing_atomically(folder: Path) -> None:
     )
 
 
+def survives_a_kill(path: Path, target: Path) -> bool:
+    """Whether the checkpoint at `path` is whole after a process that was writing to `target` was killed half-way"""
+    half = f"import os; f = open({str(target)!r}, 'wb', 0); f.write(b'x' * 2000); os.kill(os.getpid(), 9)"
+    killed = subprocess.run([sys.executable, "-S", "-c", half], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert target.stat().st_size == 2000
+    try:
+        return bool(torch.load(path)["weights"][999] == 999)
+    except (RuntimeError, EOFError, pickle.UnpicklingError):
+        return False
+
+
 def kill_and_resume(folder: Path) -> None:
-    """Kill it, resume it, compare"""
+    """A run with everything in it"""
     text(
-        "Run A trains twelve steps undisturbed. Run B starts from the same bits, saves after six, is killed in the "
-        "middle of its ninth (here by an exception), and everything it had is dropped. Then a new model, "
-        "optimizer, scheduler and scaler read the checkpoint, and train to the twelfth step. Steps seven and eight are "
-        "computed a second time."
+        "The small run again, with dropout, schedule, loss scale and augmentation. Run A trains twelve steps "
+        "undisturbed. Run B starts from the same bits, saves after six and is killed in the middle of its ninth (here "
+        "by an exception). Then a new model, optimizer, scheduler and scaler read the checkpoint, and train to the "
+        "twelfth step. Steps seven and eight are computed a second time."
     )
-    killed_and_resumed("cpu", folder)
+    killed_and_resumed("cuda" if device() == "cuda" else "cpu", folder)
     text(
         "Every part is the same to the bit: parameters, optimizer states, learning rate, loss scale, position in the "
-        "data, generators."
+        "data, generators.\n\n"
+        "`map_location='cpu'` is deliberate. `load_state_dict` moves each tensor to its parameter, and the states of "
+        "the generators have to be on the CPU, even that of a GPU's generator. And the GPU need not hold everything "
+        "twice for a moment."
     )
-    text(
-        "`map_location='cpu'` is deliberate. `load_state_dict` moves each tensor to its parameter, and "
-        "the states of the generators have to be on the CPU, even that of a GPU's generator. And the GPU need not hold "
-        "everything twice for a moment."
-    )
-    if device() != "cuda":
-        text("The same on a GPU: not run, no CUDA device.")
-        return
-    text("And the same on the GPU:")
-    killed_and_resumed("cuda", folder)
 
 
 def killed_and_resumed(where: str, folder: Path) -> None:
@@ -9371,33 +9447,42 @@ def scramble_generators() -> None:
 def what_if_one_part_is_forgotten() -> None:
     """What if one part is forgotten?"""
     text(
-        "A mistake in resuming raises no error, and the loss goes on falling. So each part is left out in turn, and "
-        "the run's end compared with the undisturbed one's:"
+        "A mistake in resuming raises no error, and the loss goes on falling. So here is a small run that uses all "
+        "parts: dropout, AdamW, a schedule, fp16 with loss scaling, inputs changed at random. Each part is left out "
+        "in turn, and the weights at the end compared with those of the undisturbed run:"
     )
     data = torch.randn(64, 16)
     run = new_training("cpu")  # @stepover
     train_until(run, 6, data)  # @stepover
+    assert run.scaler.get_scale() < 2.0**17 and run.position == 6 * 8  # both have moved from where they began
     checkpoint = pickle.loads(pickle.dumps(checkpoint_of(run)))  # a copy, as if from a file @stepover
     train_until(run, 12, data)  # @stepover
-    weights = [p.detach() for p in run.model.parameters()]
-    off = {}  # relative error of the weights
-    for forgotten in (None, *checkpoint):  # @stepover
-        resumed = new_training("cpu")
-        restore(resumed, {part: saved for part, saved in checkpoint.items() if part != forgotten})
-        train_until(resumed, 12, data)
-        ends = [p.detach() for p in resumed.model.parameters()]
-        squares = [(a - b).square().sum().item() for a, b in zip(ends, weights, strict=True)]
-        norm = math.sqrt(sum(w.square().sum().item() for w in weights))
-        off[forgotten or "nothing"] = math.sqrt(sum(squares)) / norm
+    off = {"nothing": distance_after_forgetting(None, checkpoint, run, data)}  # @stepover
+    off |= {part: distance_after_forgetting(part, checkpoint, run, data) for part in checkpoint}  # @stepover
+    choices = ["model", "optimizer", "position", "generators"]  # @hide
+    ask(
+        "Which of these does the most harm when it is forgotten?",
+        max(choices, key=off.__getitem__),
+        choices=choices,
+        hint="Which of them holds what all steps so far have learnt?",
+    )
     table([(part, f"{error:.1%}") for part, error in off.items()], ["forgotten", "weights are off by"])  # @hide
     assert off.pop("nothing") == 0  # @inspect off
     assert all(error > 0 for error in off.values())
     smallest, largest = min(off, key=off.__getitem__), max(off, key=off.__getitem__)
     text(
-        f"Nothing forgotten, nothing off. Everything else shows: from {off[smallest]:.1%} for the {smallest} to "
-        f"{off[largest]:.0%} for the {largest}. A comparison of bits catches every one of them. A look at the loss "
-        f"need not: another run is not always a worse one."
+        f"From {off[smallest]:.1%} for the {smallest} to {off[largest]:.0%} for the {largest}: a comparison of bits "
+        f"catches each of them. A look at the loss need not: another run is not always a worse one."
     )
+
+
+def distance_after_forgetting(forgotten: str | None, checkpoint: dict[str, Any], run: Training, data: Tensor) -> float:
+    """How far the weights are from those of `run`, relative to them, if one part of its checkpoint is not restored"""
+    resumed = new_training("cpu")
+    restore(resumed, {part: saved for part, saved in checkpoint.items() if part != forgotten})
+    train_until(resumed, run.step, data)
+    found, expected = (torch.cat([p.detach().flatten() for p in r.model.parameters()]) for r in (resumed, run))
+    return relative_difference(found, expected)
 
 
 def loading_is_not_restoring(folder: Path) -> None:
@@ -9451,14 +9536,20 @@ def cost_of_a_checkpoint(folder: Path) -> None:
     table(rows, ["size", "claimed", "counted", "measured", "measured / claimed"])  # @hide
     assert counted_bytes == napkin_bytes + 4
     assert 0 < file_bytes - counted_bytes < 20_000
-    of_70b = 12 * 70e9  # @inspect of_70b [B]
     text(
         f"The 4 bytes between claimed and counted are AdamW's step counter; what the file has beyond that is its "
-        f"index. This small file took {1e3 * saving.seconds:.0f} ms to write; that says little about large ones. For "
-        f"those the napkin is bytes over bandwidth: a 70B model's {of_70b / 1e12:.2f} TB at 1 GB/s, the rate of one "
-        f"good disk (assumed), are {of_70b / 1e9 / 60:.0f} minutes. So on a cluster each GPU writes its own shard to "
-        f"many disks at once (`torch.distributed.checkpoint`), {of_70b / 1024 / 1e9:.2f} GB each on 1024 GPUs, and "
-        f"copies the tensors to the CPU first, so that training goes on while they are written."
+        f"index. This small file took {1e3 * saving.seconds:.0f} ms to write, most of it for what any file takes; that "
+        f"says nothing about large ones."
+    )
+    of_70b, disk_bytes_per_second = 12 * 70e9, 1e9  # one good disk: assumed @inspect of_70b
+    minutes = of_70b / disk_bytes_per_second / 60  # bytes over bandwidth @inspect minutes
+    assert round(minutes) == 14
+    shard_bytes = of_70b / 1024  # @inspect shard_bytes
+    text(
+        f"For those it is bytes over bandwidth: a 70B model's {of_70b / 1e12:.2f} TB at 1 GB/s (assumed) are "
+        f"{minutes:.0f} minutes. So on a cluster each GPU writes its own shard to many disks at once "
+        f"(`torch.distributed.checkpoint`), {shard_bytes / 1e9:.2f} GB each on 1024 GPUs, and copies the tensors to "
+        f"the CPU first, so that training goes on while they are written."
     )
 
 
@@ -9487,14 +9578,12 @@ def how_often_to_save() -> None:
         slips={math.sqrt(8 * 60 * 4): "The 2 is missing: only half an interval is lost by each failure."},
     )
     text(
-        "Llama 3's 405B model was interrupted 419 times unexpectedly in 54 days on 16384 GPUs. Let a save hold up "
-        "training for 30 seconds (assumed)."
+        "Llama 3's 405B model was interrupted 419 times unexpectedly in 54 days. Let a save hold up training for 30 "
+        "seconds (assumed)."
     )
-    between_failures = 54 * SECONDS_PER_DAY / 419  # @inspect between_failures [s]
-    save_time = 30.0  # s
+    between_failures, save_time = 54 * SECONDS_PER_DAY / 419, 30.0  # @inspect between_failures [s]
     interval = best_interval(between_failures, save_time)  # @inspect interval [s]
-    assert round(between_failures / 3600, 1) == 3.1
-    assert round(interval / 60) == 14
+    assert (round(between_failures / 3600, 1), round(interval / 60)) == (3.1, 14)
     lost = share_lost(interval, save_time, between_failures)  # @inspect lost
     grid = [interval * 2 ** (k / 8) for k in range(-24, 25)]
     shares = [share_lost(tau, save_time, between_failures) for tau in grid]  # @stepover
@@ -9507,10 +9596,26 @@ def how_often_to_save() -> None:
     hourly = share_lost(3600, save_time, between_failures)  # @inspect hourly @stepover
     text(
         f"Every {interval / 60:.0f} minutes, and {lost:.1%} of the time is lost; once an hour, {hourly:.1%}. The curve "
-        f"is flat around its lowest point, so half the interval, or twice, loses only a quarter more. The failures "
-        f"of one GPU are rare, but $n$ GPUs fail $n$ times as often: the interval shrinks with $\\sqrt{{n}}$."
+        f"is flat at its lowest point: half the interval, or twice, loses only a quarter more."
     )
-    simulated = {  # with failures at random
+    ask(
+        "The same run on four times as many GPUs, which fail four times as often. How many minutes between saves?",
+        best_interval(between_failures / 4, save_time) / 60,
+        unit="min",
+        within=0.03,
+        hint="The interval grows with the square root of the time between failures.",
+        slips={interval / 240: "A quarter of the time between failures is half the interval."},
+    )
+    link(**REFERENCES["young"])
+    link(**REFERENCES["llama 3"])
+
+
+def failures_at_random() -> None:
+    """The formula, simulated"""
+    between_failures, save_time = 54 * SECONDS_PER_DAY / 419, 30.0  # Llama 3's, in seconds
+    interval = best_interval(between_failures, save_time)  # @stepover
+    lost = share_lost(interval, save_time, between_failures)  # @stepover
+    simulated = {
         tau: simulated_share_lost(tau, save_time, between_failures) for tau in (interval / 4, interval, 4 * interval)
     }  # @inspect simulated @stepover
     assert abs(simulated[interval] / lost - 1) < 0.1
@@ -9518,8 +9623,6 @@ def how_often_to_save() -> None:
     text(
         f"Simulated, with 20000 failures at random times: {simulated[interval]:.1%}, where the formula says {lost:.1%}."
     )
-    link(**REFERENCES["young"])
-    link(**REFERENCES["llama 3"])
 
 
 def simulated_share_lost(interval: float, save_time: float, between_failures: float) -> float:
@@ -9529,31 +9632,31 @@ def simulated_share_lost(interval: float, save_time: float, between_failures: fl
     return 1 - (kept.sum() / gaps.sum()).item()
 
 
-def language_model_killed_and_resumed() -> None:
+@one_thread()
+def language_model_killed_and_resumed(folder: Path) -> None:
     """The language model, killed and resumed"""
     text(
-        "Eight steps at once, and eight with a death between: saved after four, everything dropped, and read back into "
-        "a model that began from another seed. On the CPU, where every sum is taken in one order:"
+        "Eight steps without a break, and four steps, a checkpoint, and everything dropped. It is read back into a "
+        "model that began from another seed. On the CPU, with one thread, where every sum is taken in one order:"
+    )
+    ask(
+        "The new model has its weights back. Write the line that gives the new `optimizer` what is in "
+        '`saved["optimizer"]`.',
+        'optimizer.load_state_dict(saved["optimizer"])',
+        why="`torch.load` only reads: nothing is restored until it is handed over.",
     )
     train, _ = lecture_tokens()  # @stepover
-    killed_between(train)
-
-
-@one_thread()
-def killed_between(train: np.ndarray) -> None:
-    """Whole, and in two halves"""
     whole = new_language_run(steps=8, where="cpu")  # @stepover
     expected = [train_step(whole, train).item() for _ in range(8)]  # @inspect expected @stepover
     run = new_language_run(steps=8, where="cpu")  # @stepover
     before = [train_step(run, train).item() for _ in range(4)]  # @stepover
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "run.pt")
-        parts = {"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()}
-        torch.save({**parts, "generator": run.generator.get_state(), "step": run.step}, path)
-        file_bytes = path.stat().st_size  # @inspect file_bytes [B]
-        del run, parts
-        resumed = new_language_run(steps=8, where="cpu", seed=1)  # @stepover
-        saved = torch.load(path)
+    parts = {"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()}
+    save_atomically(
+        parts | {"generator": run.generator.get_state(), "step": run.step}, folder / "model.pt"
+    )  # @stepover
+    file_bytes = (folder / "model.pt").stat().st_size  # @inspect file_bytes
+    del run, parts
+    resumed, saved = new_language_run(steps=8, where="cpu", seed=1), torch.load(folder / "model.pt")  # @stepover
     resumed.model.load_state_dict(saved["model"])
     resumed.optimizer.load_state_dict(saved["optimizer"])
     resumed.generator.set_state(saved["generator"])
@@ -9564,7 +9667,8 @@ def killed_between(train: np.ndarray) -> None:
     parameters = sum(w.numel() for w in whole.model.parameters())
     assert 12 * parameters < file_bytes < 12.3 * parameters
     text(
-        f"Bit for bit. The file has {file_bytes / parameters:.1f} bytes for each parameter: the weights and Adam's two."
+        f"Bit for bit, losses and weights. The file has {file_bytes / parameters:.1f} bytes for each parameter: the "
+        f"weight and AdamW's two averages."
     )
 
 
@@ -9577,8 +9681,8 @@ def summary() -> None:
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     text(
         "After this section you can answer the two questions, memory and compute, for a model and a machine that this "
-        "lecture does not mention. The rules of thumb on one page: behind each is the place where it was claimed and "
-        "checked, and what it comes to on this machine."
+        "lecture does not mention. First the rules of thumb: behind each is the place where it was checked, and what "
+        "it comes to here. The last part is a project: a run to size, and its count to compare with."
     )
     note(
         "Five minutes, and ten for sizing the run together. Let each rule be explained by whoever remembers its "
@@ -9635,7 +9739,7 @@ def rules_about_compute() -> None:
         shown_in(1, napkin_math, where_the_six_comes_from),
         shown_in(1, napkin_math, where_the_six_bends),
         shown_in(5, compute_accounting, model_flops_utilization),
-        shown_in(12, using_less_memory, memory_against_recomputation),
+        shown_in(14, using_less_memory, memory_against_recomputation),
         shown_in(5, compute_accounting, timing_properly),
     ]  # @stepover @hide
     table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
@@ -9683,8 +9787,8 @@ def rules_about_memory() -> None:
     where = [
         shown_in(2, memory_accounting, bytes_of_a_tensor),
         shown_in(1, napkin_math, largest_model),
-        shown_in(11, memory_of_a_training_step, batch_size_decides),
-        shown_in(12, using_less_memory, accumulated_gradients),
+        shown_in(13, memory_of_a_training_step, memory_of_the_language_model),
+        shown_in(14, using_less_memory, gradient_accumulation),
         shown_in(3, tensors_from_the_inside, what_views_and_copies_cost),
     ]  # @stepover @hide
     table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
@@ -9710,11 +9814,11 @@ def rules_about_numbers_and_runs() -> None:
         ("save the generators too; a seed says which numbers, a state says where in them", "resumed to the bit"),
     ]  # @hide
     where = [
-        shown_in(15, mixed_precision, updates_that_vanish),
-        shown_in(15, mixed_precision, the_window_of_loss_scales),
+        shown_in(12, mixed_precision, updates_that_vanish),
+        shown_in(12, mixed_precision, the_window_of_loss_scales),
         shown_in(8, models, scale_against_depth),
-        shown_in(14, saving_and_resuming, how_often_to_save),
-        shown_in(14, saving_and_resuming, what_if_one_part_is_forgotten),
+        shown_in(15, saving_and_resuming, how_often_to_save),
+        shown_in(15, saving_and_resuming, what_if_one_part_is_forgotten),
     ]  # @stepover @hide
     table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
 
@@ -9788,8 +9892,8 @@ def intensity_of_a_cache(sequences: int) -> float:
 def size_a_run() -> None:
     """Size a run yourself"""
     text(
-        "A model of 13 billion parameters, 40 layers of width 5120, is to be trained on 260 billion tokens, on 64 "
-        "H100s (80 GB, 989.5 TFLOP/s in bf16) at an MFU of 0.4. All that you need is on the pages behind the rules."
+        "A model of 13 billion parameters, 40 layers of width 5120 and a vocabulary of 32000, is to be trained on 260 "
+        "billion tokens in sequences of 2048, on 64 H100s (80 GB, 989.5 TFLOP/s in bf16) at an MFU of 0.4."
     )
     parameters, tokens, gpus = 13e9, 260e9, 64  # @hide
     days = 6 * parameters * tokens / (gpus * H100_SPARSE_BF16 / 2 * 0.4) / SECONDS_PER_DAY  # @hide
@@ -9815,51 +9919,111 @@ def size_a_run() -> None:
     )
     saved = 2048 * 5120 * 34 * 40 / 1e9  # @hide
     ask(
-        "With fused attention, how many GB of activations does one sequence of 2048 tokens leave (34 bytes per number "
-        "of the residual stream and layer)?",
+        "With FlashAttention, how many GB of activations does one sequence leave, at 34 bytes for each token, layer "
+        "and unit of width?",
         saved,
         unit="GB",
         within=0.02,
         slips={saved / 40: "One layer. There are 40."},
     )
+    logits = 3 * 4 * 2048 * 32000 / 1e9  # @hide
+    ask(
+        "How many GB are its logits at the peak, three tensors in fp32?",
+        logits,
+        unit="GB",
+        within=0.03,
+        slips={logits / 3: "One tensor. Its gradient and that of the log-probabilities are as large."},
+    )
+    fitting = math.floor((H100_MEMORY / 1e9 - held) / (saved + logits))  # @hide
     ask(
         "How many such sequences fit on a GPU at once, if nothing else is there?",
-        math.floor((H100_MEMORY / 1e9 - held) / saved),
+        fitting,
         within=0,
         hint="80 GB, less what is held, over what a sequence leaves.",
     )
-    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + saved / 40  # @hide
+    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + saved / 40 + logits  # @hide
     ask(
         "And with a checkpoint around each layer, that keeps 2 bytes per number and works on one layer at a time?",
         math.floor((H100_MEMORY / 1e9 - held) / checkpointed),
         within=0,
-        hint="Each sequence keeps 40 inputs of layers, and one whole layer while it is worked on.",
-        slips={math.floor((H100_MEMORY / 1e9 - held) / saved): "That is without checkpoints."},
+        hint="Each sequence keeps 40 inputs of layers, one whole layer while it is worked on, and its logits.",
+        slips={fitting: "That is without checkpoints."},
     )
-    text("Then compare: the FLOPs of one such layer, counted on the `meta` device, for each parameter and token.")
-    with torch.device("meta"):
-        weights = transformer_weights(5120)  # @stepover
-        x = torch.empty(2, 2048, 5120, dtype=torch.bfloat16, requires_grad=True)  # (B, S, D)
-    in_layers = sum(w.numel() for w in weights.values())  # of one layer @inspect in_layers
-    counted = training_flops(gpt_layer, x, weights, 40, attention_in_steps)  # @inspect counted [FLOP] @stepover
-    per_parameter = counted / in_layers / (2 * 2048)  # and token @inspect per_parameter
-    assert abs(per_parameter / (6 + 2048 / 5120) - 1) < 1e-4
+    parts = [2 * parameters / gpus / 1e9, 2 * parameters / gpus / 1e9, 12 * parameters / gpus / 1e9]  # @hide
+    bars = dict(
+        zip(("parameters", "gradients", "states and master"), ([part] * 2 for part in parts), strict=True)
+    )  # @hide
+    bars |= {
+        "activations": [fitting * saved, fitting * (checkpointed - logits)],
+        "logits": [fitting * logits] * 2,
+    }  # @hide
+    names = [f"{fitting} sequences", "with checkpoints"]  # @hide
+    plot(bars, x=names, y_label="GB", style="stacked", title="On each of the 64 GPUs, of 80 GB")  # @hide
+    compare_with_the_count(parameters, tokens, days)
+
+
+def compare_with_the_count(parameters: float, tokens: float, days: float) -> None:
+    """Compare it with the count"""
     text(
-        f"{per_parameter:.2f} in place of 6: the scores of attention add $S/D$, which is "
-        f"{per_parameter / 6 - 1:.0%} more than the napkin says, if they are computed in full."
+        "Now the same model is made on the `meta` device. A step of one sequence is counted with one layer and with "
+        "two: what the second adds is there 40 times. What a layer saves is counted in a real one, 20 times narrower:"
+    )
+    shape = Shape(vocabulary=32000, context=2048, width=5120, layers=40, heads=40)
+    with torch.device("meta"):
+        made = sum(w.numel() for w in LanguageModel(shape).parameters())  # @inspect made @stepover
+        sequence = torch.zeros(1, shape.context, dtype=torch.long)  # (B, S)
+        one, two = (LanguageModel(replace(shape, layers=n)) for n in (1, 2))  # @stepover
+    of_one, of_two = training_flops(one, sequence), training_flops(two, sequence)  # @stepover
+    products = of_one + 39 * (of_two - of_one)  # @inspect products [FLOP]
+    assert products == sum(flops_by_part(shape, 1).values())  # as section 8 adds them up
+    x = torch.randn(2, 128, 256).bfloat16().requires_grad_()  # (B, S, D)
+    saved_bytes = saved_by_gpt_layer(x, transformer_weights(256), 2, attention_in_one) / x.numel()  # @stepover
+    assert 34 < saved_bytes < 34.2  # means, deviations and sums of the softmax, beside the formula @inspect saved_bytes
+    more_flops = products / (6 * parameters * shape.context)  # @inspect more_flops
+    assert 1.03 < more_flops < 1.06
+    rows = [
+        ("parameters, 10⁹", parameters / 1e9, made / 1e9, made / parameters),
+        ("FLOPs per token, 10⁹", 6 * parameters / 1e9, products / shape.context / 1e9, more_flops),
+        ("bytes saved per token, layer, width", 34, saved_bytes, saved_bytes / 34),
+        ("days", days, days * more_flops, more_flops),
+    ]  # @hide
+    table(
+        [(name, *(round(n, 3) for n in numbers)) for name, *numbers in rows], ["quantity", "sized", "counted", "ratio"]
+    )  # @hide
+    ask(
+        f"The count is {more_flops - 1:.1%} above $6ND$. What is missing on the napkin?",
+        "attention's products with keys and values",
+        choices=["attention's products with keys and values", "the optimizer", "the embedding's lookups"],
+        hint="Which products have no weights?",
+        slips={
+            "the optimizer": "It is a few FLOPs per parameter and step, not per token.",
+            "the embedding's lookups": "A lookup multiplies nothing: $6ND$ counts the embedding too much.",
+        },
     )
 
 
 def what_to_do_with_it() -> None:
     """What to do with it"""
     text(
-        "1. **Before** a run: a napkin. Do parameters, gradients, states and activations fit? How many days, at an MFU "
-        "of 0.4?\n"
+        "1. **Before** a run: arithmetic. Do parameters, gradients, states and activations fit? How many days, at an "
+        "MFU of 0.4?\n"
         "2. **On the first steps**: count. Are the FLOPs $6ND$, the bytes 16 a parameter? A difference has a reason.\n"
         "3. **While it runs**: measure. Is the MFU what you planned with? If not: memory, arithmetic or neither?\n"
         "4. **Always**: save everything, and resume once on purpose before you have to.\n\n"
         "The numbers on these pages were derived, counted or measured, many of them all three; those taken from "
         "elsewhere, or assumed, say so. Change one and run it again: that is what it is for."
+    )
+    ask(
+        'Find the error: *"7 billion parameters in bf16 are 14 GB, so one GPU of 24 GB can train them with AdamW, fp32 '
+        'master weights and states."* How many GB are held before any activation?',
+        (2 + 2 + 4 + 8) * 7,
+        unit="GB",
+        slips={14.0: "The bf16 weights alone.", (2 + 2 + 8) * 7.0: "The master weights are 4 bytes more."},
+    )
+    ask(
+        "Write the line that computes the `days` of a run from `parameters`, `tokens`, `gpus`, `peak` (FLOP/s of one) "
+        "and `mfu`.",
+        "days = 6 * parameters * tokens / (gpus * peak * mfu) / 86400",
     )
     text("Where to go on:")
     for name in ("scaling book", "ultra-scale", "brrr", "transformer math"):

@@ -15,7 +15,9 @@ from trace_tools.drawings import (
     draw_batched_matmul,
     draw_bits,
     draw_memories,
+    draw_rings,
     draw_road_map,
+    draw_segments,
     draw_storage,
     draw_views,
 )
@@ -92,9 +94,25 @@ def test_a_step_of_adam_moves_seven_numbers() -> None:
     }  # fmt: skip
 
 
+def test_a_layer_is_kept_by_its_input_or_whole() -> None:
+    figure = draw_segments(6, {"all": (range(0), range(6)), "every third": (range(0, 6, 3), range(3, 6))})
+    expected = {"all: both tensors there": [0, 1, 2, 3, 4, 5], "every third: input kept": [0]}
+    assert lines(figure) == expected | {"every third: both tensors there": [3, 4, 5]}
+    assert words(figure)[:2] == ["every third", "all"]
+
+
+def test_a_ring_has_a_box_for_each_gpu_and_a_number_for_each_chunk() -> None:
+    figure = draw_rings({"before": [[1, 1], [1, 1]], "after": [[2, 1], [1, 2]]})
+    [axes] = figure.get_axes()
+    found = {str(line.get_label()): [int(y) for y in line.get_ydata()] for line in axes.get_lines()}
+    assert found["after: GPU 0"] == [2, 1]
+    assert [words(figure).count(name) for name in ("GPU 0", "GPU 1", "before", "after", "1", "2")] == [2, 2, 1, 1, 6, 2]
+
+
 def test_all_of_them_are_svg() -> None:
     x = torch.arange(6.0).view(2, 3)
     figures = [draw_storage(x, (1, 1)), draw_views({"x": x}), draw_road_map([("tensors", "bytes"), ("models", "")])]
+    figures += [draw_segments(2, {"all": (range(0), range(2))}), draw_rings({"now": [[1, 2], [2, 1]]})]
     assert all(svg(figure).rstrip().endswith("</svg>") for figure in figures)
 
 

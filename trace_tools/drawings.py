@@ -21,8 +21,8 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from trace_tools.narrative import aside
 
 __all__ = [
-    "draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_road_map",
-    "draw_roofline", "draw_storage", "draw_views",
+    "draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_rings",
+    "draw_road_map", "draw_roofline", "draw_segments", "draw_storage", "draw_views",
 ]  # fmt: skip
 
 INK = "#7a828e"  # reads on a light page and on a dark one
@@ -240,6 +240,73 @@ def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str,
     handles = axes.get_lines()[: len(roofs)]
     axes.legend(handles=handles, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return figure
+
+
+@aside
+def draw_segments(layers: int, strategies: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> Figure:
+    """Draw two cells for each layer, its input below: by strategy, whose input is kept, and which are there whole."""
+    figure, axes = _canvas(8, 0.55 * (len(strategies) + 1))
+    for row, (name, (kept, whole)) in enumerate(reversed(list(strategies.items()))):
+        _write(axes, -0.8, 1.7 * row + 0.7, name, 9, side="right")
+        for layer, level in product(range(layers), range(2)):
+            corner = (layer + 0.1, 1.7 * row + 0.7 * level)
+            axes.add_patch(Rectangle(corner, 0.8, 0.6, facecolor=INK, alpha=0.12, edgecolor="none"))
+        inputs = sorted(set(kept) - set(whole))
+        for layer in inputs:
+            axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 0.6, facecolor=COLOURS[1], edgecolor="none"))
+        for layer in whole:
+            axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 1.3, facecolor=ACCENT, edgecolor="none"))
+        for what, found in (("input kept", inputs), ("both tensors there", list(whole))):
+            if found:  # the figure's numbers, below what is seen
+                levels = [1.7 * row + 0.3] * len(found)
+                axes.plot([layer + 0.5 for layer in found], levels, ",", alpha=0, label=f"{name}: {what}")
+    top = 1.7 * len(strategies)
+    for left, words, colour in (
+        (0, "only the input is kept", COLOURS[1]),
+        (layers / 2, "both tensors are there", ACCENT),
+    ):
+        axes.add_patch(Rectangle((left + 0.1, top), 0.8, 0.6, facecolor=colour, edgecolor="none"))
+        _write(axes, left + 1.4, top + 0.27, words, 9, side="left")
+    _fit(axes, (-0.22 * layers, layers + 0.5), (-0.3, top + 1), equal=False)
+    return figure
+
+
+@aside
+def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
+    """Draw GPUs that stand in a ring, each with the numbers of its chunks; a ring for each moment that is named."""
+    figure, axes = _canvas(9.5, 2.8)
+    most = max(number for ring in rings.values() for chunks in ring for number in chunks)
+    for place, (name, ring) in enumerate(rings.items()):
+        middle = 8.2 * place
+        spots = [_on_ring(middle, gpu / len(ring)) for gpu in range(len(ring))]
+        for gpu, ((x, y), chunks) in enumerate(zip(spots, ring, strict=True)):
+            left = x - 0.3 * len(chunks)
+            for chunk, number in enumerate(chunks):
+                corner, done = (left + 0.6 * chunk, y - 0.35), number == most
+                colour, alpha = (ACCENT, 0.35) if done else (COLOURS[1], 0.08 * number)
+                axes.add_patch(Rectangle(corner, 0.6, 0.7, facecolor=colour, alpha=alpha, edgecolor="none"))
+                axes.add_patch(Rectangle(corner, 0.6, 0.7, facecolor="none", edgecolor=INK, linewidth=0.8))
+                _write(axes, corner[0] + 0.3, y - 0.02, str(number), 9)
+            _write(axes, x, y + 0.6, f"GPU {gpu}", 8)
+            (there_x, there_y), bend = spots[(gpu + 1) % len(ring)], "arc3,rad=-0.25"
+            ends = (
+                (x + 0.35 * (there_x - x), y + 0.35 * (there_y - y)),
+                (
+                    x + 0.68 * (there_x - x),
+                    y + 0.68 * (there_y - y),
+                ),
+            )
+            _arrow(axes, *ends, connectionstyle=bend)
+            axes.plot(range(len(chunks)), chunks, ",", alpha=0, label=f"{name}: GPU {gpu}", transform=axes.transAxes)
+        _write(axes, middle, -3.2, name, 10, COLOURS[1])
+    _fit(axes, (-4, 8.2 * len(rings) - 4), (-3.7, 3.3))
+    return figure
+
+
+def _on_ring(middle: float, turn: float) -> tuple[float, float]:
+    """Return the place on a ring after a part of a turn, clockwise from the top."""
+    angle = 2 * math.pi * turn
+    return middle + 2.3 * math.sin(angle), 2.2 * math.cos(angle)
 
 
 def _storage_of(x: Strided) -> list[Any]:
