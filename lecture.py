@@ -6763,6 +6763,14 @@ def saved_by_part(model: LanguageModel, inputs: Tensor, targets: Tensor) -> dict
     return {"activations": sum(t.nbytes for t in saved) - logits - copies, "logits": logits, "bf16 copies": copies}
 
 
+def measured_by_part(
+    model: LanguageModel, optimizer: optim.Optimizer, inputs: Tensor, targets: Tensor
+) -> dict[str, int]:
+    """Bytes of a step of fp32 when its backward pass begins, by part"""
+    saved = saved_by_part(model, inputs, targets)
+    return held_for_training(model, optimizer) | {part: saved[part] for part in ("activations", "logits")}
+
+
 def what_its_step_holds(train: np.ndarray) -> None:
     """What its step holds"""
     text(
@@ -6772,9 +6780,8 @@ def what_its_step_holds(train: np.ndarray) -> None:
     run = new_language_run(steps=1, where="cpu")  # @stepover
     train_step(run, train)  # @stepover
     inputs, targets = draw_batch(train, 8, 64, run.generator)  # @stepover
-    measured = held_for_training(run.model, run.optimizer) | saved_by_part(run.model, inputs, targets)  # @stepover
+    measured = measured_by_part(run.model, run.optimizer, inputs, targets)  # @stepover
     predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted measured
-    assert measured.pop("bf16 copies") == 0  # @hide
     assert all(abs(measured[part] - size) <= 4 for part, size in predicted.items())  # a float more: the targets' number
     activations = measured["activations"] / sum(measured.values())  # @hide
     bars = {"predicted": predicted, "measured": measured}  # @hide
@@ -8101,7 +8108,9 @@ def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
     """Both steps in one figure, and their phases in a table"""
     curves = {"first step": [*first[0], *first[1], *first[2]], "second step": [*second[0], *second[1], *second[2]]}
     series = {name: (list(range(len(curve))), [n / 1e6 for n in curve]) for name, curve in curves.items()}
-    plot(series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step")
+    plot(
+        series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step"
+    )  # @cover
     cells = []
     for name, step in (("first", first), ("second", second)):
         for phase, alive in zip(("forward", "backward", "optimizer"), step, strict=True):
@@ -8128,11 +8137,10 @@ def memory_of_the_language_model() -> None:
     model = LanguageModel(shape)  # @stepover
     train, _ = lecture_tokens()  # @stepover
     inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
-    saved = saved_by_autograd(lambda: loss_of(model, inputs, targets), model.parameters())  # @stepover
     loss_of(model, inputs, targets).backward()  # @stepover
     optimizer = optim.AdamW(model.parameters())
     optimizer.step()
-    measured = measured_by_part(model, optimizer, saved)  # @inspect measured [B] @stepover
+    measured = measured_by_part(model, optimizer, inputs, targets)  # @inspect measured [B] @stepover
     assert measured["activations"] - predicted["activations"] == 4  # the number of targets, one float
     assert all(measured[part] == predicted[part] for part in predicted if part != "activations")
     memory_bars({"predicted": predicted, "measured": measured}, "Where the memory of a step goes")  # @stepover @hide
@@ -8150,20 +8158,6 @@ def memory_of_the_language_model() -> None:
         why="$T = 3D$. A batch of a large model has millions of tokens, so what section 14 teaches is not optional.",
         slips={12288: "At $T = D$ the activations are a third of the rest: $64 D^2$ beside $192 D^2$."},
     )
-
-
-def measured_by_part(model: nn.Module, optimizer: optim.Optimizer, saved: Iterable[Tensor]) -> dict[str, int]:
-    """Bytes of real tensors, by part; the logits are those of what is saved that have the vocabulary's length"""
-    vocabulary = model.head.out_features
-    states = [tensor for state in optimizer.state.values() for tensor in state.values()]
-    logits = sum(tensor.nbytes for tensor in saved if tensor.shape[-1:] == (vocabulary,))
-    return {
-        "parameters": sum(w.nbytes for w in model.parameters()),
-        "gradients": sum(w.grad.nbytes for w in model.parameters() if w.grad is not None),
-        "optimizer states": sum(tensor.nbytes for tensor in states if tensor.ndim),  # without the step counters
-        "activations": sum(tensor.nbytes for tensor in saved) - logits,
-        "logits": logits,
-    }
 
 
 def saved_under(
@@ -8440,9 +8434,9 @@ def bars_of_less_memory(model: LanguageModel, inputs: Tensor, targets: Tensor, r
         ("recompute", 1, True, recomputing),
     ):
         model.recompute = recompute
-        forward = partial(loss_of, model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])
         bars[name] = predicted
-        bars[f"{name} ✓"] = measured_by_part(model, optimizer, saved_by_autograd(forward, model.parameters()))
+        piece = inputs.chunk(pieces)[0], targets.chunk(pieces)[0]
+        bars[f"{name} ✓"] = measured_by_part(model, optimizer, *piece)
     memory_bars(bars, "When the backward pass begins: predicted, and ✓ measured")
 
 
@@ -9272,8 +9266,9 @@ def what_is_saved() -> None:
     )
     train, _ = lecture_tokens()  # @stepover
     run = new_language_run(steps=8, where="cpu")  # @stepover
-    saved = saved_by_autograd(partial(train_step, run, train), run.model.parameters())  # @stepover
-    in_memory = measured_by_part(run.model, run.optimizer, saved)  # @stepover
+    train_step(run, train)  # @stepover
+    inputs, targets = draw_batch(train, 8, run.model.shape.context, run.generator)  # @stepover
+    in_memory = measured_by_part(run.model, run.optimizer, inputs, targets)  # @stepover
     kept = {"parameters": tensor_bytes(run.model.state_dict())}  # @stepover
     counters = 4 * len(list(run.model.parameters()))
     kept["optimizer states"] = tensor_bytes(run.optimizer.state_dict()) - counters  # @stepover @inspect kept [B]
