@@ -4561,10 +4561,11 @@ def flops_of_the_language_model() -> None:
     )
 
 
-def memory_bars(**bars: dict[str, int]) -> dict[str, list[float]]:
-    """The parts of a step's memory in MB, for a picture of bars; a part that is still to come is 0"""
+def memory_bars(bars: dict[str, dict[str, int]], title: str) -> None:
+    """A bar for each account of bytes, stacked of its parts; one that is still to come is 0"""
     parts = dict.fromkeys(part for held in bars.values() for part in held)
-    return {part: [round(held.get(part, 0) / 1e6, 3) for held in bars.values()] for part in parts}
+    sizes = {part: [round(held.get(part, 0) / 1e6, 3) for held in bars.values()] for part in parts}
+    plot(sizes, x=list(bars), y_label="MB", style="stacked", title=title)
 
 
 def memory_of_a_step_predicted() -> None:
@@ -4595,8 +4596,7 @@ def memory_of_a_step_predicted() -> None:
     later = saved_by_part(model, tokens[:, :-1], tokens[:, 1:])  # what sections 11 and 13 explain @stepover @hide
     assert abs(later["activations"] - predicted["activations"]) <= 4  # @hide
     assert later["logits"] == predicted["logits"]  # @hide
-    bars = memory_bars(predicted=predicted, measured=measured)  # @hide
-    plot(bars, x=["predicted", "measured so far"], y_label="MB", style="stacked", title="A step of 8 windows")  # @hide
+    memory_bars({"predicted": predicted, "measured so far": measured}, "A step of 8 windows")  # @stepover @hide
 
 
 def moving_a_model() -> None:
@@ -5922,9 +5922,8 @@ def when_states_are_allocated() -> None:
     assert (before["optimizer states"], after["optimizer states"]) == (0, 8 * 459_392)
     predicted = bytes_by_part(model.shape, batch=8)  # @stepover @hide
     assert all(predicted[part] == size for part, size in after.items())  # @hide
-    bars = memory_bars(predicted=predicted, before=before, after=after)  # @hide
-    names = ["predicted", "before step 1", "after step 1"]  # @hide
-    plot(bars, x=names, y_label="MB", style="stacked", title="The language model, measured so far")  # @hide
+    bars = {"predicted": predicted, "before step 1": before, "after step 1": after}  # @hide
+    memory_bars(bars, "The language model, measured so far")  # @stepover @hide
     text(
         "That the first forward and backward pass fit into memory proves little, then. Activations and logits are "
         "measured in section 11."
@@ -6764,6 +6763,14 @@ def saved_by_part(model: LanguageModel, inputs: Tensor, targets: Tensor) -> dict
     return {"activations": sum(t.nbytes for t in saved) - logits - copies, "logits": logits, "bf16 copies": copies}
 
 
+def measured_by_part(
+    model: LanguageModel, optimizer: optim.Optimizer, inputs: Tensor, targets: Tensor
+) -> dict[str, int]:
+    """Bytes of a step of fp32 when its backward pass begins, by part"""
+    saved = saved_by_part(model, inputs, targets)
+    return held_for_training(model, optimizer) | {part: saved[part] for part in ("activations", "logits")}
+
+
 def what_its_step_holds(train: np.ndarray) -> None:
     """What its step holds"""
     text(
@@ -6773,14 +6780,12 @@ def what_its_step_holds(train: np.ndarray) -> None:
     run = new_language_run(steps=1, where="cpu")  # @stepover
     train_step(run, train)  # @stepover
     inputs, targets = draw_batch(train, 8, 64, run.generator)  # @stepover
-    measured = held_for_training(run.model, run.optimizer) | saved_by_part(run.model, inputs, targets)  # @stepover
+    measured = measured_by_part(run.model, run.optimizer, inputs, targets)  # @stepover
     predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted measured
-    assert measured.pop("bf16 copies") == 0  # @hide
     assert all(abs(measured[part] - size) <= 4 for part, size in predicted.items())  # a float more: the targets' number
     activations = measured["activations"] / sum(measured.values())  # @hide
-    bars = memory_bars(predicted=predicted, measured=measured)  # @hide
-    title = "The language model, a step of 8 windows"  # @hide
-    plot(bars, x=["predicted", "measured"], y_label="MB", style="stacked", title=title)  # @hide
+    bars = {"predicted": predicted, "measured": measured}  # @hide
+    memory_bars(bars, "The language model, a step of 8 windows")  # @stepover @hide
     text(f"The activations are {activations:.0%} of it. Section 13 explains them.")
 
 
@@ -7346,9 +7351,8 @@ def language_model_under_autocast() -> None:
     assert saved[True]["bf16 copies"] == 2 * multiplied
     assert abs(losses[True] / losses[False] - 1) < 1e-3
     held = held_for_training(run.model, run.optimizer)  # @stepover @hide
-    bars = memory_bars(fp32=held | saved[False], autocast=held | saved[True])  # @hide
-    title = "The language model, a step of 8 windows, when its backward pass begins"  # @hide
-    plot(bars, x=["fp32", "autocast to bf16"], y_label="MB", style="stacked", title=title)  # @hide
+    bars = {"fp32": held | saved[False], "autocast to bf16": held | saved[True]}  # @hide
+    memory_bars(bars, "The language model, a step of 8 windows, when its backward pass begins")  # @stepover @hide
     text(
         f"Activations shrink to {share:.2f} of what they were, not to a half: the residual stream and what the norms "
         f"work on stay fp32. The bf16 copies of the weights come on top, {saved[True]['bf16 copies'] / 1e6:.2f} MB; "
@@ -7531,8 +7535,8 @@ def memory_of_a_training_step() -> None:
 def four_terms() -> None:
     """Four terms"""
     text(
-        "Small enough to write every number down: section 8's deep linear model with $B = 2$ rows, width $D = 4$, "
-        "$L = 2$ layers, and AdaGrad, which keeps one number per parameter. After one real step, in fp32:"
+        "The deep linear model of section 8 is small enough to write every number down: $B = 2$ rows, width $D = 4$, "
+        "$L = 2$ layers, fp32, with AdaGrad, which keeps one number per parameter. After one real step:"
     )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
@@ -7602,8 +7606,8 @@ def what_autograd_saves() -> None:
     table(rows, ["saved", "shape", "numbers"])  # @hide
     assert sum(sizes_saved) == 28 == batch * width * layers + x.numel() + y.numel() + batch
     text(
-        f"{sum(sizes_saved)}, not {batch * width * layers}: the input and what the loss needs, which are there once "
-        f"however deep the model."
+        f"{sum(sizes_saved)} numbers, not {batch * width * layers}. The input and what the loss needs are there once, "
+        f"however deep the model, so an estimate leaves them out."
     )
     ask(
         "No backward pass will follow. Write the line, ending in a colon, under which a forward pass saves nothing.",
@@ -7955,7 +7959,7 @@ def logits_of_a_language_model() -> None:
     )
     llama_logits = torch.empty(8, 4096, 128256, device="meta")  # (B, S, V)
     assert round(llama_logits.nbytes / 1e9, 1) == 16.8
-    text("How many such tensors are there at the peak? A last layer by itself:")
+    text("How many tensors of that size there are at the peak, a last layer by itself tells:")
     h, w = torch.randn(64, 16).to(device()), torch.randn(16, 2048).to(device()).requires_grad_()
     target = torch.randint(2048, (64,)).to(device())
 
@@ -7975,9 +7979,10 @@ def logits_of_a_language_model() -> None:
     assert 0.99 < copies["in_a_variable"] - copies["inline"] < 1.01
     logits_beside_the_rest(round(copies["in_a_variable"]))  # @stepover @hide
     text(
-        f"There are {copies['inline']:.0f}: log-probabilities, their gradient, the gradient of the logits. With "
-        f"`logits = model(x)`, as most loops are written, the variable keeps one more. In a small model with a large "
-        f"vocabulary that outweighs all else; then the loss is computed for a part of the tokens at a time."
+        f"There are {copies['inline']:.0f} where nobody keeps the logits: log-probabilities, their gradient, the "
+        f"gradient of the logits. With `logits = model(x)`, as most loops are written, the variable keeps one more. In "
+        f"a small model with a large vocabulary that outweighs all else, so the loss is computed for a part of the "
+        f"tokens at a time."
     )
     logits_gb = 4 * 8192 * 50257 * 4 / 1e9  # @hide
     ask(
@@ -8031,10 +8036,10 @@ def timeline_of_two_steps() -> None:
     assert summits[1] - summits[0] == first[2][-1] - first[1][-1] == state_bytes  # what the optimizer made, and kept
     assert second[2][-1] == second[0][0]  # from now on every step ends where it began
     text(
-        "The peak is early in the backward pass. The first step's optimizer allocates its states, "
-        f"{state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second step peaks higher. **A job that "
-        "survives its first step can run out of memory in its second.** After that nothing new comes: run two steps "
-        "with the longest sequences before you believe that it fits."
+        f"The peak is early in the backward pass; then activations go, and gradients appear. The first step's "
+        f"optimizer allocates its states, {state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second "
+        f"step peaks higher. **A job that survives its first step can run out of memory in its second.** After that "
+        f"nothing new comes: run two steps with the longest sequences before you believe that it fits."
     )
 
 
@@ -8103,7 +8108,9 @@ def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
     """Both steps in one figure, and their phases in a table"""
     curves = {"first step": [*first[0], *first[1], *first[2]], "second step": [*second[0], *second[1], *second[2]]}
     series = {name: (list(range(len(curve))), [n / 1e6 for n in curve]) for name, curve in curves.items()}
-    plot(series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step")
+    plot(
+        series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step"
+    )  # @cover
     cells = []
     for name, step in (("first", first), ("second", second)):
         for phase, alive in zip(("forward", "backward", "optimizer"), step, strict=True):
@@ -8130,16 +8137,13 @@ def memory_of_the_language_model() -> None:
     model = LanguageModel(shape)  # @stepover
     train, _ = lecture_tokens()  # @stepover
     inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
-    saved = saved_by_autograd(lambda: loss_of(model, inputs, targets), model.parameters())  # @stepover
     loss_of(model, inputs, targets).backward()  # @stepover
     optimizer = optim.AdamW(model.parameters())
     optimizer.step()
-    measured = measured_by_part(model, optimizer, saved)  # @inspect measured [B] @stepover
+    measured = measured_by_part(model, optimizer, inputs, targets)  # @inspect measured [B] @stepover
     assert measured["activations"] - predicted["activations"] == 4  # the number of targets, one float
     assert all(measured[part] == predicted[part] for part in predicted if part != "activations")
-    bars = memory_bars(predicted=predicted, measured=measured)  # @hide
-    title = "Where the memory of a step goes"  # @hide
-    plot(bars, x=["predicted", "measured"], y_label="MB", style="stacked", title=title)  # @hide
+    memory_bars({"predicted": predicted, "measured": measured}, "Where the memory of a step goes")  # @stepover @hide
     share = predicted["activations"] / sum(predicted.values())  # @inspect share
     text(
         f"Predicted to the byte. Activations are {share:.0%} here; they and the *logits*, the model's outputs, grow "
@@ -8154,20 +8158,6 @@ def memory_of_the_language_model() -> None:
         why="$T = 3D$. A batch of a large model has millions of tokens, so what section 14 teaches is not optional.",
         slips={12288: "At $T = D$ the activations are a third of the rest: $64 D^2$ beside $192 D^2$."},
     )
-
-
-def measured_by_part(model: nn.Module, optimizer: optim.Optimizer, saved: Iterable[Tensor]) -> dict[str, int]:
-    """Bytes of real tensors, by part; the logits are those of what is saved that have the vocabulary's length"""
-    vocabulary = model.head.out_features
-    states = [tensor for state in optimizer.state.values() for tensor in state.values()]
-    logits = sum(tensor.nbytes for tensor in saved if tensor.shape[-1:] == (vocabulary,))
-    return {
-        "parameters": sum(w.nbytes for w in model.parameters()),
-        "gradients": sum(w.grad.nbytes for w in model.parameters() if w.grad is not None),
-        "optimizer states": sum(tensor.nbytes for tensor in states if tensor.ndim),  # without the step counters
-        "activations": sum(tensor.nbytes for tensor in saved) - logits,
-        "logits": logits,
-    }
 
 
 def saved_under(
@@ -8444,11 +8434,10 @@ def bars_of_less_memory(model: LanguageModel, inputs: Tensor, targets: Tensor, r
         ("recompute", 1, True, recomputing),
     ):
         model.recompute = recompute
-        forward = partial(loss_of, model, inputs.chunk(pieces)[0], targets.chunk(pieces)[0])
         bars[name] = predicted
-        bars[f"{name} ✓"] = measured_by_part(model, optimizer, saved_by_autograd(forward, model.parameters()))
-    title = "When the backward pass begins: predicted, and ✓ measured"
-    plot(memory_bars(**bars), x=list(bars), y_label="MB", style="stacked", title=title)
+        piece = inputs.chunk(pieces)[0], targets.chunk(pieces)[0]
+        bars[f"{name} ✓"] = measured_by_part(model, optimizer, *piece)
+    memory_bars(bars, "When the backward pass begins: predicted, and ✓ measured")
 
 
 def accumulate(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> None:
@@ -9277,8 +9266,9 @@ def what_is_saved() -> None:
     )
     train, _ = lecture_tokens()  # @stepover
     run = new_language_run(steps=8, where="cpu")  # @stepover
-    saved = saved_by_autograd(partial(train_step, run, train), run.model.parameters())  # @stepover
-    in_memory = measured_by_part(run.model, run.optimizer, saved)  # @stepover
+    train_step(run, train)  # @stepover
+    inputs, targets = draw_batch(train, 8, run.model.shape.context, run.generator)  # @stepover
+    in_memory = measured_by_part(run.model, run.optimizer, inputs, targets)  # @stepover
     kept = {"parameters": tensor_bytes(run.model.state_dict())}  # @stepover
     counters = 4 * len(list(run.model.parameters()))
     kept["optimizer states"] = tensor_bytes(run.optimizer.state_dict()) - counters  # @stepover @inspect kept [B]
@@ -9286,8 +9276,7 @@ def what_is_saved() -> None:
     assert (kept["parameters"], kept["optimizer states"]) == (4 * parameters, 8 * parameters)
     predicted = {part: n * parameters for part, n in (("parameters", 4), ("optimizer states", 8))}  # @hide
     columns = {"in memory": in_memory, "saved": predicted, "saved ✓": kept}  # @hide
-    title = "A checkpoint beside a training step: predicted, and ✓ measured"  # @hide
-    plot(memory_bars(**columns), x=list(columns), y_label="MB", style="stacked", title=title)  # @hide
+    memory_bars(columns, "A checkpoint beside a training step: predicted, and ✓ measured")  # @stepover @hide
     text("And some bytes without which the bits differ:")
     small = [
         ("step, schedule", "the learning rate depends on them"),

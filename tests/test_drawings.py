@@ -85,6 +85,15 @@ def test_shapes_name_the_sheets() -> None:
     assert shown == ["2 × 3 × 4", "@", "4 × 5", "=", "2 × 3 × 5"]
 
 
+def test_a_step_of_adam_moves_seven_numbers() -> None:
+    figure = draw_adam({"g": (100, 100), "m": (0, 10), "v": (0, 10), "w": (1, 0.99)}, 4)
+    assert {"100", "0 → 10", "1 → 0.99"} <= set(words(figure))
+    assert " ".join(words(figure)).replace("read 4, write 4", "4 4").replace("read 4", "4").count("4") == 7
+    assert {str(line.get_label()): list(line.get_ydata()) for line in figure.get_axes()[0].get_lines()} == {
+        "gradient g": [100, 100], "average m of g": [0, 10], "average v of g²": [0, 10], "weight w": [1, 0.99]
+    }  # fmt: skip
+
+
 def test_a_layer_is_kept_by_its_input_or_whole() -> None:
     figure = draw_segments(6, {"all": (range(0), range(6)), "every third": (range(0, 6, 3), range(3, 6))})
     expected = {"all: both tensors there": [0, 1, 2, 3, 4, 5], "every third: input kept": [0]}
@@ -98,15 +107,6 @@ def test_a_ring_has_a_box_for_each_gpu_and_a_number_for_each_chunk() -> None:
     found = {str(line.get_label()): [int(y) for y in line.get_ydata()] for line in axes.get_lines()}
     assert found["after: GPU 0"] == [2, 1]
     assert [words(figure).count(name) for name in ("GPU 0", "GPU 1", "before", "after", "1", "2")] == [2, 2, 1, 1, 6, 2]
-
-
-def test_a_step_of_adam_moves_seven_numbers() -> None:
-    figure = draw_adam({"g": (100, 100), "m": (0, 10), "v": (0, 10), "w": (1, 0.99)}, 4)
-    assert {"100", "0 → 10", "1 → 0.99"} <= set(words(figure))
-    assert " ".join(words(figure)).replace("read 4, write 4", "4 4").replace("read 4", "4").count("4") == 7
-    assert {str(line.get_label()): list(line.get_ydata()) for line in figure.get_axes()[0].get_lines()} == {
-        "gradient g": [100, 100], "average m of g": [0, 10], "average v of g²": [0, 10], "weight w": [1, 0.99]
-    }  # fmt: skip
 
 
 def test_all_of_them_are_svg() -> None:

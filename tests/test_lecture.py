@@ -74,11 +74,11 @@ TAUGHT = {  # words of the curriculum that a section's prose must come to
     "models": "logit query residual causal tied experts xavier lecun he's truncat relu parameter",
     "randomness_and_data": "replacement held seed generator numpy memory-mapped pinned non_blocking .npy tofile window",
     "optimizers": "adafactor lion muon group momentum adagrad rmsprop adamw bias sum average foreach zero_grad|zero",
+    "training_loop": "warm-up clip zero_grad tokens broadcast fixed mfu num_layers",
+    "mixed_precision": "master gradscaler autocast deprecated e4m3 e5m2 transformer scaled_mm nvfp4 inference",
     "memory_of_a_training_step": "activations hooks no_grad logits korthikanti zero_grad peak",
     "using_less_memory": "accumulat checkpoint offload lora pipeline tensor all-reduce flashattention 8-bit reentrant",
-    "training_loop": "warm-up clip zero_grad tokens broadcast fixed mfu num_layers",
     "saving_and_resuming": "scheduler scaler position generator atomic kill weights_only young|interval",
-    "mixed_precision": "master gradscaler autocast deprecated e4m3 e5m2 transformer scaled_mm nvfp4 inference",
     "summary": "memory compute napkin mfu",
 }
 
