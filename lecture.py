@@ -7535,8 +7535,8 @@ def memory_of_a_training_step() -> None:
 def four_terms() -> None:
     """Four terms"""
     text(
-        "The deep linear model of section 8 is small enough to write every number down: $B = 2$ rows, width $D = 4$, "
-        "$L = 2$ layers, fp32, with AdaGrad, which keeps one number per parameter. After one real step:"
+        "Small enough to write every number down: section 8's deep linear model with $B = 2$ rows, width $D = 4$, "
+        "$L = 2$ layers, and AdaGrad, which keeps one number per parameter. After one real step, in fp32:"
     )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
@@ -7606,8 +7606,8 @@ def what_autograd_saves() -> None:
     table(rows, ["saved", "shape", "numbers"])  # @hide
     assert sum(sizes_saved) == 28 == batch * width * layers + x.numel() + y.numel() + batch
     text(
-        f"{sum(sizes_saved)} numbers, not {batch * width * layers}. The input and what the loss needs are there once, "
-        f"however deep the model, so an estimate leaves them out."
+        f"{sum(sizes_saved)}, not {batch * width * layers}: the input and what the loss needs, which are there once "
+        f"however deep the model."
     )
     ask(
         "No backward pass will follow. Write the line, ending in a colon, under which a forward pass saves nothing.",
@@ -7959,7 +7959,7 @@ def logits_of_a_language_model() -> None:
     )
     llama_logits = torch.empty(8, 4096, 128256, device="meta")  # (B, S, V)
     assert round(llama_logits.nbytes / 1e9, 1) == 16.8
-    text("How many tensors of that size there are at the peak, a last layer by itself tells:")
+    text("How many such tensors are there at the peak? A last layer by itself:")
     h, w = torch.randn(64, 16).to(device()), torch.randn(16, 2048).to(device()).requires_grad_()
     target = torch.randint(2048, (64,)).to(device())
 
@@ -7979,10 +7979,9 @@ def logits_of_a_language_model() -> None:
     assert 0.99 < copies["in_a_variable"] - copies["inline"] < 1.01
     logits_beside_the_rest(round(copies["in_a_variable"]))  # @stepover @hide
     text(
-        f"There are {copies['inline']:.0f} where nobody keeps the logits: log-probabilities, their gradient, the "
-        f"gradient of the logits. With `logits = model(x)`, as most loops are written, the variable keeps one more. In "
-        f"a small model with a large vocabulary that outweighs all else, so the loss is computed for a part of the "
-        f"tokens at a time."
+        f"There are {copies['inline']:.0f}: log-probabilities, their gradient, the gradient of the logits. With "
+        f"`logits = model(x)`, as most loops are written, the variable keeps one more. In a small model with a large "
+        f"vocabulary that outweighs all else; then the loss is computed for a part of the tokens at a time."
     )
     logits_gb = 4 * 8192 * 50257 * 4 / 1e9  # @hide
     ask(
@@ -8036,10 +8035,10 @@ def timeline_of_two_steps() -> None:
     assert summits[1] - summits[0] == first[2][-1] - first[1][-1] == state_bytes  # what the optimizer made, and kept
     assert second[2][-1] == second[0][0]  # from now on every step ends where it began
     text(
-        f"The peak is early in the backward pass; then activations go, and gradients appear. The first step's "
-        f"optimizer allocates its states, {state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second "
-        f"step peaks higher. **A job that survives its first step can run out of memory in its second.** After that "
-        f"nothing new comes: run two steps with the longest sequences before you believe that it fits."
+        "The peak is early in the backward pass. The first step's optimizer allocates its states, "
+        f"{state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second step peaks higher. **A job that "
+        "survives its first step can run out of memory in its second.** After that nothing new comes: run two steps "
+        "with the longest sequences before you believe that it fits."
     )
 
 
