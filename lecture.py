@@ -3968,11 +3968,12 @@ def models() -> None:
     moving_a_model()
     what_moving_leaves_behind()  # @deeper
     text(
-        "**In three lines.** Weights of standard deviation $1/\\sqrt{\\text{in}}$ keep a signal's scale through a "
-        "linear layer, $\\sqrt{2/\\text{in}}$ through one with a ReLU.\n\n"
-        "The layers of a Transformer have $12 L D^2$ parameters, embedding and head $V D$ each; a step takes 6 FLOPs "
-        "for each token and weight that multiplies it, and attention's scores on top.\n\n"
-        "`to` moves a module in place; make the optimizer after that."
+        "**In three lines.**\n\n"
+        "1. Weights of standard deviation $1/\\sqrt{\\text{in}}$ keep a signal's scale through a linear layer, "
+        "$\\sqrt{2/\\text{in}}$ through one with a ReLU.\n"
+        "2. The layers of a Transformer have $12 L D^2$ parameters, embedding and head $V D$ each; a step takes 6 "
+        "FLOPs for each token and weight that multiplies it, and attention's scores on top.\n"
+        "3. `to` moves a module in place; make the optimizer after that."
     )
 
 
@@ -4570,8 +4571,7 @@ def memory_bars(bars: dict[str, dict[str, int]], title: str) -> None:
 
 def memory_of_a_step_predicted() -> None:
     """What a step of it will hold"""
-    shape = Shape()
-    predicted = bytes_by_part(shape, batch=8)  # @inspect predicted [B]
+    predicted = bytes_by_part(Shape(), batch=8)  # @stepover @hide
     text(
         "A training step holds parameters, gradients, the optimizer's states, what the forward pass leaves for the "
         "backward pass (*activations*), and the logits' share of that. All five follow from the shape; sections 10 to "
@@ -4588,7 +4588,9 @@ def memory_of_a_step_predicted() -> None:
             8 * 459_392 / 1e6: "AdamW keeps two numbers more for each parameter.",
         },
     )
+    shape = Shape()
     model = LanguageModel(shape)  # @stepover
+    predicted = bytes_by_part(shape, batch=8)  # @inspect predicted [B]
     measured = {"parameters": sum(w.nbytes for w in model.parameters())}  # @inspect measured [B]
     assert measured["parameters"] == predicted["parameters"] == 4 * 459_392
     assert per_parameter == 16 * 459_392  # @hide
@@ -4709,10 +4711,11 @@ def randomness_and_data() -> None:
     determinism_and_its_cost()  # @deeper
     pinned_memory()
     text(
-        "**In three lines.** Seed torch, NumPy and Python, and give the data a generator of its own: on the same "
-        "machine the run repeats itself to the bit.\n\n"
-        "Tokens lie in a raw file, two or four bytes each, mapped read-only; a batch is windows of $S + 1$ tokens.\n\n"
-        "Pin batches where they are made, copy them with `non_blocking=True`, and overlap the next copy with this step."
+        "**In three lines.**\n\n"
+        "1. Seed torch, NumPy and Python, and give the data a generator of its own: on the same machine the run "
+        "repeats itself to the bit.\n"
+        "2. Tokens lie in a raw file, two or four bytes each, mapped read-only; a batch is windows of $S + 1$ tokens.\n"
+        "3. Pin batches where they are made, and copy the next one with `non_blocking=True` during this step."
     )
 
 
@@ -5566,12 +5569,13 @@ def optimizers() -> None:
     optimizer_flops()  # @deeper
     orthogonal_steps()  # @deeper
     text(
-        f"**In three lines.** Optimizers differ in what they remember: 0, 1 or 2 numbers for each parameter; AdamW's "
-        f"two are {state_bytes:.0f} bytes in fp32.\n\n"
-        f"Most allocate their state in the first step: that the first forward and backward pass fit into memory proves "
-        f"little.\n\n"
-        f"A step multiplies no matrices: it moves {moved_bytes:.0f} bytes a parameter at best, and takes at least as "
-        f"long as memory needs for that."
+        f"**In three lines.**\n\n"
+        f"1. Optimizers differ in what they remember: 0, 1 or 2 numbers for each parameter; AdamW's two are "
+        f"{state_bytes:.0f} bytes in fp32.\n"
+        f"2. Most allocate their state in the first step: that the first forward and backward pass fit into memory "
+        f"proves little.\n"
+        f"3. A step multiplies no matrices: it moves {moved_bytes:.0f} bytes a parameter at best, and takes at least "
+        f"as long as memory needs for that."
     )
 
 
@@ -6289,10 +6293,11 @@ def training_loop() -> None:
     the_language_model_learns()
     speed_of_the_loop()  # @deeper
     text(
-        "**In three lines.** Batch, loss, `zero_grad`, `backward`, `step`; a real loop adds schedule and clipping.\n\n"
-        "Know the loss of a model that knows nothing, claim every shape, and see a change for every argument that you "
-        "change.\n\n"
-        "Report steps per second, tokens per second and MFU: $6N$ FLOPs a token over the time, over the peak."
+        "**In three lines.**\n\n"
+        "1. Batch, loss, `zero_grad`, `backward`, `step`; a real loop adds schedule and clipping.\n"
+        "2. Know the loss of a model that knows nothing, claim every shape, and see a change for every argument that "
+        "you change.\n"
+        "3. Report tokens per second and MFU: $6N$ FLOPs a token over the time, over the peak."
     )
 
 
@@ -6869,9 +6874,10 @@ def mixed_precision() -> None:
     link(**REFERENCES["mixed precision"])
     link(**REFERENCES["amp"])
     text(
-        "**In three lines.** Matrix multiplications in bf16; weights, states and updates in fp32.\n\n"
-        "fp16 needs a loss scale, because small gradients become zero; bf16 needs none.\n\n"
-        "Autocast saves activations (not half of them: the residual stream stays fp32) and no parameter memory."
+        "**In three lines.**\n\n"
+        "1. Matrix multiplications in bf16; weights, states and updates in fp32.\n"
+        "2. fp16 needs a loss scale, because small gradients become zero; bf16 needs none.\n"
+        "3. Autocast saves activations (not half of them: the residual stream stays fp32) and no parameter memory."
     )
 
 
