@@ -8033,7 +8033,7 @@ def timeline_of_two_steps() -> None:
         },
     )
     first, second, parameter_bytes, state_bytes = two_steps(batch=8)  # @stepover
-    draw_timeline(first, second)  # @stepover @hide
+    draw_timeline(first, second)  # @stepover @hide @cover
     summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
     assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
     assert first[1].index(summits[0]) < len(first[1]) / 10  # early in it
@@ -8113,9 +8113,7 @@ def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
     """Both steps in one figure, and their phases in a table"""
     curves = {"first step": [*first[0], *first[1], *first[2]], "second step": [*second[0], *second[1], *second[2]]}
     series = {name: (list(range(len(curve))), [n / 1e6 for n in curve]) for name, curve in curves.items()}
-    plot(
-        series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step"
-    )  # @cover
+    plot(series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step")
     cells = []
     for name, step in (("first", first), ("second", second)):
         for phase, alive in zip(("forward", "backward", "optimizer"), step, strict=True):

@@ -15,6 +15,7 @@ from itertools import pairwise, product
 from typing import Any, Protocol
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
@@ -244,13 +245,13 @@ def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str,
 
 @aside
 def draw_segments(layers: int, strategies: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> Figure:
-    """Draw two cells for each layer, its input below: by strategy, whose input is kept, and which are there whole."""
+    """Draw two places for each layer, its input below: by strategy, whose input is kept, and which are there whole."""
     figure, axes = _canvas(8, 0.55 * (len(strategies) + 1))
     for row, (name, (kept, whole)) in enumerate(reversed(list(strategies.items()))):
         _write(axes, -0.8, 1.7 * row + 0.7, name, 9, side="right")
-        for layer, level in product(range(layers), range(2)):
-            corner = (layer + 0.1, 1.7 * row + 0.7 * level)
-            axes.add_patch(Rectangle(corner, 0.8, 0.6, facecolor=INK, alpha=0.12, edgecolor="none"))
+        for level in range(2):
+            corner = (0.1, 1.7 * row + 0.7 * level)
+            axes.add_patch(Rectangle(corner, layers - 0.2, 0.6, facecolor=INK, alpha=0.12, edgecolor="none"))
         inputs = sorted(set(kept) - set(whole))
         for layer in inputs:
             axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 0.6, facecolor=COLOURS[1], edgecolor="none"))
@@ -284,8 +285,10 @@ def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
             for chunk, number in enumerate(chunks):
                 corner, done = (left + 0.6 * chunk, y - 0.35), number == most
                 colour, alpha = (ACCENT, 0.35) if done else (COLOURS[1], 0.08 * number)
-                axes.add_patch(Rectangle(corner, 0.6, 0.7, facecolor=colour, alpha=alpha, edgecolor="none"))
-                axes.add_patch(Rectangle(corner, 0.6, 0.7, facecolor="none", edgecolor=INK, linewidth=0.8))
+                ground = to_rgba(colour, alpha)
+                axes.add_patch(
+                    Rectangle(corner, 0.6, 0.7, facecolor=ground, edgecolor=INK, linewidth=0.8, clip_on=False)
+                )
                 _write(axes, corner[0] + 0.3, y - 0.02, str(number), 9)
             _write(axes, x, y + 0.6, f"GPU {gpu}", 8)
             (there_x, there_y), bend = spots[(gpu + 1) % len(ring)], "arc3,rad=-0.25"
