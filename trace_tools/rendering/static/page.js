@@ -15,7 +15,7 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
   const follow = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
-    reveal(target.parentElement.querySelector(":scope > details.deeper") ?? target);
+    reveal(target);
     target.scrollIntoView({ block: target.classList.contains("row") ? "center" : "start" });
   };
 
@@ -76,7 +76,7 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
   addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed, .deeper, .unran)").forEach((box) => { box.open = true; }));
   // Deeper parts stay as the reader left them.
   document.querySelectorAll("details.deeper").forEach((box) => {
-    const key = `deeper-${box.parentElement.firstElementChild.id}`;
+    const key = `deeper-${box.querySelector("[id]").id}`;
     try { if (localStorage.getItem(key)) box.open = true; } catch { return; }
     box.addEventListener("toggle", () => {
       try { if (box.open) localStorage.setItem(key, "open"); else localStorage.removeItem(key); } catch { /* none */ }
