@@ -226,6 +226,10 @@ def test_headings_and_lines_have_links_to_copy(browser: Any, site: Path) -> None
     browser.execute_script("arguments[0].focus()", heading)
     assert heading.value_of_css_property("opacity") == "1"
     assert heading.get_attribute("href") == (site / "cpu" / "00-strides.html").as_uri() + "#views-of-storage"
+    assert ask(browser, "document.querySelectorAll('.row a').length") == 0  # nothing for the keyboard to go through
+    browser.execute_script(
+        "document.querySelector('#L13 code').dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
+    )
     number = browser.find_element("css selector", "#L13 a.n")
     assert number.get_attribute("href").endswith("00-strides.html#L13") and number.accessible_name == "Line 13"
 

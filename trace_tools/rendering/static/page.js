@@ -29,6 +29,15 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
     store(root.dataset.theme);
   });
 
+  // A line's number, with a link to it, where the pointer is: in the page itself hundreds would be in the way of the keyboard.
+  document.addEventListener("pointerover", ({ target }) => {
+    const row = target.closest?.(".row:not(:has(> .code > .l > .n))"), number = row && /L(\d+)$/.exec(row.id);
+    if (!number) return;
+    const link = Object.assign(document.createElement("a"), { className: "n", href: `#${row.id}`, textContent: number[1] });
+    link.ariaLabel = `Line ${number[1]}`;
+    row.querySelector(".l").prepend(link);
+  });
+
   // Copying code: a button for each listing, and a selection that begins in code takes no observations along.
   const heard = document.createElement("p");
   heard.className = "hidden";
