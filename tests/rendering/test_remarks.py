@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from trace_tools.rendering.document import Call, CodeRow, Failure, execution
-from trace_tools.rendering.remarks import Remark, below, remarks, timed
+from trace_tools.rendering.remarks import Remark, below, remarked, remarks, timed
 from trace_tools.schema import Claim, LeftOut, Machine, Meters, Raised, Step, Value
 
 CPU = Machine("A processor", "cpu", "cpu")
@@ -98,3 +98,34 @@ def test_calls_that_are_not_shown_are_counted() -> None:
     made = row({})
     made = replace(made, executions=(replace(made.executions[0], calls=calls),))
     assert [it.call.number if it.call else it.label for it in below(made)] == [1, 9, "and 7 more calls, in the trace"]
+
+
+@pytest.mark.parametrize(
+    ("step", "quiet"),
+    [
+        ({"claim": Claim("x == 6", True, [("x", Value("int", 6)), ("6", Value("int", 6))])}, True),
+        ({"claim": Claim("x.is_contiguous()", True, [("x.is_contiguous()", Value("bool", True))])}, True),
+        ({"claim": Claim("x < 6", True, [("x", Value("int", 5)), ("6", Value("int", 6))])}, False),
+        ({"claim": Claim("5 < 6", True, [("5", Value("int", 5)), ("6", Value("int", 6))])}, True),
+        ({"claim": Claim("x == 6", False, [("x", Value("int", 5)), ("6", Value("int", 6))])}, False),
+        ({"host_ns": [90_000] * 3, "annotated": True}, True),
+        ({"host_ns": [90_000] * 3, "annotated": True, "meters": Meters(flops=64)}, False),
+        ({"host_ns": [200_000] * 3, "annotated": True}, False),
+        ({"host_ns": [2 * MS, 3 * MS, 4 * MS]}, True),  # ± 33%
+    ],
+)
+def test_what_says_nothing_new_or_nothing_sure_is_quiet(step: dict[str, Any], quiet: bool) -> None:
+    [remark] = remarks(row(step))
+    assert remark.quiet is quiet
+
+
+def test_a_claim_that_held_in_every_execution_is_one_tick() -> None:
+    claims = [{"claim": Claim("x == n", True, [("x", Value("int", n)), ("n", Value("int", n))])} for n in (1, 2, 3)]
+    found = [(remark.kind, remark.label, remark.quiet) for remark in remarks(row(*claims)) if remark.kind == "held"]
+    assert found == [("held", "", True)]
+
+
+def test_how_often_a_loop_ran_is_said_once() -> None:
+    rows = [row(*values(1, 1, 1), omitted=7, omitted_ns=2_000) for _ in range(3)]
+    counts = [[remark.text for remark in found if remark.kind == "count"] for _, found in remarked(rows)]
+    assert counts == [["10 executions, 7 of them only counted: 2 µs in all"], [], []]

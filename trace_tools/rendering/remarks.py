@@ -79,7 +79,8 @@ def remarks(row: CodeRow) -> list[Remark]:
     if several:  # what is the same in every execution shown is said once
         texts: dict[tuple[str, int | None, str], list[Remark]] = {}
         for remark in found:
-            texts.setdefault((remark.kind, remark.index, remark.text), []).append(remark)
+            quiet = remark.kind == "held" and remark.quiet
+            texts.setdefault((remark.kind, remark.index, "" if quiet else remark.text), []).append(remark)
         found = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
     time = _time(row)
     all_shown = len(shown) == len(row.executions) and not row.omitted
