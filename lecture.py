@@ -566,9 +566,11 @@ def what_there_is_to_learn() -> None:
     ]  # @hide
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
-        "This lecture is a program. Beside a line stands what that line did on the machine named on this page. "
-        "An `assert` is a **claim**: it was executed, and both of its sides are shown. Sentences that depend on the "
-        "hardware were chosen by what was measured on it."
+        "This lecture is a program. Beside a line stands what that line did on the machine named on this page: values, "
+        "and the time it took, ± how far its runs were from the middle one. A number that was not the same in all runs "
+        "has its range beside it. An `assert` is a **claim**: it was executed, and ✓ says that it held in every run. "
+        "Sentences that depend on the hardware were chosen by what was measured on it; *dispatch* is what PyTorch does "
+        "before an operation's arithmetic begins, some microseconds."
     )
 
 
@@ -631,8 +633,8 @@ def symbols_and_units() -> None:
         slips={3.14e23 / 1e15: "Those are seconds at one PFLOP/s, not days."},
     )
     ask(
-        'Find the error: "our GPUs did $8.64 \\times 10^{19}$ FLOPs at 2 PFLOP/s, in 43.2 seconds". How many seconds '
-        "was it?",
+        'Find the error: "our GPUs did $8.64 \\times 10^{19}$ FLOPs at 2 PFLOP/s, in 43.2 seconds". How long did '
+        "it take, in seconds?",
         petaflops_day / 2e15,
         unit="s",
         why="A count divided by a rate is a time: half a day here. The report lost a factor of 1000.",
@@ -662,8 +664,9 @@ def napkin_math() -> None:
     needed_bytes = 70e9 * (4 + 4 + 4 + 4)  # @hide
     text(
         f"After this section you can answer two questions with a few multiplications: how long does a model take to "
-        f"train, and how large a model fits into memory? The key figure: training 70 billion parameters takes at "
-        f"least {needed_bytes / 1e12:.2f} TB of memory, as much as {needed_bytes / H100_MEMORY:.0f} large GPUs have."
+        f"train, and how large a model fits into memory? The key figure: training 70 billion parameters in "
+        f"fp32 takes at least {needed_bytes / 1e12:.2f} TB of memory, as much as {needed_bytes / H100_MEMORY:.0f} "
+        "large GPUs have."
     )
     note(
         "Ten minutes. Let the room guess the days before you show them; most guesses are off by a factor of ten. "
@@ -1713,7 +1716,7 @@ def tensors_from_the_inside() -> None:
     text(
         "**In three lines.**\n\n"
         "1. A tensor is a storage, an offset, and a size and a stride per dimension.\n"
-        "2. Slices, `view`, `transpose` and `expand` make views of the same storage: no bytes move, and writing to one "
+        "2. Slices, `view` and `transpose` make views of the same storage: no bytes move, and writing to one "
         "is seen in all.\n"
         "3. Arithmetic, indexing with tensors, `clone` and `contiguous` copy; `reshape` copies where it must."
     )
@@ -1896,7 +1899,7 @@ def what_copies() -> None:
         copying,
         choices=list(some),
         why="The places that an index tensor names need not be equally spaced, so no stride could describe them.",
-        slips={"`x.float()`": "It would, in another format. Here it returns `x` itself."},
+        slips={"`x.float()`": "It copies where `x` has another format. Here it returns `x` itself."},
     )
     results = {
         "x[0:1] (a slice)": x[0:1],
@@ -2453,7 +2456,7 @@ def compute_accounting() -> None:
         "**In three lines.**\n\n"
         "1. A product of $(B, D)$ and $(D, K)$ takes $2BDK$ FLOPs, and a model's FLOPs are its "
         "products'.\n"
-        "2. Time it warmed up, synchronised and repeated; report the median, and compare all samples.\n"
+        "2. Time it warmed up, synchronised and repeated; report the median and the spread.\n"
         "3. MFU is the FLOPs the model needs, over time, over the peak *of that number format*: 0.5 is good, and well "
         "above 1 there is a mistake."
     )
@@ -3073,8 +3076,8 @@ def arithmetic_intensity() -> None:
         "**In three lines.**\n\n"
         "1. An operation takes at least its FLOPs over the peak, and at least its bytes over the "
         "bandwidth; the larger time decides.\n"
-        "2. Elementwise operations and products with a single vector wait for memory, large matrix products for "
-        "arithmetic: a square one in bf16 from three times the machine's intensity on.\n"
+        "2. Operations of few FLOPs per byte wait for memory, as products with a single vector do; large matrix "
+        "products wait for arithmetic: a square one in bf16 from three times the machine's intensity on.\n"
         "3. Where memory decides, moving fewer bytes gains time (smaller formats, larger batches, fused operations) "
         "and doing fewer FLOPs does not."
     )
@@ -3408,7 +3411,7 @@ def training_and_decoding(roof: tuple[float, float]) -> None:
         hint="Set FLOPs over bytes equal to $I$ and solve for $B$.",
         slips={295: "That leaves out the bytes of inputs and outputs, $4BD$.", 148: "A bf16 number is 2 bytes."},
     )
-    text("It meets the ridge, of intensity $I$, at\n\n$$ B = \\frac{I D}{D - 2I}. $$")
+    text("With more rows $B$ the intensity grows, and meets the machine's, $I$, at\n\n$$ B = \\frac{I D}{D - 2I}. $$")
     weight = torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")
     for batch, ridge in ((345, 295.4), (229, 206.1)):  # H100, H200
         x = torch.empty(batch, 4096, dtype=torch.bfloat16, device="meta")
@@ -3808,9 +3811,9 @@ def backward_term_by_term() -> None:
     decide(
         [ratio / in_flops for ratio in in_time],
         than=(0.75, 1.25),
-        above="The backward products take longer than their FLOPs say.",
-        below="The backward products are faster than their FLOPs say.",
-        undecided="Time and FLOPs agree, as far as the samples tell.",
+        above="The backward products take more than a quarter longer than their FLOPs say.",
+        below="The backward products take less than three quarters of what their FLOPs say.",
+        undecided="Time and FLOPs agree to a quarter.",
     )
     text(
         "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
@@ -3980,7 +3983,8 @@ def models() -> None:
 def parameters_are_tensors() -> None:
     """A parameter is a tensor"""
     ask(
-        "Find the error: the constructor of a module says `self.scale = torch.ones(64, requires_grad=True)`.",
+        "A *module* (`nn.Module`) is an object that holds a model's parameters; `parameters()` lists them for the "
+        "optimizer. Find the error: a module's constructor says `self.scale = torch.ones(64, requires_grad=True)`.",
         "parameters() does not find it",
         choices=["nothing: it requires a gradient", "parameters() does not find it", "its gradient stays None"],
         hint="How does a module know what is to be trained?",
@@ -4617,7 +4621,7 @@ def moving_a_model() -> None:
     assert model.to(device(), torch.bfloat16) is model  # @stepover
     assert all(new is old for new, old in zip(model.parameters(), before, strict=True))
     assert {(w.device.type, w.dtype) for w in model.parameters()} == {(device(), torch.bfloat16)}  # @stepover
-    text("An optimizer that was made before keeps its own tensors as they were. So: first `to`, then the optimizer.")
+    text("Parameters stay the same objects, but an optimizer's states are not moved with them. So: first `to`.")
 
 
 def what_moving_leaves_behind() -> None:
@@ -4907,7 +4911,7 @@ def memory_of_a_mapped_file(path: Path) -> None:
         "next to none",
         choices=["next to none", "one page", "as much as the file has"],
         why="The pages belong to the file. The system's cache holds them, for all processes, while there is room.",
-        slips={"as much as the file has": "That is what loading it adds."},
+        slips={"as much as the file has": "An array that holds the file takes that."},
     )
     before = anonymous_bytes()  # @stepover
     tokens = np.memmap(path, dtype=np.uint16, mode="r")
@@ -4924,8 +4928,10 @@ def memory_of_a_mapped_file(path: Path) -> None:
     assert after >= loaded.nbytes == tokens.nbytes  # @hide
     assert gained["mapped"] < 0.1  # of the file's size @inspect gained
     assert gained["loaded"] < 1.1
-    whole = "it is new memory" if gained["loaded"] > 0.5 else "the rest went into memory that it had"  # @hide
-    text(f"The map added {gained['mapped']:.0%} of the file's size, loading {gained['loaded']:.0%}: {whole}.")
+    text(
+        f"The map added {gained['mapped']:.0%} of the file's size to the process's memory. An array that is loaded has "
+        "all of it: new memory, or memory that the process had and did not use."
+    )
     ask(
         "Write the line that maps the file `tokens.bin`, two bytes a token, so that nothing can be written to it.",
         '`tokens = np.memmap("tokens.bin", dtype=np.uint16, mode="r")`',
@@ -5342,7 +5348,9 @@ def text_for_the_language_model() -> None:
     assert torch.equal(inputs, loaded)
     first_window = bytes(inputs[0].tolist())  # @inspect first_window.decode(errors="replace")
     assert first_window in train.tobytes()
-    text("Two models to beat are tables that count, one of bytes, one of pairs. Bits for each held-out byte:")
+    text(
+        "Two simple models, for comparison: how often each byte comes, and how often each pair. Bits per held-out byte:"
+    )
     one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @inspect one two
     assert two < one < 8
     assert bits_of_bytes(np.empty(0, dtype=np.uint8), held_out) == 8  # from no text: all are as likely @hide
@@ -5546,9 +5554,11 @@ def optimizers() -> None:
         ("Adam", "an average of each", "RMSProp with momentum, corrected for its first steps", 2),
         ("AdamW", "an average of each", "Adam, and $w \\leftarrow w - \\eta \\lambda w$ beside it", 2),
     ]  # @hide
-    table(
-        family, ["optimizer", "remembers", "update ($g$ gradient, $\\eta$ learning rate)", "numbers per parameter"]
-    )  # @hide
+    table(family, ["optimizer", "remembers", "update", "numbers per parameter"])  # @hide
+    text(
+        "$g$ is the gradient, $\\eta$ the learning rate, $\\lambda$ the *weight decay*, which draws weights towards 0; "
+        "$\\mu$ and $\\alpha$, below 1, say how much of what is remembered is kept."
+    )
     gradient_descent()
     momentum_as_an_average()  # @deeper
     adapting_to_each_parameter()
@@ -5778,7 +5788,7 @@ def the_six_against_torch() -> None:
 
 
 def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
-    """Matrices decay; embedding and head learn faster, by a factor found by trying; norms do neither"""
+    """Matrices decay, the rest does not; embedding and head learn `factor` times as fast, which was found by trying"""
     rows = list({id(w): w for w in (model.embedding.weight, model.head.weight)}.values())  # one, if tied
     norms = [w for w in model.parameters() if w.ndim == 1]
     matrices = [w for w in model.layers.parameters() if w.ndim == 2]
@@ -5837,8 +5847,9 @@ def what_is_often_copied_wrong() -> None:
 def parameter_groups() -> None:
     """Parameter groups"""
     text(
-        "Weight decay is meant for matrices; norms and embeddings are usually left out of it. A **parameter group** is "
-        "a list of parameters with options of its own. The language model's, one step with gradients of zero:"
+        "Weight decay is meant for matrices; norms and embeddings, and here the head, are left out of it. A "
+        "**parameter group** is a list of parameters with options of its own. The language model's, one step with "
+        "gradients of zero:"
     )
     model = LanguageModel(Shape())  # @stepover
     optimizer = optim.AdamW(groups_of(model), lr=0.01)
@@ -6501,6 +6512,7 @@ def arguments_that_nobody_reads() -> None:
 
 def loss_that_broadcasts() -> None:
     """Trap: a loss that broadcasts"""
+    text("torch *broadcasts*: where one of two shapes has a 1, or nothing, it is taken as often as the other needs.")
     ask(
         "Find the error: `loss = mse_loss(prediction, y)` with `prediction.shape == (256, 1)` and `y.shape == (256,)`.",
         "every prediction is compared with every target",
@@ -7124,7 +7136,7 @@ def which_operator_runs_in_which_dtype() -> None:
     )
     text(
         "Each operation falls into one of three groups: matrix multiplications are cast down, operations that lose too "
-        "much are cast up to fp32, and all others take what comes, the widest where operands differ."
+        "much are cast up to fp32 (more of them on a GPU than on a CPU), and all others take what comes, the widest where operands differ."
     )
     found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
     columns = ["cpu", "cuda"]  # @hide
@@ -7181,8 +7193,8 @@ def three_recipes_learn() -> None:
     assert too_large > 0.5
     text(
         f"Autocast follows fp32 so closely that the curves can't be told apart. Pure bf16 has learned "
-        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: beside {too_large:.0%} of its first layer's "
-        f"weights, a step as long as the learning rate is lost."
+        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: at {too_large:.0%} of such "
+        f"a layer's first weights, adding a step as long as the learning rate changes nothing in bf16."
     )
 
 
@@ -9131,8 +9143,8 @@ def saving_and_resuming() -> None:
         f"on 16384 GPUs, should have saved every **{interval / 60:.0f} minutes**, if a save takes 30 seconds."
     )
     text(
-        "Long runs are interrupted: something breaks, and what was not saved is computed again. If resuming gives the "
-        "same bits, one comparison tests it, and whatever was forgotten shows."
+        "Long runs are interrupted: something breaks, and what was not saved is computed again. If a resumed run has "
+        "the same bits as one that went on, nothing was forgotten."
     )
     note(
         "Eight minutes. The comparison of bits is the point: ask what they forgot to save last time. Leave the "
@@ -9264,8 +9276,8 @@ def what_is_saved() -> None:
         },
     )
     text(
-        "Gradients and activations are made anew in each step. To save is what one step leaves for the next: of the "
-        "bytes, parameters and optimizer states. In the language model:"
+        "Gradients and activations are made anew in each step. What one step leaves for the next must be saved: the "
+        "parameters and the optimizer's states. In the language model:"
     )
     train, _ = lecture_tokens()  # @stepover
     run = new_language_run(steps=8, where="cpu")  # @stepover
@@ -9634,8 +9646,9 @@ def simulated_share_lost(interval: float, save_time: float, between_failures: fl
 def language_model_killed_and_resumed(folder: Path) -> None:
     """The language model, killed and resumed"""
     text(
-        "Eight steps without a break, and four steps, a checkpoint, and everything dropped. It is read back into a "
-        "model that began from another seed. On the CPU, with one thread, where every sum is taken in one order:"
+        "One run makes eight steps without a break. Another makes four, saves a checkpoint and is dropped; the "
+        "checkpoint is read into a model that began from another seed, which makes the other four. Both run on the "
+        "CPU with one thread, so that every sum is taken in one order."
     )
     ask(
         "The new model has its weights back. Write the line that gives the new `optimizer` what is in "
@@ -9778,7 +9791,7 @@ def rules_about_memory() -> None:
     rows = [
         ("bytes = elements × bytes per element", f"{x.nbytes} = 64 × 256 × 4"),
         ("AdamW in fp32 holds 16 bytes per parameter, before activations", f"{held:.0f}, after a real step"),
-        ("activations grow with the batch, and nothing else does", f"{activations:.0f} bytes a row, two operations"),
+        ("activations and logits grow with the batch, the rest does not", f"{activations:.0f} bytes a row"),
         ("micro-batches divide activations, not FLOPs", "gradients equal to rounding"),
         ("a view is free, a copy moves every byte twice", "0 bytes against 2 × size, counted"),
     ]  # @hide
@@ -9858,14 +9871,16 @@ def when_memory_when_compute() -> None:
     lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
     table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, ridge in ridges.items())])  # @hide
     text(
-        f"A larger batch shares the *weights*. It does not share the key-value cache: each sequence reads its own, at "
+        f"A new token needs the keys and values of all tokens before it. They are kept, in the **key-value cache**, "
+        f"and read for each token. A larger batch shares the *weights*, but each sequence has a cache of its own: "
         f"{cache_512:.1f} FLOP/byte, however many are decoded together. (Where several heads share their keys and "
         "values, it is that times the number that share.)\n\n"
         "**Waiting for memory**: move fewer bytes for the same result. Fuse operations, store smaller formats, share "
         "the weights among a larger batch, keep near what is needed again. Fewer FLOPs gain nothing.\n\n"
         "**Waiting for arithmetic**: use the tensor cores (bf16, fp8, sizes that are multiples of 64), or do fewer "
         "FLOPs. Fewer bytes gain nothing.\n\n"
-        "**Waiting for neither**, with a low MFU: launches, data, communication. Make operations larger, overlap."
+        "**Waiting for neither**, with a low MFU: dispatch of small operations, data, communication. Make operations "
+        "larger, overlap."
     )
     ask(
         "512 sequences are decoded together on an H100. Which part of a step still waits for memory?",
@@ -9939,20 +9954,27 @@ def size_a_run() -> None:
         within=0,
         hint="80 GB, less what is held, over what a sequence leaves.",
     )
-    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + saved / 40 + logits  # @hide
+    checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + max(saved / 40, logits)  # @hide
     ask(
         "And with a checkpoint around each layer, that keeps 2 bytes per number and works on one layer at a time?",
         math.floor((H100_MEMORY / 1e9 - held) / checkpointed),
         within=0,
-        hint="Each sequence keeps 40 inputs of layers, one whole layer while it is worked on, and its logits.",
-        slips={fitting: "That is without checkpoints."},
+        hint="Each sequence keeps 40 inputs of layers. Beside them are its logits, and later, when these are gone, "
+        "one whole layer: the larger of the two counts.",
+        slips={
+            fitting: "That is without checkpoints.",
+            math.floor(
+                (H100_MEMORY / 1e9 - held) / (checkpointed + min(saved / 40, logits))
+            ): "That adds the logits to a whole layer. They are freed early in the backward pass, before layers are "
+            "computed again.",
+        },
     )
     parts = [2 * parameters / gpus / 1e9, 2 * parameters / gpus / 1e9, 12 * parameters / gpus / 1e9]  # @hide
     bars = dict(
         zip(("parameters", "gradients", "states and master"), ([part] * 2 for part in parts), strict=True)
     )  # @hide
     bars |= {
-        "activations": [fitting * saved, fitting * (checkpointed - logits)],
+        "activations": [fitting * saved, fitting * 2048 * 5120 * 2 * 40 / 1e9],
         "logits": [fitting * logits] * 2,
     }  # @hide
     names = [f"{fitting} sequences", "with checkpoints"]  # @hide
