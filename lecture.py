@@ -7136,7 +7136,8 @@ def which_operator_runs_in_which_dtype() -> None:
     )
     text(
         "Each operation falls into one of three groups: matrix multiplications are cast down, operations that lose too "
-        "much are cast up to fp32 (more of them on a GPU than on a CPU), and all others take what comes, the widest where operands differ."
+        "much are cast up to fp32 (more of them on a GPU than on a CPU), and all others take what comes, the widest "
+        "where operands differ."
     )
     found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
     columns = ["cpu", "cuda"]  # @hide
