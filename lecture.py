@@ -2916,7 +2916,7 @@ def traps_of_utilization() -> None:
             f"The 3090's peaks are {rtx3090['float32'] / 1e12:.4g} TFLOP/s in fp32 and "
             f"{rtx3090['bfloat16'] / 1e12:.4g} in bf16."
         ),
-        why="The log divided a speed in bf16 by the peak of fp32. An MFU above 1 is always a mistake somewhere.",
+        why="The log divided a speed in bf16 by the peak of fp32. An MFU well above 1 is always a mistake somewhere.",
         slips={reported: "That is over the peak of fp32. Divide by the peak of the format that was used."},
     )
     ask(
@@ -3006,7 +3006,7 @@ def tiles_and_waves() -> None:
         than=(0.9, 1.1),
         above=f"A matmul of {n} does its FLOPs faster than one of {n - 1}: padding the smaller would pay.",
         below=f"On this machine {n - 1} does its FLOPs *faster* than {n}.",
-        undecided=f"On this machine the samples don't agree on which of {n} and {n - 1} is the faster.",
+        undecided=f"On this machine {n} is not faster than {n - 1} by 10% in all samples, nor slower.",
     )
     link(**REFERENCES["matmul guide"])
 
@@ -4101,7 +4101,7 @@ def scale_against_depth() -> None:
     beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @hide
     text(
         f"LeCun's weights leave {curves[1][-1]:.1%} of the signal, He's {curves[2][-1]:.0%}. With weights of standard "
-        f"deviation 1, activations pass fp16's largest number after {beyond} layers."
+        f"deviation 1, the RMS passes fp16's largest number after {beyond} layers, and single activations before."
     )
     assert beyond == math.ceil(math.log(65504, math.sqrt(width / 2)))  # @hide
     ask(
@@ -4234,7 +4234,7 @@ def step_of_the_deep_model() -> None:
         than=(0.75, 1.33),
         above="More than a third longer than the FLOPs say: other things take time, too.",
         below="Much less than the FLOPs say: the first pass takes more time than its share.",
-        undecided="To within a third, time follows the FLOPs.",
+        undecided="As far as the samples agree, time follows the FLOPs to within a third.",
     )
     how_much_of_the_roof([counted[1] / seconds for seconds in step_time.samples_s], dtype)
 
@@ -4830,8 +4830,8 @@ def determinism_and_its_cost() -> None:
         "Seeds don't cover everything. A sum of floating-point numbers depends on its order, and where many threads "
         "add to the same place, the order is that of arrival. `torch.use_deterministic_algorithms(True)` makes "
         "torch choose another algorithm for such operations, and raise an error where it has none. It also fills what "
-        "`empty` returns with NaN, so that a read of unset memory shows at once. On CUDA, matrix products need the "
-        "environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8` as well, set before the program starts."
+        "`empty` returns with NaN, so that a read of unset memory shows at once. (Older versions of torch also needed "
+        "`CUBLAS_WORKSPACE_CONFIG=:4096:8` in the environment for matrix products on CUDA.)"
     )
     rows = torch.randint(1000, (2**16,), generator=torch.Generator().manual_seed(0)).to(device())
     values = torch.randn(2**16, 16, generator=torch.Generator().manual_seed(1)).to(device())
@@ -5847,7 +5847,7 @@ def what_is_often_copied_wrong() -> None:
 def parameter_groups() -> None:
     """Parameter groups"""
     text(
-        "Weight decay is meant for matrices; norms and embeddings, and here the head, are left out of it. A "
+        "Weight decay is meant for matrices; norms are usually left out of it, here embedding and head, too. A "
         "**parameter group** is a list of parameters with options of its own. The language model's, one step with "
         "gradients of zero:"
     )
@@ -8018,10 +8018,10 @@ def logits_of_a_language_model() -> None:
 
 def logits_beside_the_rest(copies: int) -> None:
     """GPT-2 small's shape, eight sequences of 1024 tokens: the bytes at the beginning of the backward pass"""
-    parts = bytes_by_part(Shape(vocabulary=50_257, context=1024, width=768, layers=12, heads=12), batch=8)
+    parts = bytes_by_part(Shape(vocabulary=50_257, context=1024, width=768, layers=12, heads=12, tied=True), batch=8)
     del parts["gradients"]  # none are there yet
     parts["logits"] *= copies
-    assert max(parts, key=parts.__getitem__) == "logits"
+    assert parts["logits"] > sum(parts.values()) / 2
     gigabytes = {"GB": [n / 1e9 for n in parts.values()]}
     names = [f"{part} × {copies}" if part == "logits" else part for part in parts]
     plot(gigabytes, x=names, y_label="GB", style="bars", title="GPT-2 small in fp32, 8 × 1024 tokens, at the peak")
@@ -8086,7 +8086,7 @@ def two_steps_of_a_small_batch() -> None:
 def memory_in_pieces() -> None:
     """Out of memory, with memory to spare"""
     text(
-        "A tensor must lie in one piece. Ten blocks of 1 GB fill a memory of 10 GB, and every second one is freed. "
+        "A tensor must lie in one piece. Ten tensors of 1 GB fill a piece of 10 GB, and every second one is freed. "
         "Half of it is free then, and there is no room for 2 GB: the memory is **fragmented**."
     )
     used = [block % 2 == 0 for block in range(10)]
@@ -8751,8 +8751,8 @@ def time_of_recomputing() -> None:
         above=f"In time, at width {width}, it is {longer:.2f} times as long here: more than the FLOPs, {counted:.2f}.",
         below=f"In time, at width {width}, it is {longer:.2f} times as long here: less than the FLOPs, {counted:.2f}.",
         undecided=(
-            f"In time, at width {width}, it is {longer:.2f} times as long here, beside {counted:.2f} in FLOPs: within "
-            f"15%, or not clearly beyond."
+            f"In time, at width {width}, it is {longer:.2f} times as long here, beside {counted:.2f} in FLOPs. The "
+            f"samples don't all agree that it is beyond these by 15%."
         ),
     )
 
@@ -8961,7 +8961,7 @@ def map_of_the_rest() -> None:
             "tensor parallelism",
             "each matrix cut over the GPUs",
             "all four terms, activations in part",
-            "an all-reduce of activations in each layer",
+            "four all-reduces of activations in each layer",
         ),
         (
             "pipeline parallelism",
@@ -9559,8 +9559,8 @@ def cost_of_a_checkpoint(folder: Path) -> None:
     text(
         f"For those it is bytes over bandwidth: a 70B model's {of_70b / 1e12:.2f} TB at 1 GB/s (assumed) are "
         f"{minutes:.0f} minutes. So on a cluster each GPU writes its own shard to many disks at once "
-        f"(`torch.distributed.checkpoint`), {shard_bytes / 1e9:.2f} GB each on 1024 GPUs, and copies the tensors to "
-        f"the CPU first, so that training goes on while they are written."
+        f"(`torch.distributed.checkpoint`), {shard_bytes / 1e9:.2f} GB each on 1024 GPUs; its `async_save` copies the "
+        f"tensors to the CPU first, so that training goes on while they are written."
     )
 
 
@@ -9867,8 +9867,13 @@ def when_memory_when_compute() -> None:
     assert round(h100, 1) == 295.4
     assert [intensity < h100 for intensity in intensities] == [True, True, True, True, False, False]
     here = intensity_here()  # @inspect here @stepover
-    ridges = {"H100": h100} | ({} if here is None else {f"here, {roofline_format()}": here})  # @stepover
-    verdicts = [["memory" if i < ridge else "compute" for ridge in ridges.values()] for i in intensities]
+    ridges = {"H100": h100}
+    if here is not None and roofline_format() == "float32":
+        ridges["here, float32, where FLOP/byte are half as many"] = here
+    elif here is not None:
+        ridges["here"] = here
+    needed = [ridge * (2 if "float32" in name else 1) for name, ridge in ridges.items()]  # FLOP/byte in bf16
+    verdicts = [["memory" if i < ridge else "compute" for ridge in needed] for i in intensities]
     lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
     table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, ridge in ridges.items())])  # @hide
     text(

@@ -49,7 +49,7 @@ def now(browser: Any) -> int:
 
 
 def current(browser: Any) -> str:
-    return str(ask(browser, "document.querySelector('.current').innerText.split('\\n')[1]"))
+    return str(ask(browser, "document.querySelector('.current code').textContent"))
 
 
 def variables(browser: Any) -> dict[str, tuple[str, str]]:
