@@ -197,8 +197,9 @@ def site_index(
 
 
 def _brief(page: str) -> str:
-    """Write the figures of a page briefly."""
-    return re.sub(r"<svg .*?</svg>", lambda figure: embedded(figure[0]), page, flags=re.DOTALL)
+    """Write the figures of a page briefly, and no line breaks where none are seen: beside the tags of blocks."""
+    page = re.sub(r"<svg .*?</svg>", lambda figure: embedded(figure[0]), page, flags=re.DOTALL)
+    return re.sub(r"(</?(?:div|details|section|table)\b[^<>]*>)\n+", r"\1", page)
 
 
 @dataclass(frozen=True)

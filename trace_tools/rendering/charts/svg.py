@@ -110,6 +110,8 @@ def embedded(figure: str) -> str:
     for names in (_COMMON, _COMMON - {"text-anchor"}):  # a second time, for words at both ends of an axis
         for parent in [element for element in root.iter() if element.tag in ("svg", "g")]:
             _gather(parent, names)
+    for path in root.iter("path"):
+        path.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", path.get("d", "")))
     text = tostring(root, encoding="unicode").replace(" />", "/>")
     return re.sub(r"var\((--[a-z0-9]+), #[0-9a-f]{6}\)", r"var(\1)", text)
 
