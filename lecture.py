@@ -9867,13 +9867,10 @@ def when_memory_when_compute() -> None:
     assert round(h100, 1) == 295.4
     assert [intensity < h100 for intensity in intensities] == [True, True, True, True, False, False]
     here = intensity_here()  # @inspect here @stepover
-    ridges = {"H100": h100}
     if here is not None and roofline_format() == "float32":
-        ridges["here, float32, where FLOP/byte are half as many"] = here
-    elif here is not None:
-        ridges["here"] = here
-    needed = [ridge * (2 if "float32" in name else 1) for name, ridge in ridges.items()]  # FLOP/byte in bf16
-    verdicts = [["memory" if i < ridge else "compute" for ridge in needed] for i in intensities]
+        here *= 2  # an operation in bf16 has twice the FLOP/byte of the same in fp32 @inspect here
+    ridges = {"H100": h100} | ({} if here is None else {"here": here})
+    verdicts = [["memory" if i < ridge else "compute" for ridge in ridges.values()] for i in intensities]
     lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
     table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, ridge in ridges.items())])  # @hide
     text(

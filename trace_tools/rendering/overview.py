@@ -117,8 +117,8 @@ def cover(document: Document) -> tuple[Section, Narration] | None:
 def minutes(document: Document) -> tuple[int, int, int]:
     """Return how long a lecture takes to read: its core, what is deeper, and the summaries alone."""
     summaries = [Narration(Narrative("text", text=closing_words(section)), 0) for section in document.sections]
-    core, deeper = (sum(reading_minutes(s.blocks, deeper=it) for s in document.sections) for it in (False, True))
-    return core, deeper, reading_minutes(summaries)
+    blocks = [block for section in document.sections for block in section.blocks]
+    return reading_minutes(blocks), reading_minutes(blocks, deeper=True), reading_minutes(summaries)
 
 
 def section_time(section: Section) -> str:
