@@ -211,7 +211,7 @@ def test_the_first_page_says_what_is_taught_and_where_to_begin(tmp_path: Path) -
     render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
     assert "What it <em>teaches</em>." in page and "What it *teaches*." in text
-    assert '<a class="go" href="cpu/00-counting.html">Start reading <small>2 min</small></a>' in page
+    assert '<a class="go" href="cpu/00-counting.html">Start reading <small>1 min</small></a>' in page
     assert "<title id=" in page and ">The best</title>" in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
     for shown in (page, text):
         assert "You can count: it is easy." in shown and "And more" not in shown and "You can measure." in shown
