@@ -1,4 +1,4 @@
-"""A document → HTML pages that need nothing but themselves.
+"""A document → HTML pages that need nothing but themselves, and for searching one file beside them.
 
     writer = HtmlWriter(document, place)
     writer.section(document.sections[0]), writer.index()        two pages as text
