@@ -129,3 +129,5 @@ def test_how_often_a_loop_ran_is_said_once() -> None:
     rows = [row(*values(1, 1, 1), omitted=7, omitted_ns=2_000) for _ in range(3)]
     counts = [[remark.text for remark in found if remark.kind == "count"] for _, found in remarked(rows)]
     assert counts == [["10 executions, 7 of them only counted: 2 µs in all"], [], []]
+    two_loops = [rows[0], row(*values(1)), rows[0]]
+    assert [len(found) for _, found in remarked(two_loops)] == [2, 1, 2]

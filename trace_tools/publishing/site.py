@@ -205,8 +205,7 @@ def _site_files(site: Traces, out: Path) -> dict[str, bytes]:
             pages.setdefault(key, []).append((*page, section.held, section.failed))
     sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
-    first = min(site, key=lambda one: one.partial, default=None)
-    searched = (first.document.machine.name, f"{first.folder}/") if first else None
+    searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
     reports = f"{REPORTS}/index.html"
     more = [("What differs between the machines", reports)] if (out / reports).is_file() else []
     return {

@@ -65,7 +65,7 @@ def remarked(rows: Sequence[CodeRow]) -> Iterator[tuple[CodeRow, list[Remark]]]:
         found = remarks(row)
         counted = next((remark.text for remark in found if remark.kind == "count"), "")
         yield row, [remark for remark in found if remark.kind != "count" or counted != before]
-        before = counted or before
+        before = "" if len(row.executions) == 1 else counted or before  # that row is in no loop: another may follow
 
 
 def remarks(row: CodeRow) -> list[Remark]:
