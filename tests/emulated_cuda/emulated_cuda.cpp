@@ -144,7 +144,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     if ((pace().autograd_us > 0) != (autograd_us > 0)) share_one_core(autograd_us > 0);
     pace().autograd_us = autograd_us;
   });
-  m.def("hold", [] { pace().held = true; });
+  m.def("hold", [] {
+    drain_all();  // what was queued before would be counted among what is held
+    pace().held = true;
+  });
   m.def("let_go", [] {
     pace().held = false;
     for (int d = 0; d < device_count; ++d)
