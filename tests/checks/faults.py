@@ -7,6 +7,9 @@
 What only feeds prose (the arguments of `text`, `table`, `plot` …, lines marked `@hide`, and assignments that
 nothing else reads) is left out, and so are strings, seeds, annotations and how long `measure` takes: no claim
 could notice, nor should it. Nor are the sizes that follow the machine touched.
+
+A section's faults are those of its core, what a first reader reads: what only calls marked `# @deeper` reach is left
+out unless it is asked for. Claims of deeper parts may notice a fault in the core, too.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class Fault:
 class Section:
     """The part of a lecture that one of main's functions runs, and that its claims could notice."""
 
-    def __init__(self, tree: ast.Module, source: str, name: str) -> None:
+    def __init__(self, tree: ast.Module, source: str, name: str, *, deeper: bool = False) -> None:
         self.tree = tree
         self.name = name
         self.lines = source.splitlines()
@@ -53,6 +56,9 @@ class Section:
         self.relevant: dict[str, set[ast.stmt]] = {}  # definition: its statements that a claim could notice
         self.idle: set[ast.AST] = set()  # values in them that nothing reads
         self._follow([(name, False)])
+        if not deeper:
+            core = self._reach(name, deeper=False)
+            self.relevant = {name: statements for name, statements in self.relevant.items() if name in core}
 
     def claims(self) -> list[ast.Assert]:
         """Return every assert of the section, in the order of the file."""
@@ -116,14 +122,23 @@ class Section:
     def _calls_alone(self, name: str) -> bool:
         return any(_called_alone(node) == name for node in ast.walk(self.definitions[self.name]))
 
-    def _reach(self, name: str) -> set[str]:
+    def _reach(self, name: str, *, deeper: bool = True) -> set[str]:
         found, waiting = set(), [name]
         while waiting:
             here = waiting.pop()
-            if here in self.definitions and here not in found:
-                found.add(here)
-                waiting += [node.id for node in ast.walk(self.definitions[here]) if isinstance(node, ast.Name)]
+            if here not in self.definitions or here in found:
+                continue
+            found.add(here)
+            nodes = set(ast.walk(self.definitions[here]))
+            if not deeper:
+                parts = [node for node in nodes if isinstance(node, ast.Expr) and self._is_marked(node, "@deeper")]
+                nodes = nodes.difference(*map(ast.walk, parts))
+            waiting += [node.id for node in nodes if isinstance(node, ast.Name)]
         return found
+
+    def _is_marked(self, statement: ast.stmt, directive: str) -> bool:
+        last = statement.end_lineno or statement.lineno
+        return any(directive in line for line in self.lines[statement.lineno - 1 : last])
 
     def _follow(self, waiting: list[tuple[str, bool]]) -> None:
         """Find the relevant statements of each definition that is reached, by those that reach it."""
@@ -212,8 +227,7 @@ class Section:
             return False
         if self._only_tells(_called_alone(statement)):
             return True
-        last = statement.end_lineno or statement.lineno
-        return any("@hide" in line for line in self.lines[statement.lineno - 1 : last])
+        return self._is_marked(statement, "@hide")
 
     def _only_tells(self, name: str | None) -> bool:
         """Whether a function says something to the reader, and claims nothing."""

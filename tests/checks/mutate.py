@@ -1,14 +1,16 @@
 """Plant faults in the lecture, one at a time, run the section again, and list what no claim caught.
 
-    python -m tests.checks.mutate                 every section, about a minute each, into mutate.md
+    python -m tests.checks.mutate                 the core of every section, about a minute each, into mutate.md
     python -m tests.checks.mutate napkin_math --seconds 300 --jobs 4
+    python -m tests.checks.mutate --deeper        with the deeper parts
 
 Each fault gets a fresh process, forked from one that has imported torch and run nothing. There the section runs
 plainly, but for its asserts, which note that they failed and go on, and without those of its parts that do not
 come across the fault. A fault is **caught** when a claim fails, when anything is raised, or when the run takes ten
 times as long as it should. Which faults come first is drawn with a fixed seed, so that more time only adds others.
 
-Reasons written into the report's last columns are kept by the next run, for as long as the line stays as it is.
+Reasons that people write into the report's last columns are kept by the next run, for as long as the line stays as it
+is.
 """
 
 from __future__ import annotations
@@ -284,6 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lecture", type=Path, default=ROOT / "lecture.py")
     parser.add_argument("--report", type=Path, default=ROOT / "tests" / "checks" / "mutate.md")
     parser.add_argument("--seconds", type=float, default=60, help="for the faults of one section")
+    parser.add_argument("--deeper", action="store_true", help="plant faults in the deeper parts, too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
@@ -300,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module = lecture_module(tree, path)
     judged = []
     with known_machine():
-        sections = [Section(tree, source, name) for name in every]
+        sections = [Section(tree, source, name, deeper=options.deeper) for name in every]
         for number, section in enumerate(sections):
             if options.sections and section.name not in options.sections:
                 continue

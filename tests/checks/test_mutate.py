@@ -189,6 +189,13 @@ def test_a_fault_is_one_that_could_be_noticed() -> None:
     assert not any(before.startswith("zip(") and before != after for before, after in changes)  # p and q are alike
 
 
+def test_deeper_parts_are_left_alone_until_they_are_asked_for() -> None:
+    source = PARTS.replace("judge(area)\n\n", "judge(area)  # @deeper\n\n")
+    core, whole = (Section(ast.parse(source), source, "first", deeper=deeper) for deeper in (False, True))
+    assert {fault.definition for fault in whole.faults()} - {fault.definition for fault in core.faults()} == {"judge"}
+    assert len(whole.claims()) == 1 and not core.claims()
+
+
 def test_an_endless_fault_is_ended(lecture: Path) -> None:
     _, report = judged(lecture, "weak")
     assert "n += 2` | left out" not in report  # it would never end: caught
