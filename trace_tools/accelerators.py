@@ -161,6 +161,10 @@ class Accelerator(ABC):
         """Return what torch's allocator holds of the device."""
         return int(self.module.memory_reserved())
 
+    def peak_reserved_bytes(self) -> int:
+        """Return the most that it held since the last `reset_peaks`."""
+        return int(self.module.max_memory_reserved())
+
     def memory_info(self) -> tuple[int, int]:
         """Return how many bytes no process holds, and how many there are."""
         free, total = self.module.mem_get_info()
@@ -296,6 +300,10 @@ class AppleGpu(Accelerator):
     def reserved_bytes(self) -> int:
         """Return what Metal has given this process."""
         return int(self.module.driver_allocated_memory())
+
+    def peak_reserved_bytes(self) -> int:
+        """Return what Metal has given by now: it keeps no peak, and seldom takes anything back."""
+        return self.reserved_bytes()
 
     def memory_info(self) -> tuple[int, int]:
         """Return what Metal recommends to use at most, first without what this process has."""

@@ -352,6 +352,8 @@ class Process:
     why_no_warm: str | None = None
     restored: list[str] | None = None  # what the lecture left behind between cold and warm
     notes: list[str] | None = None  # clocks, temperature, throttling, other users of the GPU
+    peak_ram_bytes: int | None = None  # the most memory that it held at once, Python, torch and the tracer included
+    peak_device_bytes: int | None = None  # the most that torch's allocator held of the accelerator, without its context
 
 
 @dataclass(frozen=True, slots=True)

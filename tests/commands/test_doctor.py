@@ -8,17 +8,21 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from tests.traces import example_trace
 from trace_tools.cli import main
 from trace_tools.commands import doctor as module
+from trace_tools.file_format.trace_file import write
 from trace_tools.machines.devices import FORMS
-from trace_tools.machines.examination import Check
+from trace_tools.machines.examination import Check, Taken
 from trace_tools.machines.machine import STORED
+from trace_tools.schema import Process
 
 ROOT = Path(__file__).resolve().parents[2]
 OK = Check("device", "ok", "cpu")
@@ -29,7 +33,7 @@ WRONG = Check("products", "wrong", "an 8×8 product is not what it should be", "
 def finding(monkeypatch: pytest.MonkeyPatch, *found: Check) -> list[tuple[str | None, bool]]:
     asked: list[tuple[str | None, bool]] = []
 
-    def examine(device: str | None, *, quick: bool) -> Iterator[Check]:
+    def examine(device: str | None, *, quick: bool, taken: Taken) -> Iterator[Check]:
         asked.append((device, quick))
         yield from found
 
@@ -52,6 +56,23 @@ def test_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
         "                          → end what else runs here\n"
         "2 checks: 0 wrong, 1 worth a look\n"
     )
+
+
+def test_what_a_lecture_took_is_read_from_its_traces(tmp_path: Path) -> None:
+    def put(folder: str, lecture: str, name: str, *processes: Process) -> None:
+        made = example_trace()
+        made = replace(made, machine=replace(made.machine, name=name))
+        path = tmp_path / folder / "trace.yaml"
+        path.parent.mkdir()
+        write(replace(made, run=replace(made.run, lecture=lecture, processes=[*processes])), path)
+
+    put("one", "a.py", "A card", Process("pass 1", "complete", peak_ram_bytes=5, peak_device_bytes=70))
+    put("two", "a.py", "Another", Process("pass 1", "complete"), Process("metering", "complete", peak_ram_bytes=9))
+    put("three", "b.py", "A card", Process("pass 1", "complete", peak_ram_bytes=99, peak_device_bytes=990))
+    (tmp_path / "four").mkdir()
+    (tmp_path / "four/trace.yaml").write_text("no trace", encoding="utf-8")
+    assert module.taken_by(Path("x/a.py"), tmp_path) == Taken(9, {"A card": 70})
+    assert module.taken_by(Path("c.py"), tmp_path) == module.taken_by(None, tmp_path) == Taken()
 
 
 def test_what_is_wrong_is_in_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +128,7 @@ def test_a_lecture_that_is_none_is_told_of_first(lecture: Path, monkeypatch: pyt
 def test_a_machine_that_was_measured_earlier_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     finding(monkeypatch, WRONG)
     monkeypatch.setenv(STORED, "machine.json")
-    module.examine_first(None)
+    module.examine_first(None, Path("lecture.py"), Path("rendered"))
 
 
 SMI = {

@@ -464,7 +464,8 @@ def paced(*, delay_us: int = 0, jitter_us: int = 0, seed: int = 0, autograd_us: 
 def held() -> Iterator[Callable[..., int]]:
     """Hold every kernel inside `with`; what it gives runs `count` of a stream's, in order, and says how many it ran.
 
-    What was launched before runs first. A wait for a held kernel raises RuntimeError, unless another thread releases it within half a second.
+    What was launched before runs first. A wait for a held kernel raises RuntimeError, unless another thread releases
+    it within half a second.
     """
     lib = sys.modules[MODULE]
     lib.hold()

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from trace_tools.accelerators import CudaGpu
+from trace_tools.accelerators import CudaGpu, Properties
 from trace_tools.errors import UsageError
 from trace_tools.machines import checks, devices, float32_precision, host
-from trace_tools.machines.examination import Check
+from trace_tools.machines.examination import Check, Taken
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,10 @@ def test_threads_load_memory_and_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one(checks._load()).found == f"load average {os.getloadavg()[0]:.1f}"
     for free, verdict in ((2**30, "look"), (2**33, "ok"), (None, "ok")):
         monkeypatch.setattr(host, "available_bytes", lambda free=free: free)
-        assert one(checks._free()).verdict == verdict
+        assert one(checks._free(Taken())).verdict == verdict
+    monkeypatch.setattr(host, "available_bytes", lambda: 3 * 10**9)
+    found = one(checks._free(Taken(ram_bytes=4 * 10**9)))
+    assert (found.verdict, found.found) == ("look", "3 GB are free; an earlier run took 4 GB")
     assert one(checks._clock()).verdict == "ok"
     ticks = iter(range(10**9))
     monkeypatch.setattr(time, "perf_counter_ns", lambda: next(ticks) // 10 * 15_600_000)
@@ -172,7 +175,10 @@ def test_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("free", "verdict"), [(75, "ok"), (60, "look"), (1, "look")])
 def test_free_memory(free: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, mem_get_info=(free * 2**30, 80 * 2**30), memory_reserved=2**20)
-    assert one(checks._free_on_card(CudaGpu())).verdict == verdict
+    monkeypatch.setattr(CudaGpu, "properties", lambda self: Properties("A card", 80 * 2**30))
+    assert one(checks._free_on_card(CudaGpu(), Taken(device_bytes={"Another": 2**40}))).verdict == verdict
+    found = one(checks._free_on_card(CudaGpu(), Taken(device_bytes={"A card": 76 * 2**30})))
+    assert found.verdict == "look" and found.found.endswith(" are free; an earlier run took 76 GiB")
 
 
 def test_precision(monkeypatch: pytest.MonkeyPatch) -> None:

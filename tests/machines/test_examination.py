@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def test_how_and_on_what_it_is_started(process: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     started = [(None, True), ("cpu", False), ("cuda:1", True)]
     said = [check.found for device, quick in started for check in examine(device, quick=quick)]
-    assert said == ["quick  unset", "full cpu ", "quick cuda:1 unset"]
+    nothing = json.dumps({"ram_bytes": None, "device_bytes": {}})
+    assert said == [f"quick  {nothing} unset", f"full cpu {nothing} ", f"quick cuda:1 {nothing} unset"]
 
 
 @pytest.mark.parametrize(

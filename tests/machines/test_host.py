@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,6 +106,16 @@ def test_ram_bytes(files: dict[str, str], limit: int | None, tmp_path: Path) -> 
 )
 def test_available_bytes(files: dict[str, str], left: int | None, tmp_path: Path) -> None:
     assert host.available_bytes(tree(tmp_path, files)) == left
+
+
+def test_the_most_memory_this_process_has_held(tmp_path: Path) -> None:
+    assert host.peak_bytes(tree(tmp_path, {"proc/self/status": "VmPeak:\t  9 kB\nVmHWM:\t   70 kB\n"})) == 70 * 1024
+    assert host.peak_bytes(tmp_path / "none") is None
+    ask = "from trace_tools.machines import host; x = b'x' * (1 << 28); del x; print(host.peak_bytes())"
+    small, large = (
+        int(subprocess.check_output([sys.executable, "-c", text])) for text in (ask.replace("28", "8"), ask)
+    )
+    assert (1 << 28) * 0.98 < large - small < (1 << 28) * 1.02
 
 
 def test_cpu_name_of_intel_and_amd(tmp_path: Path) -> None:

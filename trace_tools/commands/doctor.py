@@ -8,23 +8,31 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from trace_tools.errors import UsageError
+from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.file_format.trace_file import load_head
 from trace_tools.machines.devices import FORMS, checked
-from trace_tools.machines.examination import Check, examine
+from trace_tools.machines.examination import Check, Taken, examine
 from trace_tools.machines.machine import STORED
 
 
 @click.command()
+@click.argument("lecture", type=click.Path(path_type=Path), required=False)
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("rendered"), show_default=True)
 @click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
 @click.option("--json", "as_json", is_flag=True, help="For a script.")
-def doctor(device: str | None, *, as_json: bool) -> None:
-    """Look at this machine: a line for each thing, ok, look or wrong; what was found, and what to do."""
+def doctor(lecture: Path | None, out: Path, device: str | None, *, as_json: bool) -> None:
+    """Look at this machine: a line for each thing, ok, look or wrong; what was found, and what to do.
+
+    With LECTURE, free memory is compared with what its traces in OUT say that it takes.
+    """
     found = []
-    for check in examine(device, quick=False):
+    for check in examine(device, quick=False, taken=taken_by(lecture, out)):
         found.append(check)
         if not as_json:
             click.echo(_line(check))
@@ -39,14 +47,29 @@ def doctor(device: str | None, *, as_json: bool) -> None:
         sys.exit(2)
 
 
-def examine_first(device: str | None) -> None:
+def taken_by(lecture: Path | None, out: Path) -> Taken:
+    """Return what the traces of a lecture in a folder of machines say of the memory it takes."""
+    ram_bytes = 0
+    device_bytes: dict[str, int] = {}
+    for path in sorted(out.glob("*/trace.yaml")) if lecture else ():
+        with suppress(TraceFileError):  # it is none's to mend here
+            there = load_head(path)
+            if lecture and there.run.lecture == lecture.name:
+                name = there.machine.name
+                for process in there.run.processes:
+                    ram_bytes = max(ram_bytes, process.peak_ram_bytes or 0)
+                    device_bytes[name] = max(device_bytes.get(name, 0), process.peak_device_bytes or 0)
+    return Taken(ram_bytes or None, {name: size for name, size in device_bytes.items() if size})
+
+
+def examine_first(device: str | None, lecture: Path, out: Path) -> None:
     """Look at the machine for a moment, and say what is worth a look; nothing where it was measured earlier.
 
     Raises UsageError for the first thing that is wrong.
     """
     if STORED in os.environ:
         return
-    for check in examine(device, quick=True):
+    for check in examine(device, quick=True, taken=taken_by(lecture, out)):
         if check.verdict == "wrong":
             raise UsageError("; ".join(filter(None, (check.found, check.advice))))
         if check.verdict == "look":

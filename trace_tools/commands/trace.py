@@ -50,7 +50,7 @@ def trace(out: Path, **options: Any) -> None:
 
     progress = Progress()
     tracer = Tracer(Request(out=out, **options), progress.show)
-    examine_first(options["device"])
+    examine_first(options["device"], options["lecture"], out)
     recover_first(out)
     try:
         traced = tracer.run()

@@ -21,7 +21,7 @@ from trace_tools.file_format.structure import from_plain, to_plain, unlike
 from trace_tools.file_format.validation import validate
 from trace_tools.files import replace as replace_file
 from trace_tools.garbage import collector_paused
-from trace_tools.schema import SCHEMA_VERSION, Run, Trace
+from trace_tools.schema import SCHEMA_VERSION, Trace
 
 LARGEST_BYTES = 2**30  # of a file: the tracer's size cap lies far below
 
@@ -79,13 +79,13 @@ def load(path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Loaded:
     return Loaded(trace, tuple(notes))
 
 
-def load_run(path: Path) -> Run:
-    """Read of a trace file only how the trace was made, which is quick. Raises `TraceFileError` like `load`."""
+def load_head(path: Path) -> Trace:
+    """Read a trace file without its steps, which is quick. Raises `TraceFileError` like `load`."""
     text = _read(path)
     steps = text.find("\nsteps:")  # sources, which may hold anything, are indented or quoted
     head = text[:steps] + "\nsteps: []\n" if steps >= 0 else text
     plain, _ = parse(head, path)
-    return from_plain(Trace, _current(plain, path, UPGRADES), path).run
+    return from_plain(Trace, _current(plain, path, UPGRADES), path)
 
 
 def _read(path: Path) -> str:

@@ -30,6 +30,7 @@ from trace_tools.schema import (
     Meters,
     Narrative,
     Omitted,
+    Process,
     Series,
     SourceFile,
     Step,
@@ -62,7 +63,7 @@ def validate(trace: Trace, path: Path) -> None:
             _at_least(1, trace.run, "passes", "limit")
             _at_least(0, trace.run, "timed_runs")
             _at_least(-LARGEST_COUNT, trace.run, "seed")
-            _each(trace.run.processes, ".processes", lambda process: _at_least(0, process, "cold_ns", "warm_ns"))
+            _each(trace.run.processes, ".processes", _check_process)
         with _inside(".machine"):
             _check_machine(trace.machine)
         if len(trace.sources) > MOST_SOURCES:
@@ -81,6 +82,10 @@ def check_step(step: Step, source: str) -> None:
         events.check(step)
     except Mismatch as mismatch:
         raise mismatch.at(f"line {step.line}") from None
+
+
+def _check_process(process: Process) -> None:
+    _at_least(0, process, "cold_ns", "warm_ns", "peak_ram_bytes", "peak_device_bytes")
 
 
 def _check_machine(machine: Machine) -> None:

@@ -1,6 +1,6 @@
 """The process that looks at this machine: computes on it, reads its settings, and prints what it found.
 
-    python -m trace_tools.machines.checks quick|full [cpu|cuda|cuda:N]
+    python -m trace_tools.machines.checks quick|full [cpu|cuda|cuda:N] [what the lecture took: `Taken` as JSON]
 
 One `Check` per line, as JSON, as soon as it is known. Nothing here changes what the machine is set to.
 """
@@ -25,11 +25,11 @@ from trace_tools.accelerators import Accelerator
 from trace_tools.errors import UsageError
 from trace_tools.invariants import FLOOR_NS
 from trace_tools.machines import devices, float32_precision, host
-from trace_tools.machines.examination import Check, Verdict
+from trace_tools.machines.examination import NOTHING_KNOWN, Check, Taken, Verdict
 from trace_tools.machines.machine import versions
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
-SCARCE_BYTES = 2**31  # of free memory; with less, a lecture's large tensors may not fit beside each other
+SCARCE_BYTES = 2**31  # of free memory, where nothing is known of the lecture: its large tensors may not fit
 SHARED = 0.10  # of a card's memory in use elsewhere
 SETTINGS = {  # of the environment: what they change
     "CUDA_LAUNCH_BLOCKING": "every launch waits for its kernel: no time is that of a launch, and nothing overlaps",
@@ -47,7 +47,7 @@ DRIFT_S = 4.0  # of products, one after the other
 DRIFTED = 1.10  # late over early
 
 
-def checks(asked: str | None, *, quick: bool) -> Iterator[Check]:
+def checks(asked: str | None, *, quick: bool, taken: Taken = NOTHING_KNOWN) -> Iterator[Check]:
     """Look at the machine; where the device can't be used at all, that is the last check."""
     found = ", ".join(f"{name} {version}" for name, version in versions())
     yield Check("versions", "ok", f"{found}; {host.operating_system()}")
@@ -58,14 +58,16 @@ def checks(asked: str | None, *, quick: bool) -> Iterator[Check]:
         yield Check("device", "wrong", str(error))
         return
     gpu = accelerators.accelerator(device)
-    on_card = [partial(look, gpu) for look in (_free_on_card, _allocator)] if gpu is not None else []
+    on_card = [partial(_free_on_card, gpu, taken), partial(_allocator, gpu)] if gpu is not None else []
     slow = [partial(look, gpu) for look in (_two_clocks, _floor)] if gpu is not None else [_drift]
     looks: list[Callable[[], Iterator[Check]]] = [
         partial(_card, gpu),
         *(partial(look, device) for look in (_kernels, _float8, _bit_equal)),
         *on_card,
         *([_precision, _others] if device == "cuda" else []),
-        *[_settings, _threads, _load, _free, _clock],
+        *[_settings, _threads, _load],
+        partial(_free, taken),
+        _clock,
         *([] if quick else slow),
     ]
     for look in looks:
@@ -154,11 +156,12 @@ def _same_twice(x: torch.Tensor) -> bool:
     return torch.equal(x @ x, x @ x)
 
 
-def _free_on_card(gpu: Accelerator) -> Iterator[Check]:
+def _free_on_card(gpu: Accelerator, taken: Taken) -> Iterator[Check]:
     free, total = gpu.memory_info()
     free += gpu.reserved_bytes()
-    found = f"{_bytes(free)} of {_bytes(total)} are free"
-    if free < SCARCE_BYTES or free < (1 - SHARED) * total:
+    before = taken.device_bytes.get(gpu.properties().name)
+    found = f"{_bytes(free)} of {_bytes(total)} are free" + _taken(before)
+    if free < (before or SCARCE_BYTES) or free < (1 - SHARED) * total:
         yield Check("GPU memory", "look", found, "sizes follow what is free; end what else uses the card")
     else:
         yield Check("GPU memory", "ok", found)
@@ -227,14 +230,17 @@ def _load() -> Iterator[Check]:
         yield Check("load", "ok", f"load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown")
 
 
-def _free() -> Iterator[Check]:
+def _free(taken: Taken) -> Iterator[Check]:
     free = host.available_bytes()
-    if free is not None and free < SCARCE_BYTES:
-        yield Check(
-            "memory", "look", f"{_bytes(free)} are free", "a process without memory is killed: end what else runs"
-        )
+    found = ("unknown" if free is None else f"{_bytes(free)} are free") + _taken(taken.ram_bytes)
+    if free is not None and free < (taken.ram_bytes or SCARCE_BYTES):
+        yield Check("memory", "look", found, "a process without memory is killed: end what else runs")
     else:
-        yield Check("memory", "ok", "unknown" if free is None else f"{_bytes(free)} are free")
+        yield Check("memory", "ok", found)
+
+
+def _taken(before: int | None) -> str:
+    return "" if before is None else f"; an earlier run took {_bytes(before)}"
 
 
 def _clock() -> Iterator[Check]:
@@ -304,5 +310,6 @@ def _bytes(size: int | None) -> str:
 
 
 if __name__ == "__main__":
-    for check in checks(sys.argv[2] or None, quick=sys.argv[1] == "quick"):
+    given = Taken(**json.loads(sys.argv[3])) if sys.argv[3:] else NOTHING_KNOWN
+    for check in checks(sys.argv[2] or None, quick=sys.argv[1] == "quick", taken=given):
         print(json.dumps(asdict(check)), flush=True)

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
@@ -40,7 +40,18 @@ class Check:
     advice: str = ""  # what to do, where it is not ok
 
 
-def examine(device: str | None, *, quick: bool) -> Iterator[Check]:
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The most memory that earlier runs of a lecture have held at once."""
+
+    ram_bytes: int | None = None
+    device_bytes: Mapping[str, int] = field(default_factory=dict)  # by the device's name: sizes may follow the device
+
+
+NOTHING_KNOWN = Taken()
+
+
+def examine(device: str | None, *, quick: bool, taken: Taken = NOTHING_KNOWN) -> Iterator[Check]:
     """Yield what is found, as it is found. `device` as `devices.chosen` takes it.
 
     Where the process that looks doesn't come to its end, the last check says so.
@@ -48,7 +59,8 @@ def examine(device: str | None, *, quick: bool) -> Iterator[Check]:
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(part for part in (package, os.environ.get("PYTHONPATH")) if part)
     hidden = devices.environment(device) if device == "cpu" else {}
-    command = [sys.executable, "-P", "-m", CHECKS, "quick" if quick else "full", device or ""]
+    asked = ["quick" if quick else "full", device or "", json.dumps(asdict(taken))]
+    command = [sys.executable, "-P", "-m", CHECKS, *asked]
     last = None
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         process = subprocess.Popen(

@@ -105,6 +105,15 @@ def available_bytes(root: Path = ROOT) -> int | None:
     return min(left, default=None)
 
 
+def peak_bytes(root: Path = ROOT) -> int | None:
+    """Give the most memory that this process has held at once, in bytes; None where the system doesn't say.
+
+    Not by `getrusage`, for which a process begins with what the one that started it held.
+    """
+    known = re.search(r"^VmHWM:\s+(\d+) kB", _read(root / "proc/self/status"), re.MULTILINE)
+    return 1024 * int(known[1]) if known else None
+
+
 def operating_system() -> str:
     """Name the system and its kernel's version number, without a build's or a host's name."""
     try:

@@ -82,7 +82,7 @@ class MarkdownWriter:
         document = self._document
         self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
         setup = self._blocks(document.setup) if document.setup else ()
-        processes = ["process", "ended", "first run", "second", "remarks"]
+        processes = ["process", "ended", "first run", "second", "memory, at most", "remarks"]
         return joined(
             [
                 f"# {inline_markdown(document.title)}",

@@ -288,14 +288,16 @@ def run_facts(document: Document) -> Facts:
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
 
 
-def process_texts(process: Process) -> tuple[str, str, str, str, str]:
-    """Return a process as texts: its name, how it ended, its first run and its second, remarks."""
+def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
+    """Return a process as texts: its name, how it ended, its first run and its second, its memory, remarks."""
     notes = [*(process.notes or []), *([process.why_no_warm] if process.why_no_warm else [])]
     if process.restored:
         notes.append("restored between its runs: " + ", ".join(process.restored))
     cold, warm = (formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns))
+    held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, " on the device")]
+    memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
     remarks = formats.one_line("; ".join(notes), 300)
-    return formats.one_line(process.name, 40), formats.one_line(process.ended, 200), cold, warm, remarks
+    return formats.one_line(process.name, 40), formats.one_line(process.ended, 200), cold, warm, memory or "–", remarks
 
 
 # --- the site's index ---

@@ -38,6 +38,7 @@ from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import unsignalled
 from trace_tools.directives import parse_directives
 from trace_tools.file_format.structure import to_plain
+from trace_tools.machines import host
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
 from trace_tools.statements import parse_source
@@ -154,6 +155,7 @@ class _Process:
         if job.name in (METERING, SHAKEN):
             self.timed_claims = TimedClaims(Path(job.journal).parent, job.passes)
         self.module_name: str | None = None
+        self.peak_device_bytes = 0
         self.place: str | None = None  # the last one told to the parent
         self.listener = os.fstat(job.progress).st_ino
 
@@ -171,6 +173,7 @@ class _Process:
         self.note("notes", before.unread)
         first, *others = self.job.runs
         status = self._run(first)
+        self._note_peaks()
         for name in others if status == COMPLETE else ():
             held = self._held_on_gpu()  # as after that run, with what the module itself holds
             left = before.restore()
@@ -179,6 +182,7 @@ class _Process:
                 self.note("why_no_warm", f"left behind: {'; '.join(left.stuck)}")
                 break
             again = self._run(name)
+            self._note_peaks()
             if (kept := self._held_on_gpu() - held) > 0:
                 self.note(
                     "notes", [f"{kept:,} bytes more were allocated on the GPU after the {name} run than before it"]
@@ -254,6 +258,15 @@ class _Process:
             return 0
         gc.collect()
         return gpu.allocated_bytes()
+
+    def _note_peaks(self) -> None:
+        """Note the most memory that this process has held: on a device, since the lecture last reset its peaks."""
+        if (ram_bytes := host.peak_bytes()) is not None:
+            self.note("peak_ram_bytes", ram_bytes)
+        gpu = accelerators.in_use()
+        if gpu is not None:
+            self.peak_device_bytes = max(self.peak_device_bytes, gpu.peak_reserved_bytes())
+            self.note("peak_device_bytes", self.peak_device_bytes)
 
     def _write(self, recorder: Recorder) -> None:
         """Write the journal while the lecture is at work, which takes it no time; a forked child has none."""

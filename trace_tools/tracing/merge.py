@@ -214,6 +214,8 @@ def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Proc
         why_no_warm=again,
         restored=process.restored or None,
         notes=list(dict.fromkeys(process.notes)) or None,
+        peak_ram_bytes=process.peak_ram_bytes,
+        peak_device_bytes=process.peak_device_bytes,
     )
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError, TraceToolsError, UsageError
-from trace_tools.file_format.trace_file import dump, load_run, write
+from trace_tools.file_format.trace_file import dump, load_head, write
 from trace_tools.file_format.validation import validate
 from trace_tools.files import sweep
 from trace_tools.schema import Run, Trace
@@ -154,7 +154,7 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     if whole and not asked.get("force"):
         refuse_other_lecture(complete, trace.run.lecture)
     for there in dict.fromkeys((path, complete)) if dead else ():
-        if there.exists() and (started := load_run(there).started) >= trace.run.started:
+        if there.exists() and (started := load_head(there).run.started) >= trace.run.started:
             if there is path and started == trace.run.started and path.read_bytes() == dump(trace).encode("utf-8"):
                 return Traced(trace, path, machine_folder, source)  # its tracer was killed just after writing it
             raise SupersededError(f"{there} is of a later run")
@@ -194,14 +194,14 @@ def _checked(trace: Trace) -> Trace:
 def _is_later(path: Path, run: Run) -> bool:
     """Whether a trace that lies there is of a later run, as far as can be told."""
     try:
-        return path.exists() and load_run(path).started > run.started
+        return path.exists() and load_head(path).run.started > run.started
     except TraceFileError:
         return True
 
 
 def refuse_other_lecture(path: Path, lecture: str) -> None:
     """Raise SupersededError when the trace at `path` is another lecture's."""
-    there = load_run(path).lecture if path.exists() else lecture
+    there = load_head(path).run.lecture if path.exists() else lecture
     if there != lecture:
         raise SupersededError(f"{path}: is a trace of {there}, not of {lecture}; use --force to replace it")
 

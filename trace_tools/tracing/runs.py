@@ -130,6 +130,8 @@ class ProcessRecord:
     restored: list[str]
     done: str | None = None
     why_no_warm: str | None = None
+    peak_ram_bytes: int | None = None
+    peak_device_bytes: int | None = None
     unreadable: int = 0  # records that the disk has damaged
 
 
@@ -255,6 +257,8 @@ def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: boo
         case LastExecutions(_, statement, executions):
             inner = partial(_is_possible, source=source, timed=timed, wary=wary)
             return is_statement(statement) and all(inner(one) for _, records in executions for one in records)
+        case ProcessNote("peak_ram_bytes" | "peak_device_bytes", content):
+            return isinstance(content, int) and content >= 0
         case ProcessNote(into, content):
             several = into in ("notes", "restored")
             texts = content if several and isinstance(content, list) else [content]
