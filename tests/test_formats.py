@@ -7,7 +7,7 @@ import re
 import pytest
 
 from trace_tools import formats
-from trace_tools.formats import byte_size, cell, duration, number, percent, quantity, spread, visible
+from trace_tools.formats import byte_size, column, duration, is_decimal, number, percent, quantity, spread, visible
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,24 @@ def test_quantities_have_units_and_sensible_digits(value: float, unit: str, text
     [
         (6.0, "6.0"),
         (1e-8, "1e-8"),
-        (143.92617, "143.926"),
+        (143.92617, "143.9"),
         (0.1 + 0.2, "0.3"),
         (49152, "49,152"),
         (1536, "1536"),
         (720_896.0, "720,896.0"),
         (-2_293_760.0, "-2,293,760.0"),
-        (12_345.678, "12,345.7"),
+        (12_345.678, "12,346"),
         (1_234_567.8, "1,234,568"),
         (99_999.999_9, "100,000"),
+        (9_999.7, "10,000"),
+        (3_118.62, "3119"),
+        (1.000_000_1, "1.0"),
+        (0.000_123_456, "0.0001235"),
         (1e7, "1e7"),
         (True, "True"),
         (math.nan, "nan"),
         (-math.inf, "-inf"),
-        (2**70, "1.18059e21"),
+        (2**70, "1.181e21"),
         (-(10**20), "-1e20"),
     ],
 )
@@ -64,10 +68,31 @@ def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
 
 
-def test_a_tables_numbers_have_four_digits_but_whole_ones_before_the_point() -> None:
-    assert [cell(n) for n in (0.0322559, 2.38419e-7, 143.9262, 16384.5, 7, True)] == [
-        "0.03226", "2.384e-7", "143.9", "16,384.5", "7", "True",
-    ]  # fmt: skip
+def test_points_of_a_column_stand_below_each_other() -> None:
+    figure, point = "\u2007", "\u2008"
+    filled = column(["5", "–", "12.25", "0.1"])
+    assert filled == [f"5{figure}{figure}{point}", "–", "12.25", f"0.1{figure}"]
+    assert column(["6.5 %", "30 %"]) == ["6.5 %", f"30 %{figure}{point}"]
+    for as_it_is in (["5", "6"], ["6.1 %", "6.25"], ["1e-8", "0.25"], ["1.5", "none"], []):
+        assert column(as_it_is) == as_it_is
+
+
+def test_bytes_are_in_the_family_that_says_one_of_them_exactly() -> None:
+    cases = [
+        ([80e9, 12_345], True),
+        ([2**30, 12_345], False),
+        ([80e9, 2**30], False),
+        ([12_345, 7], False),
+        ([], False),
+    ]
+    assert [is_decimal(counts) for counts, _ in cases] == [decimal for _, decimal in cases]
+    assert [byte_size(12_345, decimal=decimal) for decimal in (True, False)] == ["12.35 kB", "12.06 KiB"]
+
+
+def test_an_axis_has_the_unit_of_its_label() -> None:
+    labels = ["B/s", "bytes / s", "FLOP/s", "s", "bytes", "bytes per parameter", "step", ""]
+    assert [*map(formats.unit_of, labels)] == ["B/s", "bytes/s", "FLOP/s", "s", "bytes", None, None, None]
+    assert quantity(2e10, "bytes/s") == "20 GB/s"
 
 
 def test_a_printed_size_is_the_size() -> None:
@@ -120,7 +145,7 @@ def test_reprs_read_as_the_pages_write_such_things(kind: str, text: str, said: s
 
 @pytest.mark.parametrize(
     ("least", "most", "digits"),
-    [(1.0, 2.0, 3), (0.0203, 0.0279, 3), (1.0001, 1.0002, 6), (1.01, 1.02, 5), (0.0, 0.0, 6), (-2.0, 2.0, 3)],
+    [(1.0, 2.0, 3), (0.0203, 0.0279, 3), (1.0001, 1.0002, 6), (1.01, 1.02, 5), (0.0, 0.0, 4), (-2.0, 2.0, 3)],
 )
 def test_a_range_has_the_digits_that_tell_its_ends_apart(least: float, most: float, digits: int) -> None:
     assert formats.digits_apart(least, most) == digits

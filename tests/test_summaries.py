@@ -33,6 +33,17 @@ def number(value: float) -> Value:
         (Value("float", math.nan), "nan"),
         (Value("list", items=[number(1), number(2.5)], length=2), "[1, 2.5]"),
         (Value("tuple", items=[number(1)], length=1), "(1,)"),
+        (Value("tuple", items=[number(16), number(16_000)], length=2), "(16, 16_000)"),
+        (
+            Value(
+                "dict",
+                entries=[(Value("str", "view"), number(1.8e-6)), (Value("int", 10_000), number(0.0181))],
+                unit="s",
+            ),
+            "{'view': 1.8 µs, 10_000: 18.1 ms}",
+        ),
+        (Value("list", items=[number(80e9), number(12_345)], length=2, unit="B"), "[80 GB, 12.35 kB]"),
+        (Value("list", items=[Value("tuple", items=[number(2**20)])], unit="B"), "[(1 MiB,)]"),
         (Value("list", items=[], length=0), "[]"),
         (Value("dict", entries=[(Value("str", "a"), number(1))], length=1), "{'a': 1}"),
         (Value("Config", text="Config(a=1)", entries=[(Value("str", "a"), number(1))]), "Config(a=1)"),
@@ -93,6 +104,10 @@ def test_facts_are_exact() -> None:
 def test_a_claim_that_failed_shows_both_sides_to_where_they_differ() -> None:
     sides = [("total", number(0.1 + 0.2)), ("0.3", number(0.3))]
     assert claim_summary(Claim("total == 0.3", False, sides)) == "0.30000000000000004 == 0.3"
-    assert claim_summary(Claim("total != 0.3", True, sides)) == "0.3 ≠ 0.3"
+    assert claim_summary(Claim("total != 0.3", True, sides)) == "0.30000000000000004 ≠ 0.3"
+    near = [("3", number(3)), ("ratio", number(3.000_02)), ("3.1", number(3.1))]
+    assert claim_summary(Claim("3 <= ratio < 3.1", True, near)) == "3 ≤ 3.0 < 3.1"
+    near = [("3.0", number(3.0)), ("ratio", number(3.000_02))]
+    assert claim_summary(Claim("3.0 < ratio", True, near)) == "3.0 < 3.00002"
     assert [side_text(value) for _, value in sides] == ["0.3 (exactly 0.30000000000000004)", "0.3"]
     assert side_text(number(12_345)) == "12,345" and side_text(Value("int", 1025, unit="B")).endswith("(exactly 1025)")

@@ -5,7 +5,8 @@
     duration(11_200_000)          "11.2 ms"
     spread([11_200_000, 11_290_000, 11_210_000])  "11.2 ms ± 0.4%"
 
-Everything is rounded to the digits that help; exact figures belong in a value's details.
+Everything is rounded to the digits that help, four where nothing else is asked for; exact figures belong in a value's
+details.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 IEC = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
@@ -21,9 +22,13 @@ SI_UNITS = frozenset(
     {"FLOP", "FLOPs", "FLOP/s", "FLOPS", "OP/s", "B/s", "byte/s", "bytes/s", "Hz", "W", "J", "bit", "bit/s", "token/s"}
 )
 BYTE_UNITS = frozenset({"B", "byte", "bytes"})
+RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # how they are written behind a prefix
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 
 DIMENSIONS = 64  # of a tensor, that are written: as many as NumPy has
+
+FIGURE, POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a point
+_DECIMAL = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,]*(\.\d+)?(\s?[%×]?)")
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff]")
 
@@ -62,8 +67,12 @@ def one_line(text: str, limit: int) -> str:
     return shorten(visible(" ".join(text[: 4 * limit + 100].split())), limit)
 
 
-def number(value: bool | int | float, digits: int = 6) -> str:
-    """Write a number without a unit: integers exactly while they fit, floats to `digits` significant digits."""
+def number(value: bool | int | float, digits: int = 4) -> str:
+    """Write a number without a unit: integers exactly while they fit, floats to `digits` significant digits.
+
+    No digit before the point is left out below ten million, and from 10,000 on thousands are apart. A float that is
+    whole says so: 6.0; one that has no room for digits behind the point does not: 3118.
+    """
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int):
@@ -72,23 +81,31 @@ def number(value: bool | int | float, digits: int = 6) -> str:
         return str(value) if abs(value) < 10_000 else f"{value:,}"
     if not math.isfinite(value):
         return str(value)
-    if digits >= 6 and 1e4 <= abs(value) < 1e7:  # as integers of that size are written
-        return _grouped(value, digits)
+    if 1 <= abs(value) < 1e7:
+        places = max(digits - len(str(int(abs(value)))), 0)
+        text = f"{value:,.{places}f}" if abs(value) >= 9_999.5 else f"{value:.{places}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+        return text + ".0" if "." not in text and (places or value == int(value)) else text
     text = _tidy(f"{value:.{digits}g}")
     return text if any(mark in text for mark in ".e") else text + ".0"
 
 
-def _grouped(value: float, digits: int) -> str:
-    """Write a float with thousands apart: 720,896.0 and 12,345.7."""
-    places = max(digits - len(str(int(abs(value)))), 0)
-    text = f"{value:,.{places}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return text if "." in text or value != int(value) else text + ".0"
+def column(cells: Sequence[str]) -> list[str]:
+    """Fill up the texts of a column that is set to the right, so that the points of its numbers stand below each other.
 
-
-def cell(value: bool | int | float) -> str:
-    """Write a number of a table: floats to 4 digits, where that leaves no digit before the point out."""
-    return number(value, 4 if isinstance(value, float) and abs(value) < 1_000 else 6)
+    A column in which something else stands, or powers of ten, is left as it is.
+    """
+    found = [_DECIMAL.fullmatch(text) for text in cells]
+    known = [match for match in found if match]
+    if len({match[2] for match in known}) != 1 or any(
+        text != "–" for text, m in zip(cells, found, strict=True) if not m
+    ):
+        return list(cells)
+    most = max(len(match[1] or "") for match in known)  # with the point, whose width is its own
+    return [
+        text + (FIGURE * (most - max(len(m[1] or ""), 1)) + POINT * (not m[1]) if m and most else "")
+        for text, m in zip(cells, found, strict=True)
+    ]
 
 
 def _scientific(value: int, digits: int) -> str:
@@ -96,6 +113,7 @@ def _scientific(value: int, digits: int) -> str:
     text = str(abs(value)) if value.bit_length() < 10_000 else None
     if text is None:
         return f"an integer of {value.bit_length():,} bits"
+    text = str(abs(round(value, digits - len(text))))
     mantissa = text[0] + "." + text[1:digits].rstrip("0")
     return ("-" if value < 0 else "") + mantissa.rstrip(".") + f"e+{len(text) - 1}"
 
@@ -109,27 +127,36 @@ def digits_apart(least: float, most: float) -> int:
     """Return how many significant digits tell two numbers apart, and one more: 3 at least, 6 at most."""
     size = max(abs(least), abs(most))
     if not size or least == most:
-        return 6
+        return 4
     return max(3, min(6, math.ceil(-math.log10((most - least) / size)) + 2))
 
 
-def quantity(value: int | float, unit: str | None, digits: int = 4) -> str:
-    """Write a number with its unit, with a prefix where the unit takes one: IEC for bytes, SI for rates and counts."""
+def quantity(value: int | float, unit: str | None, digits: int = 4, *, decimal: bool | None = None) -> str:
+    """Write a number with its unit, with a prefix where the unit takes one: IEC for bytes, SI for rates and counts.
+
+    `decimal` chooses between 2.25 GiB and 2.416 GB; None: the one that `is_decimal` finds in the number itself.
+    """
     if unit is None:
         return number(value)
     if abs(value) >= 1e300 or value != value:  # nan, inf, and integers beyond a float's range
         return f"{number(value)} {unit}"
     if unit in BYTE_UNITS:
-        return byte_size(value, digits)
+        return byte_size(value, digits, decimal=decimal)
     if unit in ("s", "seconds"):
         return duration(value * 1e9, digits)
     if unit in SI_UNITS:
-        return _prefixed(value, unit, digits)
+        return _prefixed(value, RATES.get(unit, unit), digits)
     if isinstance(value, int):
         return f"{number(value)} {unit}"
     if 1e4 <= abs(value) < 1e15:
         return f"{value:,.0f} {unit}"
     return f"{_tidy(f'{value:.{digits}g}')} {unit}"
+
+
+def unit_of(label: str) -> str | None:
+    """Return the unit that an axis's label names and that takes prefixes: "bytes / s" is in "bytes/s"."""
+    unit = label.replace(" ", "")
+    return unit if unit in SI_UNITS | BYTE_UNITS | {"s", "seconds"} else None
 
 
 def _prefixed(value: int | float, unit: str, digits: int) -> str:
@@ -141,11 +168,19 @@ def _prefixed(value: int | float, unit: str, digits: int) -> str:
     return _scaled(value, SI, digits, unit)
 
 
-def byte_size(count: int | float, digits: int = 4) -> str:
+def byte_size(count: int | float, digits: int = 4, *, decimal: bool | None = None) -> str:
     """Write a number of bytes: 2.25 GiB; with an SI prefix where only that one says it exactly: 80 GB."""
-    whole = any(_is_whole(count, factor, digits) for factor, _ in IEC)
-    decimal = not whole and any(_is_whole(count, factor, digits) for factor, _ in SI)
-    return _scaled(count, SI if decimal else IEC, digits, "B")
+    return _scaled(count, SI if (is_decimal([count], digits) if decimal is None else decimal) else IEC, digits, "B")
+
+
+def is_decimal(counts: Iterable[int | float], digits: int = 4) -> bool:
+    """Whether numbers of bytes were declared in powers of ten: some are said exactly only by these, none by IEC's."""
+    kinds = {
+        "IEC" if any(_is_whole(count, factor, digits) for factor, _ in IEC) else "SI"
+        for count in counts
+        if any(_is_whole(count, factor, digits) for factor, _ in (*IEC, *SI))
+    }
+    return kinds == {"SI"}
 
 
 def _is_whole(count: int | float, factor: float, digits: int) -> bool:

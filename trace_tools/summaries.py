@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, islice, product
 
@@ -35,6 +36,7 @@ _OPERATORS: dict[type[ast.cmpop], str] = {
     **{ast.Eq: "==", ast.NotEq: "≠", ast.Lt: "<", ast.LtE: "≤", ast.Gt: ">", ast.GtE: "≥"},
     **{ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"},
 }
+_STRICT = frozenset({"≠", "<", ">"})
 _BRACKETS = {"list": ("[", "]"), "tuple": ("(", ")"), "set": ("{", "}"), "dict": ("{", "}")}
 
 
@@ -54,7 +56,15 @@ def _marks(value: Value) -> list[str]:
     return [*marks, value.note] if value.note and value.type != "error" else marks
 
 
-def _what(value: Value, limit: int) -> str:
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What a container says of the numbers in it: their unit, and whether its bytes count in powers of ten."""
+
+    unit: str | None
+    decimal: bool
+
+
+def _what(value: Value, limit: int, inside: _Inside | None = None) -> str:
     if value.tensor is not None:
         return tensor_summary(value.tensor)
     if value.type == "none":
@@ -65,10 +75,16 @@ def _what(value: Value, limit: int) -> str:
         return _string(value.value, value.length or 0, limit)
     if isinstance(value.value, bool):
         return formats.number(value.value)
-    if value.value is not None:
-        return formats.quantity(value.value, value.unit)
+    if isinstance(value.value, (int, float)):
+        if inside is None or inside.unit is not None:
+            unit, decimal = (value.unit, None) if inside is None else (inside.unit, inside.decimal)
+            return formats.quantity(value.value, unit, decimal=decimal)
+        return formats.number(value.value).replace(",", "_")  # as in Python: a comma there is between two entries
     if value.items is not None or value.entries is not None:
-        return _container(value, limit)
+        if inside is None:
+            counts = [*_numbers(value)] if value.unit in formats.BYTE_UNITS else []
+            inside = _Inside(value.unit, formats.is_decimal(counts))
+        return _container(value, limit, inside)
     text = f"<{value.type}>" if value.text is None else formats.spoken(value.type, value.text)
     return formats.one_line(text, limit)
 
@@ -79,10 +95,18 @@ def _string(text: str, length: int, limit: int) -> str:
     return f"{formats.shorten(quoted, limit - 24)} ({length or len(text):,} characters)" if cut else quoted
 
 
-def _container(value: Value, limit: int) -> str:
+def _numbers(value: Value) -> Iterator[int | float]:
+    """Yield the numbers in a container, however deep."""
+    if isinstance(value.value, (int, float)):
+        yield value.value
+    for item in [*(value.items or []), *(item for _, item in value.entries or [])]:
+        yield from _numbers(item)
+
+
+def _container(value: Value, limit: int, inside: _Inside) -> str:
     """Write the entries that fit; one that is cut short says at the outermost level how many there are."""
     opening, closing = _BRACKETS.get(value.type, (f"{formats.one_line(value.type, 30)}(", ")"))
-    parts = list(_parts(value, limit // 2))
+    parts = list(_parts(value, limit // 2, inside))
     length = value.length if value.length is not None else len(parts)
     used = list(accumulate(len(part) + 2 for part in parts))  # characters up to each
     whole = len(parts) == length and (not used or used[-1] <= limit)
@@ -93,13 +117,13 @@ def _container(value: Value, limit: int) -> str:
     return text if whole or limit < LINE // 3 else f"{text} ({length:,} entries)"
 
 
-def _parts(value: Value, limit: int) -> Iterator[str]:
+def _parts(value: Value, limit: int, inside: _Inside) -> Iterator[str]:
     for item in value.items or []:
-        yield _what(item, limit)
+        yield _what(item, limit, inside)
     equals = ": " if value.type == "dict" else "="
     for key, item in value.entries or []:
-        name = _what(key, limit)
-        yield f"{name if value.type == 'dict' else name.strip(chr(39))}{equals}{_what(item, limit)}"
+        name = _what(key, limit, _Inside(None, False))
+        yield f"{name if value.type == 'dict' else name.strip(chr(39))}{equals}{_what(item, limit, inside)}"
 
 
 def _range(samples: Sequence[Scalar], unit: str | None) -> str | None:
@@ -109,7 +133,10 @@ def _range(samples: Sequence[Scalar], unit: str | None) -> str | None:
         return None
     least, most = min(numbers), max(numbers)
     digits = formats.digits_apart(least, most)
-    ends = (formats.number(n, digits) if unit is None else formats.quantity(n, unit, digits) for n in (least, most))
+    decimal = formats.is_decimal((least, most))
+    ends = (
+        formats.quantity(n, unit, digits, decimal=decimal) if unit else formats.number(n, digits) for n in (least, most)
+    )
     return " … ".join(ends)
 
 
@@ -223,7 +250,7 @@ def _exactly(value: Value) -> str | None:
 
 def _sample(sample: Scalar) -> str:
     if isinstance(sample, (int, float)) and not isinstance(sample, bool):
-        return formats.number(sample)
+        return formats.number(sample, 6)
     return formats.one_line(repr(sample)[:200], 60)
 
 
@@ -268,14 +295,19 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
     """Write both sides of a claim as they were: `6.0 == 6.0`; a claim of another form, part by part."""
     operators = _comparison(claim.source)
     sides = [summary(value, limit // 2) for _, value in claim.sides]
-    if not claim.held and len(sides) == 2 and sides[0] == sides[1]:  # they differ where six digits don't show it
+    if not claim.held and len(sides) == 2 and sides[0] == sides[1]:  # they differ where four digits don't show it
         sides = [_exactly(value) or side for (_, value), side in zip(claim.sides, sides, strict=True)]
         return formats.one_line(f" {operators[0] if operators else 'and'} ".join(sides), limit)
     if operators and len(sides) == len(operators) + 1:
         if operators == ["=="] and sides[0] == sides[1] and len(sides[0]) > BOTH:
             return formats.one_line(f"both {summary(claim.sides[0][1], limit - 8)}", limit)
         # The comparison as it was, and behind it what is to be said of its sides: `9.1 … 10.1 > 1 · varies`.
-        first, *others = (formats.one_line(_range_or_text(value, limit // 2), limit // 2) for _, value in claim.sides)
+        told = [formats.one_line(_range_or_text(value, limit // 2), limit // 2) for _, value in claim.sides]
+        for place, op in enumerate(operators):  # 3 < 3.00002: to the last digit where fewer don't show it
+            if op in _STRICT and told[place] == told[place + 1]:
+                ends = slice(place, place + 2)
+                told[ends] = [_exactly(value) or told[place] for _, value in claim.sides[ends]]
+        first, *others = told
         line = first + "".join(f" {op} {side}" for op, side in zip(operators, others, strict=True))
         marks = dict.fromkeys(mark for _, value in claim.sides for mark in _marks(value))
         return formats.one_line(" · ".join([line, *marks]), limit)

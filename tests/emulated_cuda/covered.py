@@ -1,7 +1,8 @@
 """Which lines that are for a GPU ran on the emulated device, and which did not: `make emulate` reports them.
 
 The lecture runs plainly under coverage.py: on two cards, of which one has published peaks, and on the CPU. The tools do
-in the tests marked `cuda`, in all processes that these start. What did not run in any of these is listed.
+in the tests marked `cuda`, in all processes that these start, and, for drivers and devices that refuse or that are not
+CUDA's, in those with stand-ins. What did not run in any of these is listed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ from coverage import Coverage, CoverageData
 from tests.emulated_cuda.build import ROOT, environment
 
 CARDS = ("emulated", "h100")
+WITH_STAND_INS = (
+    "tests/machines",
+    "tests/test_accelerators.py",
+    "tests/commands/test_doctor.py",
+    "tests/tracing/test_recorder_devices.py",
+    "tests/test_lecture.py::test_free_memory_decides_sizes_once",
+)
 FOR_A_GPU = re.compile(r"\b(gpu|cuda)\b")
 FOR_NONE = re.compile(r"\bgpu is None|not gpu\b|'cpu'")
 
@@ -47,15 +55,17 @@ def _lecture(out: Path, lecture: Path, card: str | None) -> bool:
 
 
 def tests(out: Path, given: Mapping[str, str]) -> bool:
-    """Run the tests marked `cuda`; what their processes run is covered, too."""
+    """Run the tests marked `cuda`, then those with stand-ins; what their processes run is covered, too."""
     settings = out / "settings.ini"
     settings.write_text(
         f"[run]\npatch = subprocess\nparallel = True\ndata_file = {out / 'tools.coverage'}\n"
-        f"source = {ROOT / 'trace_tools'}\n",
+        f"include = {ROOT / 'lecture.py'},{ROOT / 'trace_tools'}/*\n",
         encoding="utf-8",
     )
-    cover = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-m", "cuda"]
-    return subprocess.run(cover, env=dict(given), cwd=ROOT).returncode == 0
+    cover = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest"]
+    plain = {name: value for name, value in given.items() if not name.startswith("EMULATED_CUDA")} | {"PYTHONPATH": ""}
+    runs = [([*cover, "-m", "cuda"], given), ([*cover, "-m", "not cuda", *WITH_STAND_INS], plain)]
+    return all([subprocess.run(command, env=dict(env), cwd=ROOT).returncode == 0 for command, env in runs])
 
 
 def _given(card: str | None) -> dict[str, str]:
@@ -81,7 +91,10 @@ def _missed(paths: list[Path], path: Path) -> set[int]:
 
 def _missed_in_lecture(out: Path, lecture: Path) -> Iterator[str]:
     lines = lecture.read_text(encoding="utf-8").splitlines()
-    for number in sorted(_missed([*out.glob("lecture-*.coverage")], lecture)):
+    missed = _missed([*out.glob("lecture-*.coverage")], lecture)
+    if tests := [*out.glob("tools.coverage.*")]:
+        missed &= _missed(tests, ROOT / "lecture.py")  # which has the same lines
+    for number in sorted(missed):
         yield f"lecture.py:{number}: {lines[number - 1].strip()[:100]}"
 
 

@@ -209,7 +209,7 @@ def test_narrative_of_every_kind_is_shown() -> None:
     assert '<a href="https://a.b/c" rel="noreferrer">A paper</a>' in text and "javascript:alert" not in text
     assert "Image not shown: missing.png" in page.text("figure")
     assert '<th scope="col" class="right">' in text and "100,000" in page.text("table")
-    assert 'role="img"' in text and "a: 2 values from 3.0 to 4.0" in text
+    assert 'role="img"' in text and "a: 2 values from 3 to 4" in text
 
 
 @pytest.mark.parametrize(

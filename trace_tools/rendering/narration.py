@@ -157,22 +157,28 @@ def _within(it: Narrative, most: int) -> tuple[Narrative, str]:
     return replace(it, columns=columns[:wide], rows=[row[:wide] for row in rows[:high]]), " ".join(left_out)
 
 
-def _table_html(it: Narrative, place: int) -> Markup:
+def _table_html(it: Narrative, number: int) -> Markup:
     """Return a table; a cell that varied has its range on hover and focus."""
     right = [' class="right"' if _is_numeric(it, column) else "" for column in range(len(it.columns or []))]
     head = Markup("").join(
         Markup(f'<th scope="col"{right[n]}>{prose.inline_html(column)}</th>' if column.strip() else "<td></td>")
         for n, column in enumerate(it.columns or [])
     )
-    varied = {(one.row, one.column): (number, one) for number, one in enumerate(it.varied or ())}
+    varied = {(one.row, one.column): (which, one) for which, one in enumerate(it.varied or ())}
+    texts = [[cell if isinstance(cell, str) else _number(cell) for cell in cells] for cells in it.rows or []]
+    for column in (column for column, there in enumerate(right) if there):
+        having = [row for row in texts if column < len(row)]
+        for row, text in zip(having, formats.column([row[column] for row in having]), strict=True):
+            row[column] = text
     body = []  # joined at the end: to add to a text copies it
-    for row, cells in enumerate(it.rows or []):
+    for place, cells in enumerate(it.rows or []):
         body.append("<tr>")
         for column, cell in enumerate(cells):
-            shown = str(prose.inline_html(cell) if isinstance(cell, str) else escape(_number(cell)))
-            if (row, column) in varied:
-                number, one = varied[row, column]
-                shown = prose.with_range(shown, in_words(one), f"range-{place}-{number}")
+            text = texts[place][column]
+            shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
+            if (place, column) in varied:
+                which, one = varied[place, column]
+                shown = prose.with_range(shown, in_words(one), f"range-{number}-{which}")
             body.append(f"<td{right[column]}>{shown}</td>")
         body.append("</tr>\n")
     rows = Markup("".join(body))
@@ -187,7 +193,8 @@ def _is_numeric(it: Narrative, column: int) -> bool:
 
 
 def _number(cell: float | None) -> str:
-    return "–" if cell is None else formats.cell(cell)
+    """Write a number of a table: a whole one is 5, also beside 5.25."""
+    return "–" if cell is None else formats.number(cell).removesuffix(".0")
 
 
 def _cell_markdown(cell: Scalar) -> str:

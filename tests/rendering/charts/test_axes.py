@@ -32,7 +32,7 @@ def test_ticks_read_well() -> None:
     assert ticks(1e3, 1e9, log=True) == [10.0**n for n in range(3, 10)]
     assert decades(1e-9, 1e9, 5) == [1e-9, 1e-5, 1e-1, 1e3, 1e7]
     assert binary_ticks(5 * 2**20) == [0, 2**21, 2**22]
-    assert [tick_text(t) for t in (0.01, 1.0, 20_000.0, 1e6, 2.5)] == ["0.01", "1", "20,000", "1e6", "2.5"]
+    assert [tick_text(t) for t in (0.01, 1.0, 20_000.0, 1e6, 2.5)] == ["0.01", "1", "20,000", "10⁶", "2.5"]
 
 
 def test_a_scale_maps_its_ends_and_its_middle() -> None:

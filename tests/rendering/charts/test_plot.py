@@ -84,7 +84,7 @@ def test_any_numbers_can_be_drawn_on_logarithmic_axes() -> None:
 
 def test_a_figure_is_described_in_words() -> None:
     words = describe(plotted("line", [1, 2, 3], [3.0, None, 1.0]))
-    assert words == "across: n, up: t. a: 3 values from 1.0 to 3.0."
+    assert words == "across: n, up: t. a: 3 values from 1 to 3."
 
 
 # --- machines side by side ------------------------------------------------------------------------

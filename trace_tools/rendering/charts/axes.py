@@ -17,6 +17,7 @@ from trace_tools import formats
 from trace_tools.rendering.charts.drawing import SOFT, Drawing, Point
 
 TICK = 11  # size of the labels
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,14 @@ def decades(low: float, high: float, count: int = 7) -> list[float]:
     return [10.0**n for n in range(first, last + 1, stride)]
 
 
-def ticks(low: float, high: float, *, log: bool = False, count: int = 6) -> list[float]:
-    """Return round numbers between two: multiples of 1, 2 or 5 times a power of ten; of a log axis, decades."""
+def ticks(low: float, high: float, *, log: bool = False, count: int = 6, binary: bool = False) -> list[float]:
+    """Return round numbers between two: multiples of 1, 2 or 5 times a power of ten; of a log axis, decades.
+
+    `binary` counts in the prefix of IEC that suits the larger one: 0, 20 MiB, 40 MiB.
+    """
+    if binary and not log:
+        factor = next((factor for factor, _ in formats.IEC if high >= factor), 1)
+        return [factor * tick for tick in ticks(low / factor, high / factor, count=count)]
     if not log:
         least = (high - low) / count
         power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
@@ -100,8 +107,15 @@ def ticks(low: float, high: float, *, log: bool = False, count: int = 6) -> list
     return [t for n in powers for digit in (1, 2, 5) if low <= (t := digit * 10.0**n) <= high]
 
 
-def tick_text(value: float) -> str:
-    """Write a tick: 0.01, 1, 20,000, 1e6."""
+def tick_text(value: float, unit: str | None = None, *, decimal: bool = True) -> str:
+    """Write a tick: 0.01, 1, 20,000, 10⁷; with its unit, 20 GB/s."""
+    if unit is not None:
+        return formats.quantity(value, unit, 3, decimal=decimal) if value else "0"
     if value == int(value) and abs(value) < 1e5:
         return f"{int(value):,}" if abs(value) >= 10_000 else f"{int(value)}"
-    return f"{value:g}" if 1e-3 <= abs(value) < 1e5 else formats.number(value, 3).removesuffix(".0")
+    if 1e-3 <= abs(value) < 1e5:
+        return f"{value:g}"
+    power = round(math.log10(abs(value)))
+    if (abs(value) < 1e6 and power >= 0) or not math.isclose(value, 10.0**power):
+        return formats.number(value, 3).removesuffix(".0")
+    return "10" + str(power).translate(RAISED)

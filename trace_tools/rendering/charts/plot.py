@@ -13,6 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 
 from trace_tools import formats
@@ -53,7 +54,9 @@ def describe(told: Narrative) -> str:
     for series in (told.series or [])[:SERIES]:
         heights = [y for y in map(height, series.y) if math.isfinite(y)]
         if heights:
-            low, high = formats.number(min(heights), 4), formats.number(max(heights), 4)
+            unit = formats.unit_of(told.y_label or "")
+            decimal = told.y_scale == "log" or formats.is_decimal(heights)
+            low, high = (_height_text(end, unit, decimal=decimal) for end in (min(heights), max(heights)))
             name = formats.one_line(series.name, 60)
             parts.append(f"{name}: {formats.plural(len(series.y), 'value')} from {low} to {high}")
     return ". ".join(parts) + "." if parts else "A drawing."
@@ -99,14 +102,14 @@ def plot(
     labels: tuple[str, str] = ("", ""),
     log: tuple[bool, bool] = (False, False),
     linear_to: float = 0,
-    write: Callable[[float], str] = tick_text,
+    write: Callable[[float], str] | None = None,
     machines: bool = False,
 ) -> str | None:
     """Draw series across and up, two axes with their labels and kinds; None when there are no numbers.
 
-    `write` words the heights; the axis upwards may be linear up to a size, and then holds 0. Where the series are
-    `machines`, which often agree, the first line is broad and shows where others cover it, each also has marks,
-    and each bar a tip.
+    Heights are worded by `write`, or else in the unit that their label names; the axis upwards may be linear up to a
+    size, and then holds 0. Where the series are `machines`, which often agree, the first line is broad and shows where
+    others cover it, each also has marks, and each bar a tip.
     """
     series = [s for s in series if any(math.isfinite(height(y)) for y in s.y)]
     if not series:
@@ -141,7 +144,10 @@ def plot(
     elif names:
         first, last = -0.5, len(names) - 0.5
     low, high = _span(ys, log=log_up, margin=0.08, floor=bool(standing))
-    marks = ticks(low, high, log=log_up)
+    unit, decimal = formats.unit_of(labels[1]), log_up or formats.is_decimal([*stacked.values(), *ys])
+    told = write or partial(_height_text, unit=unit, decimal=decimal)
+    write = write or partial(tick_text, unit=unit, decimal=decimal)
+    marks = ticks(low, high, log=log_up, binary=unit in formats.BYTE_UNITS and not decimal)
     if linear_to and log_up:
         low, high = 0.0, max(1.5 * high, linear_to)
         marks = [0.0, *(t for n in range(10) if (t := linear_to * 32.0**n) <= high)]
@@ -159,25 +165,23 @@ def plot(
     drawing.text((4, top - 9), formats.one_line(labels[1], 80), size=12)
     grid_up(drawing, axes, [(tick, write(tick)) for tick in marks])
     drawing.line((left, top + HEIGHT), (across.end, top + HEIGHT), stroke=SOFT)
-    numbers = () if names else ticks(first, last, log=log_across)
-    for tick, words in [*enumerate(map(_tick, names)), *((tick, tick_text(tick)) for tick in numbers)]:
+    numbers, beneath = () if names else ticks(first, last, log=log_across), formats.unit_of(labels[0])
+    for tick, words in [*enumerate(map(_tick, names)), *((tick, tick_text(tick, beneath)) for tick in numbers)]:
         drawing.line((across(tick), top + HEIGHT), (across(tick), top + HEIGHT + 4), stroke=SOFT)
         drawing.text((across(tick), top + HEIGHT + 17), words, size=TICK, anchor="middle")
     middle = (left + across.end) / 2
     drawing.text((middle, top + HEIGHT + 37), formats.one_line(labels[0], 80), size=12, anchor="middle")
     for line in lines:
         if line.style == "bars":
-            _bars(drawing, axes, line, (beside.index(line), len(beside), gap), write if machines else None)
+            _bars(drawing, axes, line, (beside.index(line), len(beside), gap), told, tips=machines)
         elif line.style == "stacked":
-            _stack(drawing, axes, line, gap)
+            _stack(drawing, axes, line, gap, told)
         else:
             _curve(drawing, axes, line, machines=machines)
     for at, total in stacked.items():
         if axes.at(at, total) is not None:
             spot = axes.across(at), axes.up(total) - 5
-            drawing.text(
-                spot, formats.number(int(total) if total.is_integer() else total, 4), size=TICK, anchor="middle"
-            )
+            drawing.text(spot, told(total), size=TICK, anchor="middle")
     return drawing.svg(prefix, title, description)
 
 
@@ -190,6 +194,13 @@ def height(value: Scalar) -> float:
     except OverflowError:
         return math.nan
     return number if abs(number) <= LARGEST else math.nan
+
+
+def _height_text(height: float, unit: str | None, *, decimal: bool) -> str:
+    """Write a height itself: to four digits, and a whole one as one."""
+    if unit is not None:
+        return formats.quantity(height, unit, decimal=decimal)
+    return formats.number(int(height) if height.is_integer() else height)
 
 
 def _categories(series: Sequence[Series]) -> list[Scalar]:
@@ -244,7 +255,9 @@ def _bars(
     axes: Axes,
     line: _Line,
     which: tuple[int, int, float],
-    write: Callable[[float], str] | None,
+    write: Callable[[float], str],
+    *,
+    tips: bool,
 ) -> None:
     """Draw the bars of a series side by side with the others', their heights above when they are few."""
     number, count, gap = which
@@ -259,7 +272,7 @@ def _bars(
             continue
         across = axes.across(right) - at[0]
         size = max(across - 1, 0.5), abs(floor - at[1])
-        if write is not None:
+        if tips:
             with drawing.linked(None, f"{line.name}: {write(y)}"):
                 drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
                 marker(drawing, (at[0] + size[0] / 2, at[1]), line.place)
@@ -267,17 +280,17 @@ def _bars(
         drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
         if len(line.x) * count <= LABELLED_BARS:
             above = min(at[1], floor) - 4 if y >= 0 else max(at[1], floor) + 12
-            drawing.text((at[0] + across / 2, above), formats.number(y, 4), size=TICK, anchor="middle")
+            drawing.text((at[0] + across / 2, above), write(y), size=TICK, anchor="middle")
 
 
-def _stack(drawing: Drawing, axes: Axes, line: _Line, gap: float) -> None:
+def _stack(drawing: Drawing, axes: Axes, line: _Line, gap: float, write: Callable[[float], str]) -> None:
     """Draw the bars of a series on those of the ones before, each with a tip and, where there is room, its number."""
     for x, y, below in zip(line.x, line.y, line.below, strict=False):
         foot, top = axes.at(x, below), axes.at(x, below + y)
         if foot is None or top is None or not y:
             continue
         room = abs(axes.across(x + gap / 2) - axes.across(x - gap / 2))
-        wide, tall, words = min(FULL * room, STACK), foot[1] - top[1], formats.number(y, 4)
+        wide, tall, words = min(FULL * room, STACK), foot[1] - top[1], write(y)
         with drawing.linked(None, f"{line.name}: {words}"):
             drawing.rect((top[0] - wide / 2, top[1]), (wide, max(tall - 1, 0.5)), fill=colour(line.place))
         if tall >= TICK and width_of(words, TICK) + 8 < (room - wide) / 2:
