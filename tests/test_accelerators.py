@@ -183,6 +183,7 @@ def test_apples_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         None,
     )
     assert gpu.properties() == Properties("Apple M4 Max", 40, 40)
+    assert (gpu.built_for(), gpu.peak_reserved_bytes()) == (None, 30)
     gpu.select(None)
     gpu.reset_peaks()
 

@@ -355,6 +355,24 @@ def test_the_gpu_parts_on_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "memory: 128 GiB" in str(heard[-1].svg)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, TypeError])
+def test_a_gpu_that_refuses_fp8_says_why(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that should have it: which error says so is the kernel's choice."""
+
+    def refuses(*_: object, **__: object) -> None:
+        raise error("no such kernel\nfor this card")
+
+    module = load(SOURCE, "the_lecture_without_fp8")
+    monkeypatch.setattr(module, "sizes", lambda: module.Sizes(step_width=32))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    monkeypatch.setattr(torch, "_scaled_mm", refuses)
+    heard: list[Narrative] = []
+    with listening(heard.append):
+        assert module.speed_of_fp8() is None
+    assert prose(heard) == f"fp8: not run. torch {torch.__version__} says: no such kernel"
+
+
 def test_free_memory_decides_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full card of 80 GB is a small one, and what the lecture itself holds later makes it no smaller."""
     free, held = [int(79e9), int(3e9)], iter([0, 0, int(70e9)])

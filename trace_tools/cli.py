@@ -6,6 +6,7 @@
     python -m trace_tools bench A.py B.py         two versions, run here in turn until they can be told apart
     python -m trace_tools compare TRACE.yaml…     many machines side by side
     python -m trace_tools serve lecture.py        its pages in a browser, made again at each save
+    python -m trace_tools site --url ADDRESS      the pages, for a host of static files
     python -m trace_tools doctor                  what this machine is, and what would go wrong on it
     python -m trace_tools validate TRACE.yaml
     python -m trace_tools recover DIR             the journals of a killed run → DIR/<machine>/partial/
@@ -33,6 +34,7 @@ from trace_tools.commands.doctor import doctor
 from trace_tools.commands.recover import recover
 from trace_tools.commands.render import render
 from trace_tools.commands.serve import serve
+from trace_tools.commands.site import site
 from trace_tools.commands.trace import trace
 from trace_tools.commands.validate import validate
 from trace_tools.errors import TraceToolsError, in_words, is_refusal
@@ -134,5 +136,5 @@ def main() -> None:
     """Trace an executable lecture, and render what it did."""
 
 
-for command in (trace, render, diff, bench, compare, serve, doctor, validate, recover):
+for command in (trace, render, diff, bench, compare, serve, site, doctor, validate, recover):
     main.add_command(command)

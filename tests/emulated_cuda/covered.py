@@ -1,8 +1,8 @@
 """Which lines that are for a GPU ran on the emulated device, and which did not: `make emulate` reports them.
 
-The lecture runs plainly under coverage.py: on two cards, of which one has published peaks, and on the CPU. The tools do
-in the tests marked `cuda`, in all processes that these start, and, for drivers and devices that refuse or that are not
-CUDA's, in those with stand-ins. What did not run in any of these is listed.
+The lecture runs plainly under coverage.py: on three cards, of which two have published peaks and one no fp8, and on
+the CPU. The tools do in the tests marked `cuda`, in all processes that these start, and, for drivers and devices that
+refuse or that are not CUDA's, in those with stand-ins. What did not run in any of these is listed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coverage import Coverage, CoverageData
 
 from tests.emulated_cuda.build import ROOT, environment
 
-CARDS = ("emulated", "h100")
+CARDS = ("emulated", "h100", "t4")
 WITH_STAND_INS = (
     "tests/machines",
     "tests/test_accelerators.py",

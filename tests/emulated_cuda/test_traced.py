@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,13 @@ def product():
 '''
 
 
-def traced(tmp_path: Path, text: str = LECTURE, **more: str) -> tuple[Trace, subprocess.CompletedProcess[str]]:
+def traced(
+    tmp_path: Path, text: str = LECTURE, options: Sequence[str] = (), **more: str
+) -> tuple[Trace, subprocess.CompletedProcess[str]]:
     lecture = tmp_path / "lecture.py"
     lecture.write_text(text)
     command = [sys.executable, "-m", "trace_tools", "trace", str(lecture), "-o", str(tmp_path / "out"), "--passes", "1"]
-    done = subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True)
+    done = subprocess.run([*command, *options], env={**os.environ, **more}, capture_output=True, text=True)
     (path,) = (tmp_path / "out").glob("emulated-*/**/trace.yaml")
     return load(path).trace, done
 
@@ -218,6 +221,37 @@ def test_memory_that_a_run_does_not_give_back_is_noted(tmp_path: Path) -> None:
     (tmp_path / "well").mkdir()
     trace, _ = traced(tmp_path / "well")
     assert not any("on the GPU after" in note for note in trace.run.processes[0].notes or ())
+
+
+TOO_MUCH = '''
+import torch
+
+
+def main():
+    too_much()
+    after_it()
+
+
+def too_much():
+    """Too much"""
+    x = torch.ones(2**24, device="cuda")
+    torch.empty(2**50, dtype=torch.uint8, device="cuda")
+
+
+def after_it():
+    """After it"""
+    held = torch.cuda.memory_allocated()  # @inspect held
+    cached = torch.cuda.memory_reserved()  # @inspect cached
+    y = torch.ones(2**20, device="cuda")
+'''
+
+
+def test_a_section_that_runs_out_of_memory_leaves_it_to_the_next(tmp_path: Path) -> None:
+    trace, done = traced(tmp_path, TOO_MUCH, options=["--keep-going"])
+    assert done.returncode == 1 and "OutOfMemoryError" in done.stderr
+    values = {name: value.value for step in trace.steps if isinstance(step, Step) for name, value in step.values or ()}
+    assert values == {"held": 0, "cached": 0}
+    assert all(process.peak_device_bytes >= 2**26 for process in trace.run.processes)
 
 
 def tools(tmp_path: Path, *command: str, cards: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -96,6 +96,12 @@ def test_devices_that_cannot(name: str) -> None:
         devices.checked(name)
 
 
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="there is one")
+def test_a_device_of_another_kind_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="device 'mps': PyTorch finds no MPS device; expected one, or 'cpu'"):
+        devices.chosen("mps")
+
+
 @pytest.mark.parametrize(
     ("device", "before", "after"),
     [

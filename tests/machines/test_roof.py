@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import torch
 from torch.utils.benchmark import Timer
 
@@ -41,3 +42,12 @@ def test_a_dtype_without_matmul_has_no_peak_and_a_reason() -> None:
     peak = roof._matmul_peak("cpu", None, "bool")  # torch has no bool matmul
     assert peak.per_second is None
     assert re.match(r"not measured: .*[Bb]ool", peak.source)
+
+
+def test_memory_without_room_for_a_copy_has_no_peak_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(roof, "_best_seconds", full)
+    peak = roof._copy_peak("cpu", None)
+    assert (peak.per_second, peak.source) == (None, "not measured: CUDA out of memory.")

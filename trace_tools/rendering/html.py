@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import Environment
@@ -194,6 +195,12 @@ def site_index(
         said=lambda said: as_html(said, lambda address: None),
     )
     return _brief(text)
+
+
+def not_found(home: str) -> str:
+    """Return the page that a host shows for an address at which there is nothing; `home` is the first page's."""
+    template = _environment().get_template("not_found.html.j2")
+    return template.render(assets=assets("page"), page=SimpleNamespace(home=home))
 
 
 def _brief(page: str) -> str:

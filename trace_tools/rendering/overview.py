@@ -91,7 +91,12 @@ def reading(section: Section) -> str:
 def opening_words(section: Section) -> str:
     """Return the sentence with which a section's text begins, as plain text; "" where it has none."""
     told = next((it.narrative.text for it in _texts(section.blocks)), section.summary) or ""
-    return formats.one_line(re.split(r"(?<=[.?!])\s", prose.plain_text(told), maxsplit=1)[0], 240)
+    return formats.one_line(re.split(r"(?<=[.?!])\s", first_words(told), maxsplit=1)[0], 240)
+
+
+def first_words(told: str) -> str:
+    """Return the first paragraph of a Markdown text as plain text, cut to what others show of a page."""
+    return formats.one_line(prose.plain_text(told.partition("\n\n")[0]), 240)
 
 
 def closing_words(section: Section) -> str | None:

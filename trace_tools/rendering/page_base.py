@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,6 +22,13 @@ from trace_tools import formats
 from trace_tools.rendering import prose
 
 HERE = Path(__file__).parent
+
+# Three stacks of memory, in the colours of the figures.
+_BARS = "".join(
+    f"<path fill='{colour}' d='M{x} 28V{top}h6V28z'/>"
+    for x, top, colour in ((5, 18, "#2f6fdd"), (13, 5, "#d9480f"), (21, 12, "#1a8f58"))
+)
+FAVICON = "data:image/svg+xml," + quote(f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'>{_BARS}</svg>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +82,5 @@ def environment(*folders: Path) -> Environment:
         "inline": lambda text: Markup(prose.inline_html(text)),
         "plural": formats.plural,
     }
+    made.globals["favicon"] = FAVICON
     return made

@@ -1,0 +1,158 @@
+"""A folder of pages → what a host of static files needs: a page for what is not found, a map, previews.
+
+    files = static_site(Path("rendered"), "https://example.org/lecture/")
+    update_folder(Path("site"), files, ANY)
+
+Only what can be reached from `index.html` is taken. Pages refer to each other relatively, as they did; the address of
+the site stands in the map and in what other sites show of a page, its title, its description and its picture: these
+know no relative addresses.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+from posixpath import dirname, join, normpath
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from trace_tools.errors import UsageError
+from trace_tools.file_format.trace_file import load_head
+from trace_tools.rendering.html import not_found
+from trace_tools.rendering.search import FILE
+
+ANY = re.compile(r".+")
+FIRST = "index.html"
+PREVIEW = (1200, 630)  # pixels: the shape in which most sites show a page
+INK, SOFT, PAPER, ACCENT = "#1d2129", "#5f6672", "#fdfdfb", "#2457c5"
+
+
+def static_site(folder: Path, address: str) -> dict[str, bytes]:
+    """Return the files of the site by their names.
+
+    Raises `UsageError` when `folder` has no pages, when the address is none, when a page links to what is not there,
+    and when a trace was made on an emulated device: nothing of that is published.
+    """
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise UsageError(f"--url {address}: expected the site's address, like https://example.org/lecture/")
+    address = address.rstrip("/") + "/"
+    if not (folder / FIRST).is_file():
+        raise UsageError(f"{folder}: has no pages: no {FIRST}")
+    files = dict(_reached(folder))
+    for name in files:
+        if name.endswith("trace.yaml") and load_head(folder / name).machine.emulated:
+            raise UsageError(f"{folder / name}: was made on an emulated device, which is no measurement: not published")
+    pages = {name: content.decode("utf-8") for name, content in files.items() if name.endswith(".html")}
+    for name, text in pages.items():
+        head = _Page.read(text)
+        picture = f"previews/{name.removesuffix('.html').replace('/', '-')}.png"
+        files[picture] = preview(head.title, head.description)
+        files[name] = _with_preview(text, head, address, name, picture).encode("utf-8")
+    files["404.html"] = not_found(address).encode("utf-8")
+    files["sitemap.xml"] = _sitemap(address, sorted(pages)).encode("utf-8")
+    files[".nojekyll"] = b""  # GitHub's pages are served as they are
+    return files
+
+
+@dataclass
+class _Page(HTMLParser):
+    """What a page's HTML says of itself and refers to."""
+
+    title: str = ""
+    description: str = ""
+    links: list[str] = field(default_factory=list)
+    inside: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> _Page:
+        page = cls()
+        HTMLParser.__init__(page)
+        page.feed(text)
+        return page
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.inside = tag
+        if tag == "meta" and given.get("name") == "description":
+            self.description = given.get("content") or ""
+        self.links += [value for name, value in attrs if name in ("href", "src", "srcset") and value]
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "title" and not self.title:
+            self.title = data.strip()
+
+
+def _reached(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files that the first page leads to, itself included, by their names in the folder."""
+    waiting, seen = [FIRST], {FIRST}
+    while waiting:
+        name = waiting.pop()
+        content = (folder / name).read_bytes()
+        yield name, content
+        if not name.endswith(".html"):
+            continue
+        index = join(dirname(name), FILE)  # the search loads it
+        found = [(FILE, index)] if (folder / index).is_file() else []
+        for link in _Page.read(content.decode("utf-8")).links:
+            parts = urlsplit(link)
+            if not parts.scheme and not parts.netloc and parts.path:
+                found.append((link, normpath(join(dirname(name), unquote(parts.path)))))
+        for link, there in found:
+            if there.startswith("..") or not (folder / there).is_file():
+                raise UsageError(f"{folder / name}: links to {link}, which is not there")
+            if there not in seen:
+                seen.add(there)
+                waiting.append(there)
+
+
+def _with_preview(text: str, page: _Page, address: str, name: str, picture: str) -> str:
+    """Return a page with what other sites show of it, in its head (Open Graph, ogp.me)."""
+    width, height = PREVIEW
+    said = {
+        "og:type": "article",
+        "og:title": page.title,
+        "og:description": page.description,
+        "og:url": _url(address, name),
+        "og:image": _url(address, picture),
+        "og:image:width": str(width),
+        "og:image:height": str(height),
+    }
+    lines = "".join(f'<meta property="{key}" content="{escape(value)}">\n' for key, value in said.items() if value)
+    return text.replace("<title>", f'{lines}<meta name="twitter:card" content="summary_large_image">\n<title>', 1)
+
+
+def _sitemap(address: str, pages: list[str]) -> str:
+    """Return the map of a site (sitemaps.org)."""
+    urls = "".join(f"<url><loc>{escape(_url(address, page))}</loc></url>\n" for page in pages)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    return f"{head}{urls}</urlset>\n"
+
+
+def _url(address: str, name: str) -> str:
+    return address + quote("" if name == FIRST else name)
+
+
+def preview(title: str, description: str) -> bytes:
+    """Return the picture that other sites show of a page: its title and its first sentence, as PNG."""
+    from matplotlib.figure import Figure
+
+    width, height = PREVIEW
+    figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor=PAPER)
+    head, _, of = title.partition(" · ")
+    style: dict[str, Any] = {"family": "serif", "parse_math": False, "va": "top"}
+    lines = textwrap.wrap(head, 34)[:3]
+    figure.text(0.07, 0.84, "\n".join(lines), size=46, color=INK, linespacing=1.15, **style)
+    below = 0.84 - 0.125 * len(lines) - 0.05
+    words = textwrap.wrap(description, 66, max_lines=int((below - 0.16) / 0.068), placeholder=" …")
+    figure.text(0.07, below, "\n".join(words), size=22, color=SOFT, linespacing=1.3, **style)
+    figure.text(0.07, 0.1, of, size=18, color=ACCENT, **style)
+    written = io.BytesIO()
+    figure.savefig(written, format="png", metadata={"Software": None})  # the same bytes for the same words
+    return written.getvalue()
