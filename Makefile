@@ -4,6 +4,7 @@
 # make diff     A=cpu B=nvidia-h200, or paths: what differs between two traces, and whether it matters
 # make compare  all traces side by side; make pairs writes that and each against the first into rendered/diff
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
+# make site     the pages, for a host of static files: URL=https://example.org/lecture/
 # make serve    the lecture's pages in a browser, made again at each save
 # Each sets up .venv first, if it is missing or stale. With a Python that already has what is needed,
 # and no network: make trace PYTHON=python3 VENV=none
@@ -14,6 +15,7 @@ DEVICE ?=
 PASSES ?= 3
 LECTURE ?= lecture.py
 ARGS ?=
+URL ?=
 A ?= cpu
 B ?= nvidia-h200
 # By folder, so that cpu comes before cpu-one-thread and is what others are compared with.
@@ -32,7 +34,7 @@ endif
 # On a GPU what fails costs no more than itself: the sections after it run.
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(shell nvidia-smi -L 2>/dev/null),--keep-going))
 
-.PHONY: trace doctor test render diff compare pairs serve check bench inert mutate fuzz emulate clean
+.PHONY: trace doctor test render diff compare pairs site serve check bench inert mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
@@ -61,6 +63,9 @@ pairs: $(READY)
 	$(if $(word 2,$(TRACES)),$(RUN) -m trace_tools compare $(TRACES) -o rendered/diff,@:)
 	@$(if $(word 2,$(TRACES)),grep -q diff/index rendered/index.html || $(RUN) -m trace_tools render $(TRACES),:)
 
+site: $(READY)
+	$(RUN) -m trace_tools site rendered --url "$(URL)" $(ARGS)
+
 serve: $(READY) $(if $(READY),$(VENV)/.ready-serve)
 	$(RUN) -m trace_tools serve $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
@@ -86,7 +91,7 @@ emulate: $(READY)
 	$(RUN) -m tests.emulated_cuda.emulate $(ARGS)
 
 clean:
-	rm -rf .venv .serve .emulated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .serve .emulated site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # What a group of dependencies in pyproject.toml asks for, torch apart.
 requirements = $(RUN) -c 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \

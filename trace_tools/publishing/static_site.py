@@ -50,10 +50,11 @@ def static_site(folder: Path, address: str) -> dict[str, bytes]:
         if name.endswith("trace.yaml") and load_head(folder / name).machine.emulated:
             raise UsageError(f"{folder / name}: was made on an emulated device, which is no measurement: not published")
     pages = {name: content.decode("utf-8") for name, content in files.items() if name.endswith(".html")}
+    lecture = _Page.read(pages[FIRST]).title
     for name, text in pages.items():
         head = _Page.read(text)
         picture = f"previews/{name.removesuffix('.html').replace('/', '-')}.png"
-        files[picture] = preview(head.title, head.description)
+        files[picture] = preview(head.title, head.description, lecture)
         files[name] = _with_preview(text, head, address, name, picture).encode("utf-8")
     files["404.html"] = not_found(address).encode("utf-8")
     files["sitemap.xml"] = _sitemap(address, sorted(pages)).encode("utf-8")
@@ -139,8 +140,8 @@ def _url(address: str, name: str) -> str:
     return address + quote("" if name == FIRST else name)
 
 
-def preview(title: str, description: str) -> bytes:
-    """Return the picture that other sites show of a page: its title and its first sentence, as PNG."""
+def preview(title: str, description: str, lecture: str) -> bytes:
+    """Return the picture that other sites show of a page: its title, its first sentence and whose it is, as PNG."""
     from matplotlib.figure import Figure
 
     width, height = PREVIEW
@@ -152,7 +153,8 @@ def preview(title: str, description: str) -> bytes:
     below = 0.84 - 0.125 * len(lines) - 0.05
     words = textwrap.wrap(description, 66, max_lines=int((below - 0.16) / 0.068), placeholder=" …")
     figure.text(0.07, below, "\n".join(words), size=22, color=SOFT, linespacing=1.3, **style)
-    figure.text(0.07, 0.1, of, size=18, color=ACCENT, **style)
+    foot = " · ".join(dict.fromkeys(part for part in (lecture, of) if part and part != head))
+    figure.text(0.07, 0.1, foot, size=18, color=ACCENT, **style)
     written = io.BytesIO()
     figure.savefig(written, format="png", metadata={"Software": None})  # the same bytes for the same words
     return written.getvalue()
