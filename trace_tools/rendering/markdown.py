@@ -10,6 +10,8 @@ values behind `<details>`, which is the only HTML here. Nothing from a trace can
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools import formats, summaries
@@ -23,6 +25,7 @@ from trace_tools.rendering.document import (
     CodeListing,
     CodeRow,
     Document,
+    Heading,
     Notice,
     Section,
     reading_minutes,
@@ -46,6 +49,21 @@ WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # where comments stand at most
 
 
+_TO_A_SECTION = re.compile(r"\]\(([\w-]+)\.html(?:#([\w.-]*))?\)")
+
+
+def _anchors(section: Section) -> dict[str, str]:
+    """Return a section's anchors as GitHub makes them of its headings, by ours."""
+    found: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for heading in (Heading(1, f"{section.number} {section.title}", ""), *section.headings):
+        text = prose.plain_text(heading.text).lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found[heading.anchor] = f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor
+        counts[anchor] += 1
+    return found
+
+
 class MarkdownWriter:
     """Writes the pages of one document; `files` are the figures they show."""
 
@@ -64,7 +82,7 @@ class MarkdownWriter:
         turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
         turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
         roofs = self._place.roofs(section)
-        return joined(
+        page = joined(
             [
                 f"# {section.number} {inline_markdown(section.title)}",
                 self._meta(section),
@@ -76,6 +94,7 @@ class MarkdownWriter:
                 "---\n\n" + " · ".join(turn) if turn else "",
             ]
         )
+        return self._on_a_code_host(page)
 
     def index(self) -> str:
         """Return the machine's own index."""
@@ -111,8 +130,28 @@ class MarkdownWriter:
             parts.append("[trace.yaml](trace.yaml)")
         if section is None:
             home = self._place.home.removesuffix(".html")
-            return " · ".join([*parts, "[as a web page](index.html)", f"[all machines]({home}.md)"])
-        return " · ".join([*parts, f"[as a web page]({section.slug}.html)", "[contents](index.md)"])
+            return " · ".join([*parts, f"[all machines]({home}.md)"])
+        return " · ".join([*parts, "[contents](index.md)"])
+
+    def _on_a_code_host(self, page: str) -> str:
+        """Let links between sections lead to their Markdown, and to the anchors that a code host gives its headings."""
+        pages = {section.slug: section for section in self._document.sections}
+
+        def there(found: re.Match[str]) -> str:
+            section, anchor = pages.get(found[1]), found[2] or ""
+            if section is None:
+                return found[0]
+            return f"]({section.slug}.md{'#' + _anchors(section).get(anchor, '') if anchor else ''})"
+
+        fence = ""  # that is open: nothing in it is a link
+        lines = page.split("\n")
+        for at, line in enumerate(lines):
+            marks = re.match(r"`{3,}", line.lstrip(" >"))
+            if marks and (not fence or line.strip(" >") == fence):
+                fence = "" if fence else marks[0]
+            elif not fence:
+                lines[at] = _TO_A_SECTION.sub(there, line)
+        return "\n".join(lines)
 
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
         for notice in (*self._document.notices, *self._place.notices, *more):
