@@ -104,6 +104,7 @@ def test_filters_show_what_was_asked_for(browser: Any, pages: Path) -> None:
 
 def test_a_link_from_what_matters_shows_its_row_whatever_is_filtered(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html")
+    browser.execute_script("document.querySelector('#along').open = true")
     browser.find_element("css selector", "[name=aspect][value=claims]").click()
     link = browser.find_element("css selector", ".leads a")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)  # not under the bar
@@ -112,15 +113,46 @@ def test_a_link_from_what_matters_shows_its_row_whatever_is_filtered(browser: An
     assert row.is_displayed() and "claim flipped" in row.text
 
 
+def test_words_and_what_was_told_apart_stand_before_the_first_fold(browser: Any, pages: Path) -> None:
+    show(browser, pages / "compare.html")
+    assert ask(browser, "[...document.querySelectorAll('details.whole')].every(d => !d.open)")
+    said = ask(browser, "[...document.querySelectorAll('#words + ul li')].map(li => li.querySelector('a').hash)")
+    assert "#machines" in said
+    for at in range(len(said)):
+        browser.execute_script(f"document.querySelectorAll('#words + ul a')[{at}].click()")
+        assert ask(browser, "document.getElementById(location.hash.slice(1)).checkVisibility()")
+        inside = "document.getElementById(location.hash.slice(1)).closest('details')"
+        assert ask(browser, f"!{inside} || {inside}.open")
+
+
+def test_rows_are_found_in_all_tables_at_once(browser: Any, pages: Path) -> None:
+    show(browser, pages / "compare.html")
+    rows = "[...document.querySelectorAll('.whole table.side tbody tr')]"
+    every = ask(browser, f"{rows}.map(row => row.textContent)")
+    word = sorted(every[-1].split(), key=len)[-1].lower()
+    box = browser.find_element("css selector", ".finder input")
+    box.send_keys(word)
+    shown = ask(browser, f"{rows}.filter(row => row.checkVisibility()).map(row => row.textContent)")
+    assert shown == [text for text in every if word in text.lower()] and len(shown) > 0
+    assert browser.find_element("css selector", ".finder output").text == f"{len(shown)} of {len(every)}"
+    box.clear()
+    box.send_keys("x\b")  # as a reader empties it
+    assert ask(
+        browser, f"{rows}.every(row => !row.hidden) && ![...document.querySelectorAll('.whole')].some(d => d.open)"
+    )
+
+
 def test_both_sides_stand_beside_each_other_and_under_the_code_when_narrow(browser: Any, pages: Path) -> None:
     box = "document.querySelector('{}').getBoundingClientRect().toJSON()"
     line, side = ".place.l2 .code", ".place.l2 .sides"
     show(browser, pages / "planted.html")
+    browser.execute_script("document.querySelector('#along').open = true")
     code, sides = ask(browser, box.format(line)), ask(browser, box.format(side))
     assert sides["left"] >= code["right"] - 1
     a, b = (ask(browser, box.format(f".obs.l2 .side.{letter}")) for letter in "ab")
     assert b["left"] >= a["right"] and abs(a["top"] - b["top"]) < 1
     show(browser, pages / "planted.html", 390)
+    browser.execute_script("document.querySelector('#along').open = true")
     code, sides = ask(browser, box.format(line)), ask(browser, box.format(side))
     assert sides["top"] >= code["bottom"] - 1
 

@@ -15,13 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools import formats
 from trace_tools.call_tree import Tree
-from trace_tools.comparing.compare import RATE, Cell, Comparison, Line
+from trace_tools.comparing.compare import RATE, TIME, Cell, Comparison, Line
 from trace_tools.comparing.reports.report import Chart, Content, Form, Grid, Part, Phrase, Report
+from trace_tools.comparing.reports.story import judged, story
 from trace_tools.rendering.charts import roofline
 from trace_tools.rendering.charts.plot import bars
 from trace_tools.schema import Machine, Trace
 
 FEW = 6  # lines of each table on a terminal, besides sections, unless all are asked for
+LEADING = 10  # steps told apart that stand before the first fold
 CODE: dict[Form, int] = {"terminal": 38, "md": 70, "html": 90}  # characters of a statement
 NARROW = 22  # of it, on a terminal without room for how far each figure scatters
 MACHINE_COLUMNS = ("machine", "torch", "passes", "claims", "main()", "first run")
@@ -51,14 +53,21 @@ def report_of(
     code_width = CODE[form] if wide else NARROW
     columns = [label + " (base)" * (label == base and not terminal) for label in labels]
 
-    def grid(lines: Sequence[Line], unit: str | None, name: str, first: str = "", folded: Sequence[Line] = ()) -> Grid:
+    def grid(
+        lines: Sequence[Line],
+        unit: str | None,
+        name: str,
+        first: str = "",
+        folded: Sequence[Line] = (),
+        rest: str = "smaller one",
+    ) -> Grid:
         """Return a row for each line; those that are folded or left out are counted."""
-        smaller = formats.plural(len(folded), "smaller one") if folded else ""
+        smaller = (f"{len(folded):,} more" if rest == "more" else formats.plural(len(folded), rest)) if folded else ""
         shown, hidden = ([_row(line, unit) for line in some] for some in (lines, folded))
         if form == "html":
             return Grid("side", (first, *columns), shown, name, hidden, smaller)
-        rest = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
-        return Grid("side", (first, *columns), shown, name, rest=rest)
+        left = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
+        return Grid("side", (first, *columns), shown, name, rest=left)
 
     def _row(line: Line, unit: str | None) -> list[Phrase]:
         place = f"line {line.line}" if line.line and not terminal else str(line.line or "")
@@ -73,6 +82,15 @@ def report_of(
     if csv:
         parts.append(Phrase(f"Every number, exactly: {csv}", link=csv))
     parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
+    titles = {"peaks": "Peaks", "machines": "Machines", "judged": "Told apart"}
+    titles |= {table.quantity.key: table.quantity.title for table in comparison.tables}
+    told = [
+        Phrase(found.text, soft=titles[found.evidence], link=f"#{found.evidence}")
+        if form == "html"
+        else Phrase(found.text)
+        for found in story(comparison)
+    ]
+    parts.append(Part("In words", [Grid("list", (), [[phrase] for phrase in told])], "words"))
     machines = _machines(comparison, labels, wide=wide)
     parts.append(Part("Machines", [machines], "machines") if form == "html" else machines)
     if pairs:
@@ -82,13 +100,19 @@ def report_of(
     roofs = [chart for chart in figures if chart.name == "roofs"]
     if roofs:
         parts.append(Part("Rooflines", roofs, "rooflines"))
+    time = next(table for table in comparison.tables if table.quantity == TIME)
+    apart = judged(time.lines)
+    if apart and not terminal:
+        said = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
+        largest = grid(apart[:LEADING], "s", "Steps told apart", "", apart[LEADING:], "more")
+        parts.append(Part("Told apart", [said, largest], "judged"))
     peaks: list[Content] = [
         *(chart for chart in figures if chart.name != "roofs"),
         grid(comparison.peaks, None, "Peaks", "peak"),
     ]
     if comparison.reached:
         peaks += [Phrase("Highest MFU of an annotated step:"), grid(comparison.reached, None, "Highest MFU", "dtype")]
-    parts.append(Part("Peaks", peaks, "peaks"))
+    parts.append(Part("Peaks", peaks, "peaks", folded=not terminal))
     for table in comparison.tables:
         quantity = table.quantity
         lines: Sequence[Line] = table.lines
@@ -104,11 +128,16 @@ def report_of(
         if lines or not terminal:
             said = Phrase(quantity.meaning + none)
             parts.append(
-                Part(quantity.title, [said, grid(lines, quantity.unit, quantity.title, "", folded)], quantity.key)
+                Part(
+                    quantity.title,
+                    [said, grid(lines, quantity.unit, quantity.title, "", folded)],
+                    quantity.key,
+                    folded=not terminal,
+                )
             )
     if comparison.values:
         title, said = "Measured by the lecture", Phrase("Numbers the lecture measured and inspected itself.")
-        parts.append(Part(title, [said, grid(comparison.values, None, title)], "values"))
+        parts.append(Part(title, [said, grid(comparison.values, None, title)], "values", folded=not terminal))
     if form == "html":
         parts.append(Phrase(FOOT, style="foot"))
     return Report(comparison.title, f": {formats.plural(len(labels), 'machine')} side by side", parts)

@@ -100,7 +100,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     parts += [*said, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
     if figures := charts_of(difference, listing.rows):
         parts.append(Part("Figures", figures, "figures"))
-    parts += [Part("Along the lecture", [listing], "along"), how, Phrase(FOOT, style="foot")]
+    parts += [Part("Along the lecture", [listing], "along", folded=True), how, Phrase(FOOT, style="foot")]
     return Report(b.trace.title, ": what differs", parts, (a.label, b.label))
 
 

@@ -1,5 +1,34 @@
-// Filters, and jumping from one difference to the next (n, p), in a report on two traces.
 "use strict";
+// In the tables of all machines: only the rows with some words, whatever is folded.
+(() => {
+  const rows = [...document.querySelectorAll(".whole table.side tbody tr")];
+  if (!rows.length) return;
+  const words = rows.map((row) => row.textContent.toLowerCase());
+  const boxes = [...document.querySelectorAll(".whole, .whole .more")].filter((box) => box.querySelector("table.side"));
+  const line = document.createElement("p");
+  line.className = "finder";
+  line.innerHTML = '<label>Rows with <input type="search" autocomplete="off" spellcheck="false"></label> <output aria-live="polite"></output>';
+  const [input, said] = [line.querySelector("input"), line.querySelector("output")];
+  let before = null; // which boxes were open
+  input.addEventListener("input", () => {
+    const asked = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let found = 0;
+    rows.forEach((row, at) => {
+      row.hidden = !asked.every((word) => words[at].includes(word));
+      found += !row.hidden;
+    });
+    if (asked.length) before ??= boxes.map((box) => box.open);
+    for (const box of boxes) {
+      const some = [...box.querySelectorAll("table.side tbody tr")].some((row) => !row.hidden);
+      box.hidden = !some;
+      if (asked.length) box.open = some;
+    }
+    if (!asked.length && before) { boxes.forEach((box, at) => { box.open = before[at]; }); before = null; }
+    said.textContent = asked.length ? `${found} of ${rows.length}` : "";
+  });
+  document.querySelector(".whole").before(line);
+})();
+// Filters, and jumping from one difference to the next (n, p), in a report on two traces.
 (() => {
   const form = document.querySelector(".filters");
   if (!form) return;
@@ -57,7 +86,7 @@
     const next = rest.length ? rest.at(step > 0 ? 0 : -1) : found.at(step > 0 ? 0 : -1);
     current?.classList.remove("current");
     current = next;
-    current.closest("details.passage").open = true;
+    reveal(current);
     current.classList.add("current");
     current.scrollIntoView({ block: "center" });
     current.focus({ preventScroll: true });
@@ -81,9 +110,9 @@
     const row = target && document.getElementById(target.getAttribute("href").slice(1));
     if (!row) return;
     for (const hidden of [row.closest(".place"), row.closest(".passage"), row.closest(".part"), row, ...row.querySelectorAll(".obs")]) if (hidden) show(hidden, true);
-    for (let box = row; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
+    reveal(row);
     if (row.classList.contains("execution")) { current?.classList.remove("current"); current = row; count(); }
   });
-  addEventListener("beforeprint", () => document.querySelectorAll("details.passage, details.more").forEach((box) => { box.open = true; }));
+  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.passage, .more, .whole)").forEach((box) => { box.open = true; }));
   count();
 })();
