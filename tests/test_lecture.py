@@ -281,7 +281,7 @@ def test_it_tells_the_same_twice(lecture: ModuleType) -> None:
         torch.manual_seed(0)
         with listening(heard.append):
             lecture.overview()
-            lecture.block_scaling(lecture.FloatFormat(2, 1, 0))
+            lecture.block_scaling()
             lecture.views()
     assert first == second
 
@@ -484,8 +484,8 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("matrix_multiplication", "2 * batch * sequence * width * outputs", "batch * sequence * width * outputs"),
     (
         "what_heads_cost",
-        '"... heads width -> ... (heads width)") @ weights[3]',
-        '"... heads width -> ... (heads width)")',
+        '"... heads part -> ... (heads part)") @ weights[3]',
+        '"... heads part -> ... (heads part)")',
     ),
     ("what_heads_cost", "math.sqrt(query.shape[-1])", "1"),
     ("multiplying_by_hand", "total, flops = products[0], flops + len(products)", "total, flops = products[0], flops"),
