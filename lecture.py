@@ -536,7 +536,7 @@ def efficiency_is_money() -> None:
     promised = 1e15  # FLOP/s of one GPU
     slow_hours = tokens * flops_per_token / (0.25 * promised) / 3600  # GPU-hours @inspect slow_hours
     fast_hours = tokens * flops_per_token / (0.5 * promised) / 3600  # @inspect fast_hours
-    assert fast_hours == slow_hours / 2
+    assert (round(slow_hours), fast_hours) == (6667, slow_hours / 2)
     ask(
         "The slower run is paid for, and then the speed is doubled. What else does the same bill buy?",
         "twice the tokens, in the same GPU-hours",
@@ -868,8 +868,8 @@ def where_the_six_comes_from() -> None:
     parameters = w.numel()
     text("`count` calls a function and counts its FLOPs; `torch.autograd.grad` is a backward pass:")
     forward = count(lambda: x @ w)  # @inspect forward.flops [FLOP]
-    assert forward.flops == 2 * parameters * tokens
-    for_w_alone = count(lambda: torch.autograd.grad(y, w, upstream, retain_graph=True))
+    assert forward.flops == 2 * parameters * tokens == 2**25
+    for_w_alone = count(lambda: torch.autograd.grad(y, w, upstream, retain_graph=True))  # and another one follows
     assert for_w_alone.flops == 2 * parameters * tokens  # @inspect for_w_alone.flops [FLOP]
     backward = count(lambda: torch.autograd.grad(y, (x, w), upstream, retain_graph=True))
     assert backward.flops == 4 * parameters * tokens  # @inspect backward.flops [FLOP]
@@ -1553,7 +1553,7 @@ def where_tensors_live() -> None:
         "memory, or the very same tensor if it is there already."
     )
     assert x.to("cpu") is x
-    moved = x.to(device())  # @inspect moved.device
+    moved = x.to(device())  # `device()` is a GPU, if there is one @inspect moved.device
     assert moved.device.type == device()
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @hide @stepover
     over_pcie = 128e9 / 2  # bytes/s: the bus, PCIe 5, in one of its two directions
@@ -1948,7 +1948,8 @@ def what_copies() -> None:
     assert [name for name, which in whose.items() if which == "itself"] == ["x.float() (already fp32)"]
     table(list(whose.items()), ["expression", "memory"])  # @hide
     text(
-        "Slices give views; indexing with a tensor or a mask copies, even where a slice would select the same; "
+        "Slices give views; indexing with a tensor copies, be it of places or of `True` and `False` (a *mask*), even "
+        "where a slice would select the same; "
         "arithmetic makes a new tensor."
     )
 
@@ -2277,8 +2278,8 @@ def without_a_checker(matrix: Tensor) -> None:
 def einsum_by_name() -> None:
     """Products by name"""
     text("In einops a product says which dimensions meet. What is named on the left only is summed over.")
-    x = torch.randint(-9, 10, (2, 3, 8)).float()  # whole numbers: sums are exact
-    y = torch.randint(-9, 10, (2, 5, 8)).float()
+    x = torch.arange(48.0).view(2, 3, 8)  # whole numbers: sums are exact
+    y = torch.arange(80.0).view(2, 5, 8)
     by_position = x @ y.transpose(-2, -1)  # (batch, query, key)
     by_letter = torch.einsum("bqh,bkh->bqk", x, y)  # torch's own: letters only
     by_name = einsum(x, y, "batch query hidden, batch key hidden -> batch query key")  # @inspect by_name.shape
@@ -2684,7 +2685,7 @@ def timing_properly() -> None:
     text(
         "**Warm up**: a first call chooses algorithms, allocates, fills caches. **Synchronise**: a GPU's call returns "
         "when the work is queued, not when it is done. **Repeat**, and report the **median**, which one interruption "
-        "can't move, with the **spread**: the distance between the quartiles, over the median."
+        "can't move, with the **spread**: how far apart the middle half of the samples lies, over the median."
     )
     n = sizes().model_width  # @stepover
     x = torch.randn(n, n, device=device())
@@ -2692,7 +2693,7 @@ def timing_properly() -> None:
     plot({"seconds": samples}, x_label="call", y_label="s", style="points", title="Twelve calls of one matmul")  # @hide
     first, rest = samples[0], samples[1:]  # @inspect first [s]
     median = statistics.median(rest)  # @inspect median [s]
-    low, _, high = statistics.quantiles(rest, n=4)
+    low, _, high = statistics.quantiles(rest, n=4)  # the middle half lies between them
     spread = (high - low) / median  # @inspect spread
     decide(
         [first / one for one in rest],
@@ -3209,7 +3210,7 @@ def intensities(operations: dict[str, Operation]) -> None:
     dtype = getattr(torch, roofline_format())  # @stepover
     s, side = dtype.itemsize, sizes().side_of(dtype.itemsize)  # @inspect s side @stepover
     x = torch.randn(side * side, device=device(), dtype=dtype)  # far more than the caches hold
-    y = torch.clone(x)  # results go to memory that is there already
+    y = torch.clone(x)  # `out=y`: results go to memory that is there already
     matrix, v, short = x.view(side, side), x[:side], torch.empty_like(x[:side])
     operations |= {
         "ReLU": counted_and_measured(lambda: torch.ops.aten.relu.out(x, out=y)),
