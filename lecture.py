@@ -610,9 +610,9 @@ def symbols_and_units() -> None:
         },
     )
     ask(
-        "Write the line that turns `memory_bytes` into GiB.",
-        "memory_gib = memory_bytes / 2**30",
-        why="`/ 1e9` would give GB, and `/ 1024 / 1e6` neither of the two.",
+        "A monitor shows `gib` GiB. Write the line that computes the datasheet's `gb` from it.",
+        "gb = gib * 2**30 / 1e9",
+        why="Bytes first, then GB: 7% more of them.",
     )
     text(
         "**FLOPs** are a *count*: work. **FLOP/s** is a *rate*: speed. The spelling FLOPS is read both ways, so it "
@@ -2689,7 +2689,9 @@ def timing_properly() -> None:
     )
     n = sizes().model_width  # @stepover
     x = torch.randn(n, n, device=device())
+    started = time.perf_counter()
     samples = timed_by_hand(lambda: x @ x, 12)  # @stepover
+    assert 0 < sum(samples) < time.perf_counter() - started  # one after the other
     plot({"seconds": samples}, x_label="call", y_label="s", style="points", title="Twelve calls of one matmul")  # @hide
     first, rest = samples[0], samples[1:]  # @inspect first [s]
     median = statistics.median(rest)  # @inspect median [s]
@@ -3209,11 +3211,11 @@ def intensities(operations: dict[str, Operation]) -> None:
     )
     dtype = getattr(torch, roofline_format())  # @stepover
     s, side = dtype.itemsize, sizes().side_of(dtype.itemsize)  # @inspect s side @stepover
-    x = torch.randn(side * side, device=device(), dtype=dtype)  # far more than the caches hold
+    x = torch.rand(side * side, device=device(), dtype=dtype)  # far more than the caches hold
     y = torch.clone(x)  # `out=y`: results go to memory that is there already
     matrix, v, short = x.view(side, side), x[:side], torch.empty_like(x[:side])
     operations |= {
-        "ReLU": counted_and_measured(lambda: torch.ops.aten.relu.out(x, out=y)),
+        "ReLU": counted_and_measured(lambda: torch.clamp_min(x, 0, out=y)),
         "GELU": counted_and_measured(lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=y)),
         "dot": counted_and_measured(torch.dot, x, y),
         "matrix × vector": counted_and_measured(lambda: torch.mv(matrix, v, out=short)),
