@@ -3097,16 +3097,11 @@ def arithmetic_intensity() -> None:
         "product on it. Let the audience guess the ratio for the addition: most take the tensor cores' peak."
     )
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    operations: dict[str, Operation] = {}  # what was counted and measured @hide
     two_times()
-    intensities(operations)
+    intensities()
     compute_bound_from()
-    the_roofline(operations)
-    training_and_decoding(operations)
-    relu_against_gelu(operations)  # @deeper
+    training_and_decoding()
     caches()  # @deeper
-    what_a_small_product_pays(operations)  # @deeper
-    utilization_is_bounded(operations)  # @deeper
     key_value_cache()  # @deeper
     fusing()  # @deeper
     link(**REFERENCES["roofline"])
@@ -3197,7 +3192,7 @@ def intensity_here() -> float | None:
     return None if peak is None or bandwidth is None else peak / bandwidth
 
 
-def intensities(operations: dict[str, Operation]) -> None:
+def intensities() -> None:
     """Intensities: derived, counted, measured"""
     text(
         "With $s$ bytes a number (2 in bf16), FLOPs over bytes:\n\n"
@@ -3207,14 +3202,13 @@ def intensities(operations: dict[str, Operation]) -> None:
         "- **A matrix times a vector** does 2 FLOPs for each number of the matrix: $2 / s$. The vector is reused, the "
         "matrix is not.\n"
         "- **A matrix times a matrix** uses *every* number more than once: $2n^3$ FLOPs for $3n^2$ numbers, $2n / 3s$."
-        "\n\n`operations` collects what is counted and measured here, for the figure below."
     )
     dtype = getattr(torch, roofline_format())  # @stepover
     s, side = dtype.itemsize, sizes().side_of(dtype.itemsize)  # @inspect s side @stepover
     x = torch.rand(side * side, device=device(), dtype=dtype)  # far more than the caches hold
     y = torch.clone(x)  # `out=y`: results go to memory that is there already
     matrix, v, short = x.view(side, side), x[:side], torch.empty_like(x[:side])
-    operations |= {
+    operations = {
         "ReLU": counted_and_measured(lambda: torch.clamp_min(x, 0, out=y)),
         "GELU": counted_and_measured(lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=y)),
         "dot": counted_and_measured(torch.dot, x, y),
@@ -3228,6 +3222,10 @@ def intensities(operations: dict[str, Operation]) -> None:
     assert all(0.99 < ratio <= 1 for ratio in ratios.values())  # a vector and a result are left out
     assert torch.equal(y, gelu(x, approximate="tanh")) and torch.equal(short, torch.mv(matrix, v))  # @hide
     show_operations(operations, derived)  # @stepover
+    the_roofline(operations)
+    relu_against_gelu(operations)  # @deeper
+    what_a_small_product_pays(operations)  # @deeper
+    utilization_is_bounded(operations)  # @deeper
 
 
 def show_operations(operations: dict[str, Operation], derived: dict[str, float]) -> None:
@@ -3357,12 +3355,10 @@ def over_the_bus() -> None:
 def roof_of(operations: dict[str, Operation]) -> tuple[float, float]:
     """This machine's FLOP/s and bytes/s: a datasheet's, or, as a CPU has none, the best that was measured"""
     promised = (peak_flops(roofline_format()) or 0.0, peak_bandwidth() or 0.0)
+    if device() == "cuda" and all(promised):
+        return promised
     measured = best_of(operations)
-    return (
-        promised
-        if device() == "cuda" and all(promised)
-        else (max(measured[0], promised[0]), max(measured[1], promised[1]))
-    )
+    return max(measured[0], promised[0]), max(measured[1], promised[1])
 
 
 def best_of(operations: dict[str, Operation]) -> tuple[float, float]:
@@ -3380,7 +3376,9 @@ def the_roofline(operations: dict[str, Operation]) -> None:
     )
     measured, roof = best_of(operations), roof_of(operations)  # FLOP/s, B/s each @inspect measured roof @stepover
     roofs = {"an H100's datasheet, bf16": (H100_SPARSE_BF16 / 2, H100_BANDWIDTH), "this machine": roof}  # @hide
-    roofs |= {"this machine, measured in this section": measured} if roof != measured else {}  # @hide
+    roofs |= (
+        {"this machine, measured in this section": measured} if device() == "cuda" and roof != measured else {}
+    )  # @hide
     points = {name: (o.intensity, o.rate) for name, o in operations.items()}  # @hide
     plot(
         draw_roofline(roofs, points), title="An H100's roofline, and this machine's", x_scale="log", y_scale="log"
@@ -3450,7 +3448,7 @@ def utilization_is_bounded(operations: dict[str, Operation]) -> None:
     )
 
 
-def training_and_decoding(operations: dict[str, Operation]) -> None:
+def training_and_decoding() -> None:
     """Training and decoding"""
     text(
         "Training multiplies large matrices by large matrices. **Decoding**, writing with a trained model, makes one "
@@ -3481,19 +3479,18 @@ def training_and_decoding(operations: dict[str, Operation]) -> None:
         x = torch.randn(batch, d, device=device(), dtype=dtype)
         layer[batch] = counted_and_measured(torch.mm, x, w)  # @stepover
         assert layer[batch].done.bytes_moved == s * (d * d + 2 * batch * d)
-    peak, _ = roof_of(operations)  # @hide @stepover
     rows = [
-        (b, o.intensity, o.took.seconds * 1e3, o.took.seconds / b * 1e6, o.rate / peak) for b, o in layer.items()
+        (b, o.intensity, o.took.seconds * 1e3, o.took.seconds / b * 1e6, o.rate / 1e12) for b, o in layer.items()
     ]  # @hide
-    table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "MFU"], title=f"One layer, D = {d}")  # @hide
+    table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "TFLOP/s"], title=f"One layer, D = {d}")  # @hide
     cheaper = [512 / ratio for ratio in times_as_long(layer[512].took, layer[1].took)]  # a token, in a batch of 512
     decide(
         cheaper,
         than=2,
         above=(
             f"A token costs {statistics.median(cheaper):.0f} times less in a batch of 512 than alone. That is why "
-            f"servers batch requests; a single user leaves most of the hardware idle, here at an MFU of "
-            f"{layer[1].rate / peak:.1%}."
+            f"servers batch requests; a single user leaves most of the hardware idle: alone, the layer does "
+            f"{layer[1].rate / layer[512].rate:.1%} of that batch's FLOP/s."
         ),
         below="On this machine a token costs nearly as much in a batch of 512 as alone.",
         undecided="On this machine the samples don't agree on what a batch of 512 saves.",
