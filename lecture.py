@@ -2685,7 +2685,7 @@ def timing_properly() -> None:
     text(
         "**Warm up**: a first call chooses algorithms, allocates, fills caches. **Synchronise**: a GPU's call returns "
         "when the work is queued, not when it is done. **Repeat**, and report the **median**, which one interruption "
-        "can't move, with the **spread**: how far apart the middle half of the samples lies, over the median."
+        "can't move, with the **spread**: the range of the times' middle half, over the median."
     )
     n = sizes().model_width  # @stepover
     x = torch.randn(n, n, device=device())
@@ -3220,6 +3220,7 @@ def intensities() -> None:
         operations[f"matmul {n}"], derived[f"matmul {n}"] = counted_and_measured(torch.mm, a, b), 2 * n / (3 * s)
     ratios = {name: operations[name].intensity / value for name, value in derived.items()}  # @inspect ratios
     assert all(0.99 < ratio <= 1 for ratio in ratios.values())  # a vector and a result are left out
+    assert math.isclose(operations["matrix × vector"].intensity, 2 * operations["dot"].intensity, rel_tol=0.01)
     assert torch.equal(y, gelu(x, approximate="tanh")) and torch.equal(short, torch.mv(matrix, v))  # @hide
     show_operations(operations, derived)  # @stepover
     the_roofline(operations)
