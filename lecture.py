@@ -2692,7 +2692,9 @@ def timing_properly() -> None:
     started = time.perf_counter()
     samples = timed_by_hand(lambda: x @ x, 12)  # @stepover
     assert 0 < sum(samples) < time.perf_counter() - started  # one after the other
-    plot({"seconds": samples}, x_label="call", y_label="s", style="points", title="Twelve calls of one matmul")  # @hide
+    plot(
+        {"seconds": samples}, x_label="call", y_label="s", style="points", title=f"{len(samples)} calls of one matmul"
+    )  # @hide
     first, rest = samples[0], samples[1:]  # @inspect first [s]
     median = statistics.median(rest)  # @inspect median [s]
     low, _, high = statistics.quantiles(rest, n=4)  # the middle half lies between them
@@ -3353,21 +3355,6 @@ def over_the_bus() -> None:
     text(f"From the CPU's memory, over the bus: {rate / 1e9:.0f} GB/s. Seen from there, everything is memory-bound.")
 
 
-def roof_of(operations: dict[str, Operation]) -> tuple[float, float]:
-    """This machine's FLOP/s and bytes/s: a datasheet's, or, as a CPU has none, the best that was measured"""
-    promised = (peak_flops(roofline_format()) or 0.0, peak_bandwidth() or 0.0)
-    if device() == "cuda" and all(promised):
-        return promised
-    measured = best_of(operations)
-    return max(measured[0], promised[0]), max(measured[1], promised[1])
-
-
-def best_of(operations: dict[str, Operation]) -> tuple[float, float]:
-    """The fastest matmul's FLOP/s, and the bytes/s of what streams them fastest"""
-    streaming = [o.done.bytes_moved / o.took.seconds for name, o in operations.items() if "matmul" not in name]
-    return max(o.rate for name, o in operations.items() if "matmul" in name), max(streaming)
-
-
 def the_roofline(operations: dict[str, Operation]) -> None:
     """The roofline"""
     text(
@@ -3375,11 +3362,15 @@ def the_roofline(operations: dict[str, Operation]) -> None:
         "bandwidth × intensity, the flat part the peak, and they meet at the ridge. No operation that fetches its "
         "bytes from memory can be above (from a cache, it can); how far it is below is what is left to gain."
     )
-    measured, roof = best_of(operations), roof_of(operations)  # FLOP/s, B/s each @inspect measured roof @stepover
+    streaming = [o.done.bytes_moved / o.took.seconds for name, o in operations.items() if "matmul" not in name]
+    best_matmul = max(o.rate for name, o in operations.items() if "matmul" in name)  # @inspect best_matmul [FLOP/s]
+    measured = (best_matmul, max(streaming))  # FLOP/s, B/s @inspect measured
+    promised = (peak_flops(roofline_format()) or 0.0, peak_bandwidth() or 0.0)  # @inspect promised @stepover
+    # A CPU has no datasheet: its roof is the best that was measured, in either place.
+    best = (max(measured[0], promised[0]), max(measured[1], promised[1]))
+    roof = promised if device() == "cuda" and all(promised) else best  # @inspect roof
     roofs = {"an H100's datasheet, bf16": (H100_SPARSE_BF16 / 2, H100_BANDWIDTH), "this machine": roof}  # @hide
-    roofs |= (
-        {"this machine, measured in this section": measured} if device() == "cuda" and roof != measured else {}
-    )  # @hide
+    roofs |= {"this machine, measured in this section": measured} if roof is promised else {}  # @hide
     points = {name: (o.intensity, o.rate) for name, o in operations.items()}  # @hide
     plot(
         draw_roofline(roofs, points), title="An H100's roofline, and this machine's", x_scale="log", y_scale="log"
@@ -3432,14 +3423,15 @@ def utilization_is_bounded(operations: dict[str, Operation]) -> None:
         hint="Its intensity is 1/4 FLOP/byte.",
         slips={1 / ridge: "One FLOP takes 4 bytes: 2 read and 2 written."},
     )
-    roof = roof_of(operations)  # FLOP/s, B/s @stepover
-    accelerator_intensity = roof[0] / roof[1]
-    bounds = {name: min(1.0, o.intensity / accelerator_intensity) for name, o in operations.items()}
-    mfus = {name: o.rate / roof[0] for name, o in operations.items()}
-    published = device() == "cuda" and intensity_here() is not None  # @inspect published @stepover
+    peak, here = peak_flops(roofline_format()), intensity_here()  # @inspect peak [FLOP/s], here @stepover
+    if peak is None or here is None:
+        text("No peaks are known for this machine.")
+        return
+    bounds = {name: min(1.0, o.intensity / here) for name, o in operations.items()}
+    mfus = {name: o.rate / peak for name, o in operations.items()}
     rows = [(name, bounds[name], mfus[name], mfus[name] / bounds[name]) for name in mfus]  # @hide
     table(rows, ["operation", "bound", "MFU", "MFU / bound"])  # @hide
-    if published:
+    if device() == "cuda":
         for name, mfu in mfus.items():
             assert mfu <= bounds[name] * 1.2  # a datasheet rounds, and caches help
         return
