@@ -110,7 +110,7 @@ def test_nothing_serious_in_the_search_the_keys_and_the_panel(browser: Any, axe:
         browser.switch_to.active_element.send_keys("\ue00c")
         browser.find_element("css selector", "#player:not([hidden])")
         browser.implicitly_wait(0)
-        press(browser, "jlP")
+        press(browser, "jlQ")
         assert problems(browser, axe) == []
         press(browser, "?")
         assert problems(browser, axe) == []

@@ -6,6 +6,7 @@
 // left out until they are opened.
 const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here }) => {
   const $ = (id) => document.getElementById(id);
+  const NOTE = "details.note:not(.others)";
   const root = document.documentElement, main = $("text"), title = document.querySelector("main > h1").textContent;
   const style = new CSSStyleSheet();
   style.replaceSync(hallStyle);
@@ -39,7 +40,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   };
   const plan = () => {
     const found = [], lines = new Set();
-    let note = null;
+    let note = main.querySelector(NOTE);
     const add = (block, spot = block) => found.push({ blocks: [block], spot, first: steps.standing.get(spot.id)?.[0] ?? -1, note });
     const inListing = (box) => {
       const called = box.closest(".called"), defined = called?.id.startsWith("def-");
@@ -60,7 +61,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
           if (!deep && !block.open) continue;
           add(block.querySelector("summary > :is(h2, h3, h4, h5, h6)"));
           inside(block);
-        } else if (block.matches(".note")) note = block;
+        } else if (block.matches(NOTE)) note = block;
         else if (block.matches(".reference") && found.at(-1)?.blocks.at(-1) === block.previousElementSibling && block.previousElementSibling.matches(".reference")) found.at(-1).blocks.push(block);
         else if (block.matches("h1, h2, h3, h4, h5, h6, .prose, figure, .ask, .reference")) add(block);
       }
@@ -255,7 +256,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   const follow = (id) => {  // an address on this page: where it leads
     const aim = $(id);
     if (!aim) return;
-    if (aim.closest(".deeper:not([open])")) { deep = true; plan(); }
+    for (let box = aim.closest(".deeper"); box; box = box.parentElement.closest(".deeper")) box.open = true;
+    plan();
     const index = places.findIndex(({ spot }) => spot === aim || spot.contains(aim) || aim.contains(spot));
     if (index >= 0) go(index, 0);
   };
@@ -318,7 +320,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     box.id = "presenter";
     document.body.append(box);
     let heard = 0, begun = 0;
-    note.textContent = noteOf(document.querySelector(".note"));  // what this page itself knows, until it is told more
+    note.textContent = noteOf(main.querySelector(NOTE));  // what this page itself knows, until it is told more
     head.textContent = title;
     addEventListener("message", ({ source, data }) => {
       if (source !== window.opener || data?.hall === undefined) return;

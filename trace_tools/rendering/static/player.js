@@ -201,7 +201,7 @@
         if (seen.change[entry] === 4 || !isKnown(entry, here)) continue;
         told.push(make("span", "", make("b", "", seen.name[entry] + (/^\w+\[/.test(seen.text[entry]) ? " " : " = ")), seen.text[entry]));
       }
-      for (const [kind, text] of steps.noted.get(stop) ?? []) if (kind !== "printed") told.push(make("span", kind, SIGNS[kind] + text));
+      for (const [kind, text] of steps.noted.get(stop) ?? []) if (kind !== "printed") told.push(make("span", kind, kind === "held" ? "✓" : SIGNS[kind] + text));
       return told;
     };
 
