@@ -65,7 +65,7 @@ def _lean(text: str) -> str:
     """Take indentation and comments at the ends of lines from a style or script: every page carries it."""
     uncommented = re.sub(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", "", text, flags=re.DOTALL | re.MULTILINE)
     lines = (line.strip() for line in uncommented.split("\n"))
-    code = (re.sub(r"  // [^\"'`]*$", "", line) for line in lines if not line.startswith("// "))
+    code = (re.sub(r"  // [^\"'`]*$", "", line) for line in lines if not line.startswith("//"))
     return "".join(f"{line}\n" for line in code if line)
 
 

@@ -142,9 +142,10 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     button("Presenter's window (n)", "▤", () => openPresenter()), button("Leave the lecture hall (Esc)", "×", () => leave()));
   const draw = () => {
     const next = places[at + 1];
-    where.textContent = `${part()} · ${at + 1} of ${places.length}`;
+    where.replaceChildren(make("span", "wide", `${part()} · `), `${at + 1} of ${places.length}`);
     then.textContent = next ? `next: ${label(next)}` : turn("next") ? `next: ${text(turn("next")).replace(/^Next/, "")}` : "";
     done.style.width = `${100 * (at + 1) / places.length}%`;
+    if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
     tell();
     later();
   };
