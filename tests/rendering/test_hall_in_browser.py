@@ -465,6 +465,17 @@ def test_deeper_parts_are_left_out_until_they_are_opened(browser: Any, pages: di
     assert count(browser) > without
 
 
+def test_predictions_come_first_in_the_hall_too(browser: Any, pages: dict[str, Path]) -> None:
+    enter(browser, pages[ROOFLINE], at="#hall-9")
+    shown = "document.querySelector('.spot .o').checkVisibility({visibilityProperty: true})"
+    assert ask(browser, shown)
+    press(browser, "q")
+    assert not ask(browser, shown)
+    press(browser, "s")
+    assert ask(browser, shown)
+    press(browser, "q")
+
+
 def test_notes_are_not_for_the_hall(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE])
     shown = "[...document.querySelectorAll('.note')].some((note) => note.checkVisibility())"

@@ -448,7 +448,7 @@
     const letters = { A: () => toggle("animate"), Q: () => toggle("predict"), P: () => inHall(""), N: () => toggle("notes"), s: askHere,
       "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
     document.addEventListener("keydown", (event) => {
-      const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden;
+      const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
       const letter = letters[key] ?? letters[key.toUpperCase()];  // with Shift, as edtrace has them, or without
       if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
       if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
