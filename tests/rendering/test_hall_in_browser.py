@@ -465,6 +465,13 @@ def test_deeper_parts_are_left_out_until_they_are_opened(browser: Any, pages: di
     assert count(browser) > without
 
 
+def test_the_focus_stays_where_it_can_be_seen(browser: Any, pages: dict[str, Path]) -> None:
+    enter(browser, pages[ROOFLINE], at="#hall-7")
+    browser.find_element("css selector", ".ask.now summary").send_keys(RIGHT)
+    assert ask(browser, PLACE).split(" · ")[1].startswith("8 of ")
+    assert ask(browser, "document.activeElement.id") == "text"
+
+
 def test_predictions_come_first_in_the_hall_too(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE], at="#hall-9")
     shown = "document.querySelector('.spot .o').checkVisibility({visibilityProperty: true})"
@@ -506,6 +513,18 @@ def test_a_place_is_read_aloud_once_the_keys_rest(browser: Any, pages: dict[str,
     )
     assert ask(browser, moving) == 0
     assert browser.get_log("browser") == []
+
+
+def test_what_comes_next_is_named_without_what_belongs_to_the_page(browser: Any, pages: dict[str, Path]) -> None:
+    enter(browser, pages[ROOFLINE])
+    soon = walk(
+        browser, "ArrowRight", "document.querySelector('#hall .words').lastChild.textContent", count(browser) - 1
+    )
+    assert "next: The roofline" in soon and "next: Training and decoding" in soon  # without the sign of its link
+    assert any(
+        text.startswith("next: A token costs") and "…" not in text.split(" times")[0] for text in soon
+    )  # no range
+    assert soon[-1] == "next: 7 Gradients"
 
 
 def test_an_address_of_the_page_leads_there_in_the_hall_too(browser: Any, pages: dict[str, Path]) -> None:

@@ -76,14 +76,18 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     const box = $(steps.anchor[step]);
     return !box || box.closest(".note") || (!deep && box.closest(".deeper:not([open])"));
   };
-  const text = (element) => element.textContent.replace(/\s+/g, " ").trim();
+  const text = (element) => {
+    const copy = element.cloneNode(true);
+    for (const part of copy.querySelectorAll(".permalink, [role=tooltip], .n, .copy")) part.remove();
+    return copy.textContent.replace(/\s+/g, " ").trim();
+  };
   const brief = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
   const label = ({ spot }) => {
     const said = spot.matches("figure") ? spot.querySelector("h3, figcaption, td") : spot.matches(".row") ? spot.querySelector(".code") : spot;
     return brief(text(said ?? spot) || "Figure", 70);
   };
   const part = () => {  // the heading above
-    for (let index = at; index >= 0; index--) if (places[index].spot.matches("h1, h2, h3, h4, h5, h6")) return text(places[index].spot).replace(/#$/, "");
+    for (let index = at; index >= 0; index--) if (places[index].spot.matches("h1, h2, h3, h4, h5, h6")) return text(places[index].spot);
     return title;
   };
 
@@ -126,11 +130,14 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   };
   const fit = (blocks) => {  // what is too high becomes smaller, down to three quarters; beyond that it is turned like pages
     const room = main.clientHeight, key = `${innerWidth} ${room} ${places.findIndex((place) => place.blocks === blocks)}`;
-    if (!fits.has(key)) {
-      main.style.setProperty("--fit", 1);
-      fits.set(key, Math.max(0.75, Math.min(1, Math.sqrt(room / main.scrollHeight))));
+    let size = fits.get(key) ?? 1;
+    main.style.setProperty("--fit", size);
+    if (fits.has(key)) return;
+    for (let look = 0; look < 3 && size > 0.75 && main.scrollHeight > room; look++) {  // lines break anew in smaller type
+      size = Math.max(0.75, size * (look ? room / main.scrollHeight : Math.sqrt(room / main.scrollHeight)));
+      main.style.setProperty("--fit", size);
     }
-    main.style.setProperty("--fit", fits.get(key));
+    fits.set(key, size);
   };
 
   const bar = make("nav"), done = make("i"), where = make("b"), then = make("span", "wide"), time = make("span", "time");
