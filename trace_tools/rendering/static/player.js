@@ -143,6 +143,7 @@
     };
     const scroll = () => {
       const at = $(steps.anchor[here]);
+      if (!panel.contains(document.activeElement)) panel.scrollTop = 0;  // who moves a slider keeps it under the finger
       if (!at) return;
       reveal(at);
       at.scrollIntoView({ block: "nearest", behavior: "instant" });
@@ -177,11 +178,10 @@
       for (const [anchor, stop] of wanted) {
         const [shown, old] = alive.get(anchor) ?? [], key = `${stop} ${isCovered(stop)} ${stop + (steps.inside[stop] ?? 0) < here}`;
         if (shown === key) continue;
-        old?.remove();
-        const told = make("div", "live", ...toldOf(stop)), beside = $(anchor)?.querySelector(".beside");
+        const beside = old?.parentElement ?? $(anchor)?.querySelector(".beside"), told = old ?? make("div", "live");
         if (!beside) continue;
-        beside.prepend(told);
-        beside.classList.add("alive");
+        told.replaceChildren(...toldOf(stop));
+        if (!old) { beside.prepend(told); beside.classList.add("alive"); }
         alive.set(anchor, [key, told]);
       }
       for (const [summary, said] of renamed) if (!called.has(summary)) { summary.lastChild.data = said; renamed.delete(summary); }
@@ -378,7 +378,6 @@
         box.hidden = true;
         body.replaceChildren();
       }
-      panel.scrollTop = 0;
     };
     const drawHead = () => {
       const time = steps.time[here] ? ` · ${steps.time[here]}` : "";
