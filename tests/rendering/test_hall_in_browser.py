@@ -411,7 +411,7 @@ def test_where_no_second_window_opens_the_hall_says_so(browser: Any, pages: dict
     browser.execute_script("window.open = () => null")
     press(browser, "n")
     assert "allow pop-ups" in ask(browser, "document.getElementById('hall').innerText")
-    assert "allow pop-ups" in ask(browser, "document.getElementById('step-said').textContent")
+    wait(browser, "document.getElementById('step-said').textContent.includes('allow pop-ups')")
     ready(browser, pages[ROOFLINE], at="#presenter")  # and a window that nobody opened knows its own section's note
     wait(browser, "document.getElementById('presenter')")
     shown = ask(browser, "document.getElementById('presenter').innerText")

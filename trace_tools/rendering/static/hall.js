@@ -32,6 +32,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   // --- the places ---
 
   let places = [], at = -1, deep = false;
+  let notice = "";  // said before the place, once
   let indexOf = new Map();  // what is pointed at → its place
   const calls = (place) => {  // how many functions it is inside of
     let depth = 0;
@@ -214,9 +215,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
       const { spot } = places[at], before = places.length;
       deep = !deep;
       plan();
-      say(deep ? `With deeper parts: ${places.length} places.` : "Without deeper parts.");
+      notice = !deep ? "Without deeper parts. " : places.length === before ? "There are no deeper parts here. " : "With deeper parts. ";
       go(indexOf.get(spot) ?? Math.max(0, places.findLastIndex(({ key }) => key <= here())), 0);
-      if (deep && places.length === before) say("There are no deeper parts here.");
     },
   };
   const KEYS = { ArrowRight: "on", PageDown: "on", " ": "on", ArrowLeft: "back", PageUp: "back", ArrowDown: "over", j: "over",
@@ -238,7 +238,9 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   hall.address = () => `#hall-${at + 1}${isOwn() ? `-${steps.number[here()]}` : ""}`;
   hall.spoken = () => {
     const { spot } = places[at], code = spot.matches(".row, .l");
-    return `${at + 1} of ${places.length}. ${brief(text(spot.querySelector?.(".code") ?? spot), 300)}${code && isOwn() ? ` ${spoken()}` : ""}`;
+    const before = notice;
+    notice = "";
+    return `${before}${at + 1} of ${places.length}. ${brief(text(spot.querySelector?.(".code") ?? spot), 300)}${code && isOwn() ? ` ${spoken()}` : ""}`;
   };
   hall.enter = (place) => {
     const [, asked, number] = /^#hall(?:-(end|\d+))?(?:-(\d+))?$/.exec(place) ?? [];
@@ -296,8 +298,9 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   const openPresenter = () => {
     if (presenter && !presenter.closed) return presenter.focus();
     presenter = window.open(`${location.href.replace(/#.*/, "")}#presenter`, "presenter", "popup,width=820,height=620");
-    if (!presenter) then.textContent = "The browser opened no second window: allow pop-ups here.";
-    if (!presenter) say(then.textContent);
+    if (presenter) return;
+    notice = `${(then.textContent = "The browser opened no second window: allow pop-ups here.")} `;
+    later();
   };
   const noteOf = (note) => (note ? [...note.querySelectorAll(".prose > *")].map(text).join("\n\n") : "");
   const tell = () => {
