@@ -460,6 +460,10 @@ def test_deeper_parts_are_left_out_until_they_are_opened(browser: Any, pages: di
     assert count(browser) > without
     press(browser, "d")
     assert count(browser) == without
+    browser.find_element("css selector", "#hall [title^=Deeper]").click()  # where there are no keys
+    assert count(browser) > without
+    browser.find_element("css selector", "#hall [title^=Deeper]").click()
+    assert count(browser) == without
     browser.execute_script("document.querySelector('details.deeper').open = true")
     press(browser, ESCAPE + "p")
     assert count(browser) > without

@@ -145,9 +145,12 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   bar.id = "hall";
   bar.ariaLabel = "Lecture hall";
   const said = make("span", "words", where, " ", then);
+  const folds = button("Deeper parts too (d)", "+", () => move("deep")), beside = button("Presenter's window (n)", "▤", () => openPresenter());
+  folds.hidden = !main.querySelector("details.deeper");
+  beside.className = "wide";
   bar.append(done, button("Back (←)", "←", () => move("back")), button("On (→)", "→", () => move("on")),
     button("Over functions (↓)", "↷", () => move("over")), said, time,
-    button("Presenter's window (n)", "▤", () => openPresenter()), button("Leave the lecture hall (Esc)", "×", () => leave()));
+    folds, beside, button("Leave the lecture hall (Esc)", "×", () => leave()));
   const draw = () => {
     const next = places[at + 1];
     where.replaceChildren(make("span", "wide", `${part()} · `), `${at + 1} of ${places.length}`);
@@ -214,6 +217,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     deep: () => {
       const { spot } = places[at], before = places.length;
       deep = !deep;
+      folds.ariaPressed = String(deep);
       plan();
       notice = !deep ? "Without deeper parts. " : places.length === before ? "There are no deeper parts here. " : "With deeper parts. ";
       go(indexOf.get(spot) ?? Math.max(0, places.findLastIndex(({ key }) => key <= here())), 0);
