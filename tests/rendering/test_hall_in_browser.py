@@ -467,6 +467,8 @@ def test_deeper_parts_are_left_out_until_they_are_opened(browser: Any, pages: di
     browser.execute_script("document.querySelector('details.deeper').open = true")
     press(browser, ESCAPE + "p")
     assert count(browser) > without
+    press(browser, "d")  # what was opened before can be left out, too
+    assert count(browser) == without
 
 
 def test_the_focus_stays_where_it_can_be_seen(browser: Any, pages: dict[str, Path]) -> None:

@@ -71,6 +71,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     let key = -1;
     for (const place of found) key = place.key = place.first < 0 ? key : place.first;
     places = found.sort((one, other) => one.key - other.key);
+    folds.ariaPressed = String(places.some(({ spot }) => spot.closest("details.deeper")));
     indexOf = new Map(places.map(({ spot }, index) => [spot, index]));
   };
   const isLeftOut = (step) => {  // a note, or what is folded
@@ -216,8 +217,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     notes: () => openPresenter(),
     deep: () => {
       const { spot } = places[at], before = places.length;
-      deep = !deep;
-      folds.ariaPressed = String(deep);
+      deep = folds.ariaPressed === "false";
+      if (!deep) for (const box of main.querySelectorAll("details.deeper")) box.open = false;
       plan();
       notice = !deep ? "Without deeper parts. " : places.length === before ? "There are no deeper parts here. " : "With deeper parts. ";
       go(indexOf.get(spot) ?? Math.max(0, places.findLastIndex(({ key }) => key <= here())), 0);
