@@ -22,7 +22,13 @@ def names(folder: Path) -> set[str]:
 def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: Path) -> None:
     changed = render_site([SiteTrace(lecture().trace(), "cpu", LECTURE)], tmp_path)
     pages = {"index.html", "index.md", "cpu/index.html", "cpu/index.md", "cpu/00-first.html", "cpu/00-first.md"}
-    pages |= {"cpu/setup.html", "cpu/search-index.js", "cpu/figures/index-time.svg", "cpu/figures/00-first-time.svg"}
+    pages |= {
+        "cpu/setup.html",
+        "cpu/search-index.js",
+        "cpu/hall.js",
+        "cpu/figures/index-time.svg",
+        "cpu/figures/00-first-time.svg",
+    }
     assert names(tmp_path) == pages | {".pages", "cpu/.pages"}
     assert {str(path.relative_to(tmp_path)) for path in changed} == pages
 

@@ -110,10 +110,27 @@ def test_nothing_serious_in_the_search_the_keys_and_the_panel(browser: Any, axe:
         browser.switch_to.active_element.send_keys("\ue00c")
         browser.find_element("css selector", "#player:not([hidden])")
         browser.implicitly_wait(0)
-        press(browser, "jlP")
+        press(browser, "jlQ")
         assert problems(browser, axe) == []
         press(browser, "?")
         assert problems(browser, axe) == []
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_nothing_serious_in_the_lecture_hall_and_the_presenters_window(
+    browser: Any, axe: str, site: Path, size: tuple[int, int]
+) -> None:
+    browser.implicitly_wait(5)
+    for scheme in ("light", "dark"):
+        show(browser, site / "plain" / "00-first.html", size, scheme, at="#hall")
+        browser.find_element("id", "hall")
+        for _ in range(8):
+            press(browser, "\ue014\ue014")
+            assert problems(browser, axe) == []
+        show(browser, site / "plain" / "00-first.html", size, scheme, at="#presenter")
+        browser.find_element("id", "presenter")
+        assert problems(browser, axe) == []
+    browser.implicitly_wait(0)
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ def test_predict_first_covers_what_is_told_below_a_question_until_it_is_answered
     browser.find_element("css selector", "#player:not([hidden])")
     browser.implicitly_wait(0)
     assert ask(browser, seen) == "visible"
-    press(browser, "P")
+    press(browser, "Q")
     assert ask(browser, seen) == "hidden"
     field = browser.find_element("css selector", ".ask input")
     field.send_keys("5", "\n")

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
 
-from trace_tools.rendering.page_base import HERE, allowed, assets, environment, source_hash
+from trace_tools.rendering.page_base import HERE, allowed, assets, environment, hall, source_hash
 
 
 def test_the_policy_names_the_style_and_the_script_and_nothing_else() -> None:
@@ -25,6 +26,17 @@ def test_a_page_carries_what_it_asks_for_without_comments_and_indentation() -> N
     for line in (*both.css.split("\n"), *both.js.split("\n")):
         assert line == line.strip() and not line.startswith("// ")
     assert len(page.css) < len((HERE / "static" / "page.css").read_text(encoding="utf-8"))
+
+
+def test_what_is_quoted_in_a_style_keeps_its_blanks() -> None:
+    assert 'content:"Answer the question above first";' in assets("player").css
+    assert ";}" not in assets("page").css
+
+
+def test_the_hall_is_a_script_that_brings_its_style() -> None:
+    style, script = hall().split(";\n", 1)
+    assert json.loads(style.removeprefix("hallStyle = ")).startswith("@media screen{.hall{")
+    assert script.startswith("const lectureHall = ") and len(hall()) < 24_000
 
 
 def test_templates_escape_everything_and_miss_nothing_silently(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.rendering.browsing import NARROW, ask, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_compose import failing, lecture
 from trace_tools.publishing.site import SiteTrace, render_site
+from trace_tools.rendering.page_base import HERE, assets
 from trace_tools.schema import Narrative, Run, Step
 
 
@@ -45,6 +46,16 @@ def test_a_page_loads_nothing_but_itself_and_runs_nothing_but_its_script(browser
     assert ask(browser, "window.pwned") is None
     assert ask(browser, "document.scripts.length") == 1
     assert ask(browser, "getComputedStyle(document.querySelector('.bar')).position") == "sticky"  # the style applies
+
+
+def test_blanks_that_were_taken_from_a_style_meant_nothing(browser: Any) -> None:
+    show(browser, HERE / "templates" / "base.html.j2")
+    parsed = "const it = new CSSStyleSheet(); it.replaceSync(arguments[0]); return [...it.cssRules]"
+    rules = f"{parsed}.map((rule) => rule.cssText.replaceAll(', ', ','))"  # a property of its own keeps its blanks
+    for path in sorted((HERE / "static").glob("*.css")):
+        given = path.read_text(encoding="utf-8")
+        said, meant = (browser.execute_script(rules, text) for text in (assets(path.stem).css, given))
+        assert said == meant and len(str(assets(path.stem).css)) < len(given)
 
 
 def test_a_script_that_got_in_would_not_run(browser: Any, site: Path) -> None:

@@ -222,7 +222,7 @@ def test_the_line_stays_in_sight_when_the_window_becomes_narrow(browser: Any, si
 
 def test_predict_first_covers_observations_until_they_are_asked_for(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
-    press(browser, "Plll")
+    press(browser, "Qlll")
     hidden = "getComputedStyle(document.querySelector('.current .o')).visibility"
     assert ask(browser, hidden) == "hidden"
     assert variables(browser)["y"] == ("written", "Show")
@@ -233,7 +233,7 @@ def test_predict_first_covers_observations_until_they_are_asked_for(browser: Any
     browser.find_element("css selector", "#panel button.cover").click()
     assert "0." in variables(browser)["x"][1]
     browser.find_element("css selector", "main button.cover").send_keys("\n")
-    press(browser, "p")  # with Shift or without
+    press(browser, "q")  # with Shift or without
     assert ask(browser, "document.querySelectorAll('.cover, .covered').length") == 0
 
 
@@ -269,10 +269,10 @@ def test_notes_are_shown_to_the_presenter(browser: Any, site: Path) -> None:
 
 def test_modes_stay_on_in_the_next_section(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
-    press(browser, "P")
+    press(browser, "Q")
     browser.get((site / "lecture" / "00-first.html").as_uri())
     wait(browser, "document.querySelector('.cover')")
-    press(browser, "P")
+    press(browser, "Q")
 
 
 def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any, site: Path) -> None:
@@ -290,7 +290,7 @@ def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any
     press(browser, "?")
     browser.find_element("id", "keys-close").click()
     assert not ask(browser, "document.getElementById('keys').open")
-    press(browser, "P")
+    press(browser, "Q")
 
 
 def test_a_step_is_read_aloud_once_the_keys_rest(browser: Any, site: Path) -> None:
@@ -334,11 +334,11 @@ def test_without_javascript_the_page_reads_as_ever(browser: Any, site: Path) -> 
 
 def test_nothing_from_a_trace_runs_when_it_is_stepped_through(browser: Any, site: Path) -> None:
     play(browser, site / "hostile" / "00-evil.html")
-    press(browser, "llll" + "PsAN")
+    press(browser, "llll" + "QsAN")
     assert now(browser) == ask(browser, "document.getElementById('step-done').max")
     assert "<script>" in browser.find_element("id", "panel").text  # as text
     assert ask(browser, "window.pwned") is None and browser.get_log("browser") == []
-    press(browser, "PAN")
+    press(browser, "QAN")
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     assert all(url.startswith(("file:", "data:")) for url in asked)

@@ -68,9 +68,10 @@ def test_a_page_is_sent_with_its_policy(client: Client) -> None:
     assert (answer.status, sent, answer.headers["Content-Security-Policy"]) == (200, live.content, live.policy)
 
 
-def test_the_index_of_the_search_is_sent_as_a_script(client: Client) -> None:
-    answer, sent = client.ask("/cpu/search-index.js")
-    assert answer.headers["Content-Type"].startswith("text/javascript") and sent.startswith(b'searchIndex = "')
+@pytest.mark.parametrize(("name", "begins"), [("search-index", b'searchIndex = "'), ("hall", b'hallStyle = "')])
+def test_what_pages_load_later_is_sent_as_a_script(client: Client, name: str, begins: bytes) -> None:
+    answer, sent = client.ask(f"/cpu/{name}.js")
+    assert answer.headers["Content-Type"].startswith("text/javascript") and sent.startswith(begins)
 
 
 def test_the_first_page_the_trace_and_large_pictures(client: Client) -> None:

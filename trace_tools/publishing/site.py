@@ -27,6 +27,7 @@ from trace_tools.rendering.columns import columns_block
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document, Notice, Section
 from trace_tools.rendering.html import MachineLink, Surroundings
+from trace_tools.rendering.page_base import HALL, hall
 from trace_tools.rendering.pictures import read_picture
 from trace_tools.rendering.search import FILE
 from trace_tools.schema import Trace
@@ -35,7 +36,7 @@ PARTIAL = "partial"
 REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
     r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)"
-    r"|search-index\.js"
+    r"|search-index\.js|hall\.js"
 )
 _FOLDER = re.compile(r"[\w][\w.-]*")
 
@@ -166,7 +167,7 @@ def _machine_files(one: SiteTrace, site: Traces, others: Sequence[Counterparts],
     )
     pages, texts = html.HtmlWriter(document, place), markdown.MarkdownWriter(document, place)
     files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
-    files[FILE] = pages.search_index()
+    files |= {FILE: pages.search_index(), HALL: hall()}
     for section in document.sections:
         files[f"{section.slug}.html"] = pages.section(section)
         files[f"{section.slug}.md"] = texts.section(section)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +23,7 @@ from trace_tools import formats
 from trace_tools.rendering import prose
 
 HERE = Path(__file__).parent
+HALL = "hall.js"  # the file beside the pages that `hall` is written to
 
 # Three stacks of memory, in the colours of the figures.
 _BARS = "".join(
@@ -57,14 +59,29 @@ def assets(*names: str) -> Assets:
     """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
     found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
-    return allowed(css, js, searches="search" in names)
+    return allowed(_tight(css), js, searches="search" in names)
+
+
+@lru_cache(maxsize=1)
+def hall() -> str:
+    """Return the script of the lecture hall, with its style: pages load it when it is first asked for."""
+    css, js = ((HERE / "static" / f"hall.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    return f"hallStyle = {json.dumps(_tight(_lean(css)), ensure_ascii=False)};\n{_lean(js)}"
 
 
 def _lean(text: str) -> str:
-    """Take indentation and whole lines of comment from a style or script: every page carries it."""
+    """Take indentation and comments at the ends of lines from a style or script: every page carries it."""
     uncommented = re.sub(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", "", text, flags=re.DOTALL | re.MULTILINE)
     lines = (line.strip() for line in uncommented.split("\n"))
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith("// "))
+    code = (re.sub(r"  // [^\"'`]*$", "", line) for line in lines if not line.startswith("//"))
+    return "".join(f"{line}\n" for line in code if line)
+
+
+def _tight(css: str) -> str:
+    """Take the blanks from a style that mean nothing: beside braces and semicolons, behind colons and commas."""
+    parts = re.split(r'("[^"]*")', css)  # what is quoted stays as it is
+    parts[::2] = [re.sub(r"\s*([{};])\s*|([:,])\s+", r"\1\2", part).replace(";}", "}") for part in parts[::2]]
+    return "".join(parts)
 
 
 def environment(*folders: Path) -> Environment:

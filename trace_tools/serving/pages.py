@@ -18,6 +18,7 @@ from pathlib import Path
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document, Section
 from trace_tools.rendering.html import HtmlWriter, MachineLink, Surroundings
+from trace_tools.rendering.page_base import HALL, hall
 from trace_tools.rendering.pictures import Picture, read_picture
 from trace_tools.rendering.search import FILE
 from trace_tools.schema import Trace
@@ -111,7 +112,7 @@ class Site:
         writer = HtmlWriter(document, Surroundings(machines=machines, picture=picture))
         if only is None:
             self._makers |= {f"{folder}/index.html": writer.index, f"{folder}/setup.html": writer.setup}
-            self._makers[f"{folder}/{FILE}"] = writer.search_index
+            self._makers |= {f"{folder}/{FILE}": writer.search_index, f"{folder}/{HALL}": hall}
         for section in document.sections:
             if only is None or section.function in only:
                 self._makers[f"{folder}/{section.slug}.html"] = page_of(section)

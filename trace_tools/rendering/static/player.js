@@ -4,6 +4,7 @@
 // observed at a stop, in order). A stop is a place in these columns; its `number` is what readers see. The panel
 // shows what is known once a stop's statement has been executed: what a call's own line observed is known at that
 // line, and inside the call it is not known yet. Nothing is kept per step: the state is worked out at each key press.
+// The lecture hall (`hall.js`) lies beside the pages, and is read when it is first asked for.
 (() => {
   const CHANGES = ["", "new", "changed", "written", ""];
   const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
@@ -44,6 +45,8 @@
     columns.same = statement.map((name, stop) => `${columns.frame[stop]} ${name}`);  // one statement in one call
     columns.executions = grouped(columns.same);
     columns.standing = grouped(columns.anchor);
+    columns.within = grouped(columns.frame);
+    columns.seenAt = grouped(columns.seen.stop);
     columns.seenIn = grouped(columns.seen.stop.map((stop) => columns.frame[stop]));
     columns.noted = new Map();
     for (const [stop, kind, text] of packed.notes) {
@@ -58,6 +61,7 @@
     const modes = { animate: false, predict: false, notes: false };
     let here = -1, before = -1, part = 0;  // stop shown, stop shown before it, output shown of it (@animate)
     let marked = [];
+    let hall = null;  // once it was asked for; `hall.on` while the page is shown in it
 
     // --- moving ---
 
@@ -83,6 +87,7 @@
     const outputs = () => (modes.animate ? steps.outputs.get(here) ?? 1 : 1);
 
     const move = (way) => {
+      if (hall?.on) return hall.move(way);
       const stepping = panel.hidden === false;
       if (here < 0 || !stepping) return "lj".includes(way) ? go(here < 0 ? start() : here) : undefined;
       if ("lj".includes(way) && part + 1 < outputs()) return show(here, part + 1);
@@ -92,15 +97,19 @@
       if (to < 0 || to >= count) return say(to < 0 ? "This is the first step." : "This is the last step.");
       show(to, 0);
     };
-    const go = (stop) => show(stop, 0);
+    const go = (stop) => (hall?.on ? hall.visit(stop) : show(stop, 0));
 
-    const show = (stop, output) => {
+    const stand = (stop) => {  // on the page, whatever else shows it; -1: nowhere yet
       before = stop === here ? before : here;
       here = stop;
+      mark();
+      drawRows();
+    };
+    const show = (stop, output) => {
       part = output;
       panel.hidden = false;
       document.body.classList.add("stepping");
-      mark();
+      stand(stop);
       if (modes.animate) uncoverPage();
       drawPanel();
       $("step-now").textContent = `step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`;
@@ -112,6 +121,7 @@
       panel.hidden = true;
       document.body.classList.remove("stepping");
       uncoverPage();
+      drawRows();
     };
 
     // --- on the page ---
@@ -133,9 +143,66 @@
     };
     const scroll = () => {
       const at = $(steps.anchor[here]);
+      if (!panel.contains(document.activeElement)) panel.scrollTop = 0;  // who moves a slider keeps it under the finger
       if (!at) return;
       reveal(at);
       at.scrollIntoView({ block: "nearest", behavior: "instant" });
+    };
+
+    // What stands beside a line that ran several times is what it did in the call and the iteration that is current.
+    const alive = new Map();  // row → [the stop it tells of, what tells it]
+    const renamed = new Map();  // summary of a call → what it said
+    const rowsOf = new Map();  // frame → its rows that stand for several steps, with those in this call
+    const rows = (frame) => {
+      if (!rowsOf.has(frame)) rowsOf.set(frame, grouped(steps.within.get(frame).map((stop) => steps.anchor[stop])));
+      return rowsOf.get(frame);
+    };
+    const drawRows = () => {
+      const wanted = new Map(), called = new Map();
+      if (!panel.hidden || hall?.on) for (const [frame] of stack()) {
+        const within = steps.within.get(frame);
+        for (const [anchor, places] of rows(frame)) {
+          if (wanted.has(anchor) || steps.standing.get(anchor).length < 2) continue;
+          let low = 0, high = places.length;  // the last one that has begun
+          while (low < high) { const middle = (low + high) >> 1; if (within[places[middle]] > here) high = middle; else low = middle + 1; }
+          wanted.set(anchor, low ? within[places[low - 1]] : -1);
+        }
+        const summary = $(steps.anchor[within[0]])?.closest(".called")?.firstElementChild;
+        if (summary && !called.has(summary)) called.set(summary, steps.calls[frame]);
+      }
+      for (const [anchor, [, told]] of alive) if (!wanted.has(anchor)) {
+        told.parentElement.classList.remove("alive");
+        told.remove();
+        alive.delete(anchor);
+      }
+      for (const [anchor, stop] of wanted) {
+        const [shown, old] = alive.get(anchor) ?? [], key = `${stop} ${isCovered(stop)} ${stop + (steps.inside[stop] ?? 0) < here}`;
+        if (shown === key) continue;
+        const beside = old?.parentElement ?? $(anchor)?.querySelector(".beside"), told = old ?? make("div", "live");
+        if (!beside) continue;
+        told.replaceChildren(...toldOf(stop));
+        if (!old) { beside.prepend(told); beside.classList.add("alive"); }
+        alive.set(anchor, [key, told]);
+      }
+      for (const [summary, said] of renamed) if (!called.has(summary)) { summary.lastChild.data = said; renamed.delete(summary); }
+      for (const [summary, number] of called) {
+        const text = summary.lastChild;
+        if (text.nodeType !== Node.TEXT_NODE) continue;
+        if (!renamed.has(summary)) renamed.set(summary, text.data);
+        text.data = renamed.get(summary).replace(/call [\d,]+ of/, `call ${number.toLocaleString("en")} of`);
+      }
+    };
+    const toldOf = (stop) => {
+      if (stop < 0) return [];
+      const list = steps.executions.get(steps.same[stop]), told = [];
+      if (list.length > 1) told.push(make("small", "", `${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`));
+      if (isCovered(stop)) return told;
+      for (const entry of steps.seenAt.get(stop) ?? []) {
+        if (seen.change[entry] === 4 || !isKnown(entry, here)) continue;
+        told.push(make("span", "", make("b", "", seen.name[entry] + (/^\w+\[/.test(seen.text[entry]) ? " " : " = ")), seen.text[entry]));
+      }
+      for (const [kind, text] of steps.noted.get(stop) ?? []) if (kind !== "printed") told.push(make("span", kind, kind === "held" ? "✓" : SIGNS[kind] + text));
+      return told;
     };
 
     // Animate mode: every piece of the page with the position at which it is revealed.
@@ -194,8 +261,10 @@
     }, true);
     const ask = (button) => {
       const covered = button.closest(".covered") ?? button.nextElementSibling;
+      for (const stop of steps.standing.get(button.closest(".row")?.id) ?? []) asked.add(stop);
       covered.classList.remove("covered");
       button.remove();
+      drawRows();
     };
     const askHere = () => {
       if (here < 0 || !modes.predict) return;
@@ -246,7 +315,8 @@
       return button;
     };
     const variable = (entry, change) => {
-      const row = make("tr", change, make("th", "", seen.name[entry]));
+      const parts = seen.name[entry].split(/(?<=\W)(?=\w)/);  // where an expression may go on in the next line
+      const row = make("tr", change, make("th", "", ...parts.flatMap((part) => [make("wbr"), part]).slice(1)));
       row.firstChild.scope = "row";
       if (isCovered(seen.stop[entry])) {
         row.append(make("td", "", showButton(seen.stop[entry])));
@@ -285,11 +355,12 @@
       slider.value = list.indexOf(stop) + 1;
       text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
       empty.hidden = depth > 0 || names.size > 0;
-      body.replaceChildren(...[...names.values()].map((entry) => {
+      const rank = ["alias", ""], told = [...names.values()].map((entry) => {
         const storage = seen.storage[entry];
-        const change = isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : "";
-        return variable(entry, change);
-      }));
+        return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
+      });
+      told.sort(([, one], [, other]) => rank.indexOf(one) - rank.indexOf(other));  // what changed stands first
+      body.replaceChildren(...told.map(([entry, change]) => variable(entry, change)));
     };
     const head = make("div", "at");
     head.id = "step-at";
@@ -333,8 +404,8 @@
       return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
     };
     const settle = () => {
-      say(spoken());
-      try { history.replaceState(null, "", `#step-${steps.number[here]}`); } catch { /* too many in a row */ }
+      say(hall?.on ? hall.spoken() : spoken());
+      try { history.replaceState(null, "", hall?.on ? hall.address() : `#step-${steps.number[here]}`); } catch { /* too many in a row */ }
     };
     const later = () => { clearTimeout(waiting); waiting = setTimeout(settle, 250); };
 
@@ -347,6 +418,7 @@
       if (name === "predict") coverPage();
       if (name === "animate") { part = 0; uncoverPage(); }
       if (here >= 0 && !panel.hidden) drawPanel();
+      drawRows();
     };
     const toggle = (name) => {
       setMode(name, !modes[name]);
@@ -354,16 +426,32 @@
       say(`${{ animate: "Reveal step by step", predict: "Predict first", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
     };
 
+    // --- the lecture hall ---
+
+    let loading = null;
+    const inHall = (place) => {
+      loading ??= new Promise((done, fail) => {
+        document.head.append(Object.assign(document.createElement("script"), { src: "hall.js", onload: done, onerror: fail }));
+      }).then(() => {
+        hall = lectureHall({ steps, make, stand, stop, say, spoken, later, over, start, here: () => here });
+      });
+      loading.then(() => hall.enter(place), () => {
+        loading = null;
+        say($("step-now").textContent = "The file hall.js is not beside this page.");
+      });
+    };
+
     // --- events ---
 
     const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
-    const letters = { A: () => toggle("animate"), P: () => toggle("predict"), N: () => toggle("notes"), s: askHere,
+    const letters = { A: () => toggle("animate"), Q: () => toggle("predict"), P: () => inHall(""), N: () => toggle("notes"), s: askHere,
       "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
     document.addEventListener("keydown", (event) => {
-      const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden;
+      const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
       const letter = letters[key] ?? letters[key.toUpperCase()];  // with Shift, as edtrace has them, or without
       if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
-      if (target.closest("textarea, select, input:not([type=range], [type=checkbox])")) return;
+      if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
+      if (hall?.on && (hall.key(event) || !"?sq".includes(key.toLowerCase()))) return;
       const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
       if ((arrow || key === "Home" || key === "End") && own) return;  // they move a slider, or scroll a table
       if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape", "s"].includes(key)) return;  // a page that is read scrolls
@@ -382,13 +470,24 @@
       const stops = row && !String(getSelection()) && steps.standing.get(row.id);
       if (stops) go(stops.find((stop) => stop > here) ?? stops[0]);  // once more on the same line: its next execution
     });
-    $("step-back").addEventListener("click", () => move("k"));
-    $("step-on").addEventListener("click", () => move("j"));
+    for (const [name, way] of [["back", "h"], ["over", "j"], ["on", "l"]]) $(`step-${name}`).addEventListener("click", () => move(way));
+    $("hall-open").addEventListener("click", letters.P);
+    let touched = null;  // a swipe begins, where nothing else moves sideways
+    document.addEventListener("touchstart", ({ target, touches: [at, second] }) => {
+      touched = second || target.closest("input, .scroll, .gridbox, .drawnbox, dialog") ? null : at;
+    }, { passive: true });
+    document.addEventListener("touchend", ({ changedTouches: [at] }) => {
+      const across = touched && at.clientX - touched.clientX;
+      if (Math.abs(across) < 45 || Math.abs(across) < 2 * Math.abs(at.clientY - touched.clientY)) return;
+      if (!panel.hidden || hall?.on) move(hall?.on ? (across < 0 ? "on" : "back") : across < 0 ? "l" : "h");
+    });
     $("step-help").addEventListener("click", letters["?"]);
     $("keys-close").addEventListener("click", () => $("keys").close());
     for (const name of Object.keys(modes)) $(`mode-${name}`).addEventListener("change", () => toggle(name));
 
     const open = () => {  // the step in the address; while stepping, also the line in it
+      const place = /^#(?:hall|presenter)\b.*/.exec(location.hash)?.[0];
+      if (place || hall?.on) return inHall(place ?? location.hash);
       const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
       if (number >= 1) go(Math.max(0, steps.number.findLastIndex((own) => own <= number)));
       else if (addressed() !== undefined && !panel.hidden) go(addressed());
