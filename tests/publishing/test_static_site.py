@@ -89,9 +89,10 @@ def test_every_link_leads_somewhere_and_stays_on_the_site(served: tuple[Path, st
     names = {there.removeprefix(address) or "index.html" for there in seen}
     extra = {"404.html", "sitemap.xml", ".nojekyll", ".pages"}
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    there = {name for name in there if not re.search(r"^previews/|search-index\.js$", name)}
+    there = {name for name in there if not re.search(r"^previews/|(search-index|hall)\.js$", name)}
     assert there - extra == names - extra
-    assert (folder / "two" / "search-index.js").is_file() and not (folder / "one" / "notes.md").exists()
+    assert all((folder / "two" / script).is_file() for script in ("search-index.js", "hall.js"))
+    assert not (folder / "one" / "notes.md").exists()
 
 
 def test_what_others_show_of_a_page(served: tuple[Path, str]) -> None:

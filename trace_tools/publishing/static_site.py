@@ -25,6 +25,7 @@ from urllib.parse import quote, unquote, urlsplit
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import load_head
 from trace_tools.rendering.html import not_found
+from trace_tools.rendering.page_base import HALL
 from trace_tools.rendering.search import FILE
 
 ANY = re.compile(r".+")
@@ -99,8 +100,10 @@ def _reached(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield name, content
         if not name.endswith(".html"):
             continue
-        index = join(dirname(name), FILE)  # the search loads it
-        found = [(FILE, index)] if (folder / index).is_file() else []
+        loaded = [
+            (script, join(dirname(name), script)) for script in (FILE, HALL)
+        ]  # by scripts, when they are asked for
+        found = [(script, there) for script, there in loaded if (folder / there).is_file()]
         for link in _Page.read(content.decode("utf-8")).links:
             parts = urlsplit(link)
             if not parts.scheme and not parts.netloc and parts.path:
