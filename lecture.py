@@ -820,7 +820,7 @@ def largest_model() -> None:
             8 * H100_MEMORY / 4 / 1e9: "Those are the parameters alone, without gradients and states.",
         },
     )
-    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes
+    memory_bytes = 8 * H100_MEMORY  # @inspect memory_bytes [B]
     largest = [round(memory_bytes / total / 1e9, 1) for total in held]  # 10⁹ parameters @inspect largest
     assert largest == [40.0, 53.3, 45.7, 40.0, 80.0]
     rows = [(name, *recipes[name], sum(recipes[name]), n) for name, n in zip(recipes, largest, strict=True)]  # @hide
@@ -833,7 +833,7 @@ def largest_model() -> None:
     )
     assert H100_MEMORY / held[0] == 5e9
     text("And what a 70B model needs at 16 bytes per parameter:")
-    needed_bytes = 70e9 * held[0]  # @inspect needed_bytes
+    needed_bytes = 70e9 * held[0]  # @inspect needed_bytes [B]
     gpus = math.ceil(needed_bytes / H100_MEMORY)  # @inspect gpus
     assert (needed_bytes, gpus) == (1.12e12, 14)
     text("That is before **activations**, what computing the loss leaves in memory for the gradients (section 13).")
@@ -2419,7 +2419,7 @@ def what_heads_cost() -> None:
             "sixteen times": "There are sixteen times as many scores, each a sixteenth as wide.",
         },
     )
-    flops = [matmul_flops_of_attention(x, weights, heads) for heads in (1, 4, 16)]  # @inspect flops
+    flops = [matmul_flops_of_attention(x, weights, heads) for heads in (1, 4, 16)]  # @inspect flops [FLOP]
     assert flops == [1_310_720, 1_310_720, 1_310_720]
     assert flops[0] == 4 * 2 * batch * sequence * hidden**2 + 2 * 2 * batch * sequence**2 * hidden
     text(
@@ -2635,9 +2635,9 @@ def flops_of_the_rest() -> None:
     n = sizes().matmul_side  # @stepover
     x, v = torch.randn(n, n, device=device()), torch.randn(n, device=device())
     operations = (lambda: x + x, lambda: x @ v, lambda: x @ x)
-    counted = [count(operation).flops for operation in operations]  # @inspect counted
+    counted = [count(operation).flops for operation in operations]  # @inspect counted [FLOP]
     assert counted == [n * n, 2 * n * n, 2 * n**3]
-    seen_by_torch = [torch_counts(operation) for operation in operations]  # @inspect seen_by_torch @stepover
+    seen_by_torch = [torch_counts(operation) for operation in operations]  # @inspect seen_by_torch [FLOP] @stepover
     assert seen_by_torch == [0, 0, 2 * n**3]
     addition, _, product = (timed(operation) for operation in operations)  # @stepover
     more_flops = counted[2] / counted[0]  # @inspect more_flops
@@ -4256,7 +4256,7 @@ def step_of_the_deep_model() -> None:
 
     forward = count(loss)  # @stepover
     step = count(lambda: torch.autograd.grad(loss(), weights))  # @stepover
-    counted = (forward.flops_by_operator["aten.mm"], step.flops_by_operator["aten.mm"])  # @inspect counted
+    counted = (forward.flops_by_operator["aten.mm"], step.flops_by_operator["aten.mm"])  # @inspect counted [FLOP]
     assert counted == (2 * parameters * batch, 6 * parameters * batch - 2 * batch * width**2)
     everything_else = step.flops / counted[1] - 1  # @inspect everything_else
     assert 0 < everything_else < 1e-3
@@ -4297,7 +4297,7 @@ def passes_against_the_napkin(napkin: int, counted: tuple[int, int], seconds: tu
 
 def how_much_of_the_roof(rates: list[float], dtype: torch.dtype) -> None:
     """How much of the machine that was"""
-    peak, reached = peak_flops(str(dtype).removeprefix("torch.")), statistics.median(rates)  # FLOP/s @inspect peak
+    peak, reached = peak_flops(str(dtype).removeprefix("torch.")), statistics.median(rates)  # @inspect peak [FLOP/s]
     if peak is None:
         text(f"{reached / 1e12:.2f} TFLOP/s; no peak is known for this machine.")
         return
@@ -4595,7 +4595,7 @@ def flops_of_the_language_model() -> None:
         "where tensors have shapes and no numbers:"
     )
     shape, batch = Shape(), 8
-    predicted = flops_by_part(shape, batch)  # @inspect predicted
+    predicted = flops_by_part(shape, batch)  # @inspect predicted [FLOP]
     with torch.device("meta"):
         model = LanguageModel(shape)
         tokens = torch.zeros(batch, shape.context, dtype=torch.long)  # (B, S)
