@@ -6487,7 +6487,8 @@ def what_a_real_loop_adds() -> None:
         "with a huge gradient would otherwise stay in Adam's averages for many steps."
     )
     ask(
-        "Write the line between `loss.backward()` and `optimizer.step()` that limits the norm of all gradients to 1.",
+        "`nn.utils.clip_grad_norm_(parameters, max_norm)` does it. Write the line between `loss.backward()` and "
+        "`optimizer.step()` that limits the norm of all gradients of `model` to 1.",
         "`nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)`",
     )
     moved = {}
@@ -6525,7 +6526,10 @@ def arguments_that_nobody_reads() -> None:
 
 def loss_that_broadcasts() -> None:
     """Trap: a loss that broadcasts"""
-    text("torch *broadcasts*: where one of two shapes has a 1, or nothing, it is taken as often as the other needs.")
+    text(
+        "torch *broadcasts*: it aligns two shapes from the right, and where one has a 1, or nothing, takes that as "
+        "often as the other needs."
+    )
     ask(
         "Find the error: `loss = mse_loss(prediction, y)` with `prediction.shape == (256, 1)` and `y.shape == (256,)`.",
         "every prediction is compared with every target",
@@ -6535,7 +6539,7 @@ def loss_that_broadcasts() -> None:
             "every prediction is compared with every target",
         ],
         slips={
-            "nothing: the shapes agree but for a 1": "Shapes are aligned from the right: (256, 1), (1, 256).",
+            "nothing: the shapes agree but for a 1": "Aligned from the right they are (256, 1) and (1, 256).",
             "torch raises an error": "It warns, and computes.",
         },
     )
@@ -7141,16 +7145,17 @@ def dtypes_under_autocast(where: str) -> dict[str, str]:
 
 def which_operator_runs_in_which_dtype() -> None:
     """Autocast: which operation in which dtype"""
+    text(
+        "Under `torch.autocast` each operation falls into one of three groups: matrix multiplications are cast down, "
+        "operations that lose too much are cast up to fp32 (more of them on a GPU than on a CPU), and all others take "
+        "what comes."
+    )
     ask(
         "Inside `torch.autocast` to bf16, `h` is bf16 and `x` fp32. In which format is the result of `h + x`?",
         "float32",
         choices=["bfloat16", "float32", "an error"],
+        why="It takes what comes, and where operands differ torch computes in the wider format.",
         slips={"bfloat16": "Only what loses little, and gains much, is cast down: matrix multiplications."},
-    )
-    text(
-        "Each operation falls into one of three groups: matrix multiplications are cast down, operations that lose too "
-        "much are cast up to fp32 (more of them on a GPU than on a CPU), and all others take what comes, the widest "
-        "where operands differ."
     )
     found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
     columns = ["cpu", "cuda"]  # @hide
@@ -7549,7 +7554,7 @@ def memory_of_a_training_step() -> None:
     what_each_layer_saves()  # @deeper
     memory_of_the_language_model()
     batch_size_decides()  # @deeper
-    activations_of_a_transformer(sequence_bytes)
+    activations_of_a_transformer()
     what_autocast_keeps()  # @deeper
     logits_of_a_language_model()
     timeline_of_two_steps()
@@ -7886,7 +7891,7 @@ def saved_on_meta(model: DeepLinear, rows: int) -> int:
     return sum(t.nbytes for t in saved_by_autograd(lambda: model(x), [x, *model.parameters()]))
 
 
-def activations_of_a_transformer(sequence_bytes: int) -> None:
+def activations_of_a_transformer() -> None:
     """A large Transformer's activations"""
     text(
         "GPT-3's layers save more: the masks of dropout, which sets numbers to zero at random, and attention's scores, "
@@ -7909,7 +7914,8 @@ def activations_of_a_transformer(sequence_bytes: int) -> None:
     assert 0 <= fused[128] - 128 * batch * 34 * width <= (16 + 4 * heads) * 128 * batch  # a sum for each head, too
     assert saved[128] > 2.5 * saved[64]
     scores = 5 * 96 * 2048 / 12288  # GPT-3: H, S, D @inspect scores
-    assert abs(sequence_bytes / (96 * 2048 * 12288 * (34 + scores)) - 1) < 1e-4  # counted on the meta device
+    sequence_bytes = activations_of_gpt_3()  # counted on the meta device @inspect sequence_bytes [B] @stepover
+    assert abs(sequence_bytes / (96 * 2048 * 12288 * (34 + scores)) - 1) < 1e-4
     share = scores / (34 + scores)  # @inspect share
     assert (scores, round(share, 2), round(1 / (1 - share), 2)) == (80, 0.7, 3.35)
     text(
@@ -8275,7 +8281,7 @@ def using_less_memory() -> None:
     what_accumulation_saves_and_costs()  # @deeper
     traps_of_accumulation()  # @deeper
     activation_checkpointing()
-    memory_against_recomputation(found)
+    memory_against_recomputation()
     checkpointing_a_block()  # @deeper
     time_of_recomputing()  # @deeper
     traps_of_checkpointing()  # @deeper
@@ -8670,7 +8676,7 @@ def backward_keeping(blocks: nn.ModuleList, x: Tensor, keep: str) -> None:
         run_in_segments(blocks, x, 1 if keep == "each block" else root).sum().backward()
 
 
-def memory_against_recomputation(deepest: dict[str, tuple[float, int]]) -> None:
+def memory_against_recomputation() -> None:
     """How much to forget"""
     text(
         "Four answers for $L$ blocks. Keep all: $O(L)$ memory. Keep each block's input: still $O(L)$, with a smaller "
@@ -8680,7 +8686,7 @@ def memory_against_recomputation(deepest: dict[str, tuple[float, int]]) -> None:
     )
     draw_what_is_kept(36)  # @stepover @hide
     depths = (4, 9, 16, 36)
-    found = {layers: strategies_at(layers) for layers in depths[:-1]} | {36: deepest}  # @stepover
+    found = {layers: strategies_at(layers) for layers in depths}  # @stepover
     peaks = {keep: [found[n][keep][0] for n in depths] for keep in KEPT}  # in outputs of a layer
     flops = {keep: [found[n][keep][1] for n in depths] for keep in KEPT}  # in forward passes of a layer
     assert flops["all"] == [3 * n - 1 for n in depths]  # nobody asks for the gradient of x
@@ -8689,7 +8695,7 @@ def memory_against_recomputation(deepest: dict[str, tuple[float, int]]) -> None:
     plot(peaks, x=depths, x_label="L", y_label="peak, in outputs of a layer", x_scale="log", y_scale="log")  # @hide
     growth = {name: peak[-1] / peak[0] for name, peak in peaks.items()}  # for 9 times the layers @inspect growth
     assert growth["all"] > 7.5 > growth["each block"] > 5 > growth["every √L-th"] > 2 > 1.2 > growth["nothing"]
-    what_the_strategies_cost(found[depths[-1]], depths[-1])
+    what_the_strategies_cost()
     link(**REFERENCES["sublinear"])
 
 
@@ -8702,6 +8708,7 @@ def draw_what_is_kept(layers: int) -> None:
     plot(figure, title=f"{layers} blocks, when the backward pass begins")
 
 
+@cache
 def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
     """For each strategy: the peak in outputs of a layer, and matmul FLOPs in forward passes of a layer"""
     rows, width = sizes().activation_rows, 16
@@ -8719,9 +8726,10 @@ def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
     return found
 
 
-def what_the_strategies_cost(found: dict[str, tuple[float, int]], layers: int) -> None:
+def what_the_strategies_cost() -> None:
     """What it costs"""
-    root = math.isqrt(layers)
+    layers, root = 36, 6
+    found = strategies_at(layers)  # @stepover
     claimed = {"all": (2 * layers, 3 * layers), "each block": (layers, 4 * layers)}  # peak and FLOPs
     claimed |= {"every √L-th": (3 * root, 4 * layers), "nothing": (5, layers**2 // 2)}
     rows = []
@@ -9280,6 +9288,10 @@ def same_bits(a: Any, b: Any) -> bool:
 
 def what_is_saved() -> None:
     """What there is to save"""
+    text(
+        "A *checkpoint* is a file with all that one step leaves for the next. Gradients and activations are made anew "
+        "in each step; parameters and the optimizer's states are not."
+    )
     ask(
         "How many GB is a checkpoint of an 8-billion-parameter model trained in fp32 with AdamW?",
         (4 + 8) * 8e9 / 1e9,
@@ -9289,10 +9301,7 @@ def what_is_saved() -> None:
             4 * 8.0: "The weights alone. A run resumed without AdamW's averages is another run.",
         },
     )
-    text(
-        "Gradients and activations are made anew in each step. What one step leaves for the next must be saved: the "
-        "parameters and the optimizer's states. In the language model:"
-    )
+    text("In the language model:")
     train, _ = lecture_tokens()  # @stepover
     run = new_language_run(steps=8, where="cpu")  # @stepover
     train_step(run, train)  # @stepover
@@ -9364,12 +9373,17 @@ def save_atomically(checkpoint: dict[str, Any], path: Path) -> None:
 
 def writing_atomically(folder: Path) -> None:
     """Writing it so that a crash can't destroy it"""
-    text(
-        "A checkpoint replaces the one before. If the run dies *while saving*, the old one is gone and the new one is "
-        "half a file. Here a process is killed half-way through its writing, once directly at the file and once at a "
-        "file beside it, to be renamed at the end:"
+    ask(
+        "A run writes its checkpoint over the one before, and is killed half-way. Which of the two is left?",
+        "neither",
+        choices=["the old one", "the new one", "neither"],
+        slips={"the old one": "It is overwritten from the first byte on.", "the new one": "It is half a file."},
     )
-    path = folder / "checkpoint.pt"
+    text(
+        "Here a process is killed half-way through its writing, once directly at the file and once at a file beside "
+        "it, to be renamed at the end:"
+    )
+    path = folder / "checkpoint.pt"  # in a folder for temporary files
     survived = {}
     for way, target in (("in place", path), ("beside, then renamed", path.with_suffix(".partial"))):
         save_atomically({"weights": torch.arange(1000.0)}, path)  # @stepover
@@ -9383,15 +9397,6 @@ def writing_atomically(folder: Path) -> None:
     save_atomically({"weights": torch.zeros(1000)}, path)  # @stepover
     assert torch.load(path)["weights"].count_nonzero() == 0
     assert not path.with_suffix(".partial").exists()
-    ask(
-        "Find what is missing: write to a file beside, `os.replace` it over the checkpoint, `fsync` the folder.",
-        "fsync of the file before the rename",
-        choices=["fsync of the file before the rename", "a lock on the folder", "nothing"],
-        slips={
-            "a lock on the folder": "The rename is one step already.",
-            "nothing": "After a power cut the new name can lead to a file whose bytes were never written.",
-        },
-    )
 
 
 def survives_a_kill(path: Path, target: Path) -> bool:
@@ -9665,8 +9670,8 @@ def language_model_killed_and_resumed(folder: Path) -> None:
         "CPU with one thread, so that every sum is taken in one order."
     )
     ask(
-        "The new model has its weights back. Write the line that gives the new `optimizer` what is in "
-        '`saved["optimizer"]`.',
+        "`saved = torch.load(path)` is a dictionary, and the new model has its weights back. Write the line that gives "
+        'the new `optimizer` what is in `saved["optimizer"]`.',
         'optimizer.load_state_dict(saved["optimizer"])',
         why="`torch.load` only reads: nothing is restored until it is handed over.",
     )
@@ -9676,12 +9681,12 @@ def language_model_killed_and_resumed(folder: Path) -> None:
     run = new_language_run(steps=8, where="cpu")  # @stepover
     before = [train_step(run, train).item() for _ in range(4)]  # @stepover
     parts = {"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()}
-    save_atomically(
-        parts | {"generator": run.generator.get_state(), "step": run.step}, folder / "model.pt"
-    )  # @stepover
-    file_bytes = (folder / "model.pt").stat().st_size  # @inspect file_bytes
+    parts |= {"generator": run.generator.get_state(), "step": run.step}
+    path = folder / "model.pt"  # in a folder for temporary files
+    save_atomically(parts, path)  # @stepover
+    file_bytes = path.stat().st_size  # @inspect file_bytes
     del run, parts
-    resumed, saved = new_language_run(steps=8, where="cpu", seed=1), torch.load(folder / "model.pt")  # @stepover
+    resumed, saved = new_language_run(steps=8, where="cpu", seed=1), torch.load(path)  # @stepover
     resumed.model.load_state_dict(saved["model"])
     resumed.optimizer.load_state_dict(saved["optimizer"])
     resumed.generator.set_state(saved["generator"])
@@ -9995,10 +10000,10 @@ def size_a_run() -> None:
     }  # @hide
     names = [f"{fitting} sequences", "with checkpoints"]  # @hide
     plot(bars, x=names, y_label="GB", style="stacked", title="On each of the 64 GPUs, of 80 GB")  # @hide
-    compare_with_the_count(parameters, tokens, days)
+    compare_with_the_count(days)
 
 
-def compare_with_the_count(parameters: float, tokens: float, days: float) -> None:
+def compare_with_the_count(days: float) -> None:
     """Compare it with the count"""
     text(
         "Now the same model is made on the `meta` device. A step of one sequence is counted with one layer and with "
@@ -10015,11 +10020,11 @@ def compare_with_the_count(parameters: float, tokens: float, days: float) -> Non
     x = torch.randn(2, 128, 256).bfloat16().requires_grad_()  # (B, S, D)
     saved_bytes = saved_by_gpt_layer(x, transformer_weights(256), 2, attention_in_one) / x.numel()  # @stepover
     assert 34 < saved_bytes < 34.2  # means, deviations and sums of the softmax, beside the formula @inspect saved_bytes
-    more_flops = products / (6 * parameters * shape.context)  # @inspect more_flops
+    more_flops = products / (6 * 13e9 * shape.context)  # @inspect more_flops
     assert 1.03 < more_flops < 1.06
     rows = [
-        ("parameters, 10⁹", parameters / 1e9, made / 1e9, made / parameters),
-        ("FLOPs per token, 10⁹", 6 * parameters / 1e9, products / shape.context / 1e9, more_flops),
+        ("parameters, 10⁹", 13, made / 1e9, made / 13e9),
+        ("FLOPs per token, 10⁹", 6 * 13, products / shape.context / 1e9, more_flops),
         ("bytes saved per token, layer, width", 34, saved_bytes, saved_bytes / 34),
         ("days", days, days * more_flops, more_flops),
     ]  # @hide
