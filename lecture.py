@@ -6334,7 +6334,8 @@ def the_task() -> None:
     x, y = linear_batch(4096, 16)  # @inspect x.shape y.shape
     model = DeepLinear(16, 0)  # a head only @stepover
     loss = nn.functional.mse_loss(model(x), y).item()  # @inspect loss @stepover
-    difference = torch.arange(16.0) - model.head.weight.detach().squeeze(-1)
+    assert [w.shape for w in model.parameters()] == [(16, 1)]  # @hide
+    difference = torch.arange(16.0) - model.head.weight.detach().squeeze()
     expected = difference.square().sum().item()  # of the loss, over all x there are @inspect expected
     assert abs(loss / expected - 1) < 0.1
     saying_zero = y.square().mean().item()  # the loss of predicting 0 @hide
@@ -6411,7 +6412,7 @@ def two_learning_rates() -> None:
     plot(curves, x=list(range(len(slow))), x_label="steps", y_label="loss, fixed batch", y_scale="log")  # @hide
     assert slow[0] == fast[0] and len(slow) - 1 == 60  # the same start, on the same batch @hide
     assert fast[-1] < 1e-4 < 10 < slow[-1] < slow[0] / 2  # @inspect slow[-1] fast[-1]
-    found = fast_model.head.weight.detach().squeeze(-1)  # @inspect found
+    found = fast_model.head.weight.detach().squeeze()  # @inspect found
     assert torch.allclose(found, torch.arange(16.0), atol=0.01)
     slow_step, fast_step = ((losses[-1] / losses[0]) ** (1 / 60) for losses in (slow, fast))
     assert abs(slow_step / (1 - 2 * 0.01) ** 2 - 1) < 0.01  # @inspect slow_step
@@ -6750,6 +6751,7 @@ def the_language_model_learns() -> None:
     train, held_out = lecture_tokens()  # @stepover
     run = new_language_run(steps=80, where=device())  # @stepover
     what_it_learns(run, train, held_out)
+    second_step_checked(train)
     what_its_step_holds(train)
     tokens_a_second(run, train)
 
@@ -6762,6 +6764,8 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     after = bits_of_model(run.model, held_out[:8192])  # @inspect after @stepover
     one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @stepover
     assert 7.9 < before < 8.1
+    apart = [bits_of_model(run.model, held_out[i : i + 65]) for i in (0, 64)]  # two windows, one by one @hide
+    assert math.isclose(sum(apart) / 2, bits_of_model(run.model, held_out[:129]), rel_tol=1e-6)  # @hide
     assert after < one - 1 and after < two
     bits = [loss.item() / math.log(2) for loss in losses]  # @hide
     lines = {
@@ -6779,12 +6783,33 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     untrained = continued(LanguageModel(Shape()), b"    text(", 40)  # @stepover
     trained = continued(run.model.cpu(), b"    text(", 160)  # @stepover
     assert share_of_ascii(trained) > 0.9 > share_of_ascii(untrained)
+    scores = run.model(torch.tensor([list(b"    text(")]))[0, -1]  # @hide
+    coldest = continued(run.model, b"    text(", 1, temperature=1e-3)  # @hide
+    assert coldest.encode()[-1] == scores.argmax()  # without warmth, the likeliest byte @hide
     first, then = (  # @hide
         "".join(c if c.isascii() and (c.isprintable() or c == "\n") else "·" for c in written.replace("`", "'"))
         for written in (untrained, trained)
     )
     text(f"```text\n{first}\n```\n\n```text\n{then}\n```")
     run.model.to(device())  # @hide
+
+
+def second_step_checked(train: np.ndarray) -> None:
+    """Its second step, checked"""
+    text("The second step's `.grad` is that of its batch alone, of norm 1, and the rate is a fifth of the peak, 0.003:")
+    run = new_language_run(steps=80, where="cpu")  # @stepover
+    train_step(run, train)  # @stepover
+    state = run.generator.get_state()
+    inputs, targets = draw_batch(train, 8, 64, run.generator)  # what the second step will draw @stepover
+    weights = list(run.model.parameters())
+    gradients = torch.autograd.grad(loss_of(run.model, inputs, targets), weights)  # @stepover
+    run.generator.set_state(state)
+    train_step(run, train)  # @stepover
+    norm = torch.cat([g.flatten() for g in gradients]).norm().item()  # before clipping @inspect norm
+    assert norm > 1
+    assert all(torch.allclose(w.grad, g / norm, atol=1e-6) for w, g in zip(weights, gradients, strict=True))
+    rates = [group["lr"] for group in run.optimizer.param_groups]  # embedding and head: 12 times @inspect rates
+    assert np.allclose(rates, [0.003 * 2 / 10, 12 * 0.003 * 2 / 10, 0.003 * 2 / 10])
 
 
 def saved_by_part(model: LanguageModel, inputs: Tensor, targets: Tensor) -> dict[str, int]:
