@@ -7582,6 +7582,7 @@ def memory_of_a_training_step() -> None:
     memory_of_the_language_model()
     batch_size_decides()  # @deeper
     activations_of_a_transformer()
+    that_layer_is_torchs()  # @deeper
     what_autocast_keeps()  # @deeper
     logits_of_a_language_model()
     timeline_of_two_steps()
@@ -7930,7 +7931,7 @@ def activations_of_a_transformer() -> None:
     weights = transformer_weights(width)  # @stepover
     saved, fused, formula = {}, {}, {}  # bytes
     for length in (32, 64, 128):
-        x = torch.randn(batch, length, width).bfloat16().requires_grad_()  # (B, S, D)
+        x = torch.randn(batch, length, width).bfloat16()  # (B, S, D)
         saved[length] = saved_by_gpt_layer(x, weights, heads, attention_in_steps)  # @stepover
         fused[length] = saved_by_gpt_layer(x, weights, heads, attention_in_one)  # @stepover
         formula[length] = length * batch * (34 * width + 5 * heads * length)
@@ -7966,7 +7967,7 @@ def activations_of_gpt_3() -> int:
     """Bytes that autograd saves for one sequence in GPT-3's 96 layers, on the meta device"""
     with torch.device("meta"):
         weights = transformer_weights(12288)
-        x = torch.empty(2, 2048, 12288, dtype=torch.bfloat16, requires_grad=True)  # (B, S, D)
+        x = torch.empty(2, 2048, 12288, dtype=torch.bfloat16)  # (B, S, D)
         return 96 * saved_by_gpt_layer(x, weights, 96, attention_in_steps) // 2
 
 
@@ -8009,8 +8010,28 @@ def attention_in_one(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def dropout(x: Tensor) -> Tensor:
-    """Zero a tenth of the numbers, and save one byte per number for which"""
-    return torch.native_dropout(x, 0.1, True)[0]
+    """Zero a tenth of the numbers, unless under no_grad, and save one byte per number for which"""
+    return torch.native_dropout(x, 0.1, torch.is_grad_enabled())[0]
+
+
+def that_layer_is_torchs() -> None:
+    """That layer is torch's"""
+    text("Without dropout it gives what `nn.TransformerEncoderLayer` gives, whichever way attention is computed:")
+    width, heads = 64, 4
+    weights = {name: w.detach().float() for name, w in transformer_weights(width).items()}  # @stepover
+    layer = nn.TransformerEncoderLayer(
+        width, heads, 4 * width, activation="gelu", batch_first=True, norm_first=True, bias=False
+    ).eval()
+    names = {"attention": "self_attn.in_proj_weight", "output": "self_attn.out_proj.weight"}
+    names |= {"up": "linear1.weight", "down": "linear2.weight", "norm 1": "norm1.weight", "norm 2": "norm2.weight"}
+    layer.load_state_dict({names[name]: w.t() for name, w in weights.items()})
+    x = torch.randn(2, 32, width)  # (B, S, D)
+    with torch.no_grad():
+        for attend in (attention_in_steps, attention_in_one):
+            assert torch.allclose(gpt_layer(x, weights, heads, attend), layer(x), atol=1e-5)  # @stepover
+    zeroed = (dropout(torch.ones(10_000)) == 0).float().mean().item()  # @inspect zeroed @stepover
+    assert abs(zeroed - 0.1) < 0.01
+    assert abs(weights["down"].std().item() * math.sqrt(4 * width) - 1) < 0.05  # as section 8 initialises
 
 
 def logits_of_a_language_model() -> None:
@@ -8038,7 +8059,6 @@ def logits_of_a_language_model() -> None:
     held_bytes, small_bytes = h.nbytes + w.nbytes + target.nbytes, 4 * 64 * 2048
     copies = {}
     for training_step in (inline, in_a_variable):
-        w.grad = None
         copies[training_step.__name__] = (count(training_step).peak_bytes - held_bytes) / small_bytes  # @stepover
     assert 3 <= copies["inline"] < 3.1  # @inspect copies
     assert 0.99 < copies["in_a_variable"] - copies["inline"] < 1.01
