@@ -9336,8 +9336,8 @@ def same_bits(a: Any, b: Any) -> bool:
 def what_is_saved() -> None:
     """What there is to save"""
     text(
-        "A *checkpoint* is a file with all that one step leaves for the next. Gradients and activations are made anew "
-        "in each step; parameters and the optimizer's states are not."
+        "A *checkpoint*, here, is a file with all that one step leaves for the next. Gradients and activations are "
+        "made anew in each step; parameters and the optimizer's states are not."
     )
     ask(
         "How many GB is a checkpoint of an 8-billion-parameter model trained in fp32 with AdamW?",
@@ -9806,8 +9806,11 @@ def rules_about_compute() -> None:
     assert round(bend, 2) == 3.42
     mfu = utilization_here()  # @inspect mfu @stepover
     rows = [
-        ("training takes $6ND$ FLOPs: 2 forward, 4 backward", f"{forward:.0f} + {backward:.0f}, counted"),
-        ("attention adds $12LDS$ per token: it matters for long sequences", f"{bend:.2f} × 6N at {length} tokens"),
+        ("training on $D$ tokens takes $6ND$ FLOPs: 2 forward, 4 backward", f"{forward:.0f} + {backward:.0f}, counted"),
+        (
+            "attention adds $12LDS$ per token, $D$ the width: it matters for long sequences",
+            f"{bend:.2f} × 6N at {length} tokens",
+        ),
         ("time = FLOPs / (peak × MFU); 0.5 is good", say_utilization(mfu)),
         ("recomputing activations costs a forward pass: 8 in place of 6", f"× {recomputing:.2f}, counted"),
         ("time it warmed up, synchronised, repeated; take the median", "every time on these pages"),
