@@ -8378,8 +8378,8 @@ def gradient_accumulation() -> None:
         assert kept == predicted["activations"] + predicted["logits"] + 4  # the number of targets, one float
         gradients = gradients_of(model, partial(step, pieces))  # @stepover
         flops.append(count(partial(step, pieces)).flops_by_operator["aten.mm"])  # @stepover
-        rows.append((pieces, kept / 1e6, relative_difference(gradients, whole)))  # @stepover
-    table(rows, ["micro-batches", "activations and logits, MB", "gradients differ by"])  # @hide
+        rows.append((pieces, kept, relative_difference(gradients, whole)))  # @stepover
+    table(rows, ["micro-batches", "activations and logits, bytes", "gradients differ by"])  # @hide
     assert len(set(flops)) == 1
     assert rows[2][1] < rows[0][1] / 3.9
     assert max(row[2] for row in rows) < 1e-6
@@ -8782,7 +8782,7 @@ def what_the_strategies_cost() -> None:
     rows = []
     for name, (peak, passes) in found.items():
         peak_claimed, passes_claimed = claimed[name]
-        assert 0.8 < peak / peak_claimed < 1.25
+        assert 0.85 < peak / peak_claimed < 1.25
         assert 0.98 < passes / passes_claimed < 1.2
         rows.append((name, peak_claimed, round(peak, 2), passes_claimed, passes))
     columns = ["keep", "peak: claimed", "measured", "FLOPs: claimed", "counted"]  # @hide
