@@ -9240,7 +9240,7 @@ def saving_and_resuming() -> None:
 
 def new_training(where: str) -> Training:
     """A small model that uses all there is to save: dropout, AdamW, a schedule, fp16 with loss scaling"""
-    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 1)).to(where)
+    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 1), nn.Flatten(0)).to(where)
     optimizer = optim.AdamW(model.parameters(), lr=1e-2)
     scheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
     scaler = torch.amp.GradScaler(where, init_scale=2.0**17, growth_interval=2)  # for fp16: section 12
@@ -9254,8 +9254,10 @@ def train_until(run: Training, last_step: int, data: Tensor, *, killed_at: int |
         x = data[run.position : run.position + 8].to(where)  # (8, 16)
         x = x * random.choice([-1.0, 1.0]) + float(np.random.normal())  # augmented, with two more generators
         with torch.autocast(where.type, dtype=torch.float16):
-            prediction = run.model(x)  # (8, 1)
-        loss = (prediction.float() - x.mean(dim=1, keepdim=True)).square().mean()
+            prediction = run.model(x)  # (8,)
+        target = x.mean(dim=1)
+        assert prediction.shape == target.shape == (8,)
+        loss = nn.functional.mse_loss(prediction.float(), target)
         run.optimizer.zero_grad()
         run.scaler.scale(loss).backward()
         if run.step == killed_at:
@@ -9531,6 +9533,8 @@ def what_if_one_part_is_forgotten() -> None:
     run = new_training("cpu")  # @stepover
     train_until(run, 6, data)  # @stepover
     assert run.scaler.get_scale() < 2.0**17 and run.position == 6 * 8  # both have moved from where they began
+    taken = run.optimizer.state[next(run.model.parameters())]["step"].item()  # AdamW counts its steps @inspect taken
+    assert taken < 6 and math.isclose(run.optimizer.param_groups[0]["lr"], 0.01 * 0.9**taken)  # and the schedule, too
     checkpoint = pickle.loads(pickle.dumps(checkpoint_of(run)))  # a copy, as if from a file @stepover
     train_until(run, 12, data)  # @stepover
     off = {"nothing": distance_after_forgetting(None, checkpoint, run, data)}  # @stepover
