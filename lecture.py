@@ -7070,7 +7070,7 @@ def dynamic_loss_scaling() -> None:
     scaler = torch.amp.GradScaler("cpu", growth_interval=3)
     scales = [scaler.get_scale()]
     for _ in range(16):
-        loss = (weight.half() * 8).sum()  # its gradient is 8, and passes through fp16
+        loss = weight.half() * 8  # its gradient is 8, and passes through fp16
         optimizer.zero_grad()
         scaler.scale(loss).backward()
         scaler.step(optimizer)
@@ -7215,7 +7215,7 @@ def losses_of(recipe: str, x: Tensor, y: Tensor) -> list[float]:
             prediction = model(x.to(dtype))  # (256, 1)
         assert prediction.dtype == (torch.float32 if recipe == "fp32" else torch.bfloat16)
         assert prediction.shape == y.shape
-        loss = nn.functional.mse_loss(prediction.float(), y)
+        loss = nn.functional.mse_loss(prediction, y)  # y is fp32, and so is the loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -9849,9 +9849,10 @@ def say_utilization(utilizations: list[float] | None) -> str:
 
 def rules_about_memory() -> None:
     """Memory"""
-    layer = nn.Linear(256, 256, bias=False)
+    layer = nn.Linear(256, 256)
     optimizer = optim.AdamW(layer.parameters())
-    x = torch.randn(64, 256, requires_grad=True)
+    x = torch.randn(64, 256)
+    assert x.nbytes == 64 * 256 * 4
     losses: list[Tensor] = []
     saved = saved_by_autograd(lambda: losses.append(layer(x).square().sum()), [layer.weight])  # @stepover
     losses[0].backward()
@@ -9923,10 +9924,11 @@ def when_memory_when_compute() -> None:
         intensity = count(partial(torch.matmul, x, weight)).flops / (x.nbytes + weight.nbytes + x.nbytes)
         assert math.isclose(intensity, rows * width / (2 * rows + width))
         intensities.append(intensity)
+    assert [round(intensity) for intensity in intensities] == [1, 62, 410, 1638]
     relu = count(x.relu).flops / (2 * x.nbytes)  # @inspect relu intensities
     assert relu == 1 / 4
     cache_1, cache_512 = intensity_of_a_cache(1), intensity_of_a_cache(512)  # @inspect cache_1 cache_512 @stepover
-    assert 0.9 < cache_512 <= 1
+    assert math.isclose(cache_512, 128 * 2048 / (128 + 128 * 2048 + 2048))  # of each head: query, keys, scores
     assert math.isclose(cache_1, cache_512)  # more sequences do not share anything
     names = [
         "ReLU (and alike: dropout, a residual, a norm)",
@@ -10067,12 +10069,13 @@ def compare_with_the_count(days: float) -> None:
     shape = Shape(vocabulary=32000, context=2048, width=5120, layers=40, heads=40)
     with torch.device("meta"):
         made = sum(w.numel() for w in LanguageModel(shape).parameters())  # @inspect made @stepover
+        assert made == 40 * 12 * 5120**2 + 2 * 32_000 * 5120 + 81 * 5120  # matrices; embedding, head; norms
         sequence = torch.zeros(1, shape.context, dtype=torch.long)  # (B, S)
         one, two = (LanguageModel(replace(shape, layers=n)) for n in (1, 2))  # @stepover
     of_one, of_two = training_flops(one, sequence), training_flops(two, sequence)  # @stepover
     products = of_one + 39 * (of_two - of_one)  # @inspect products [FLOP]
     assert products == sum(flops_by_part(shape, 1).values())  # as section 8 adds them up
-    x = torch.randn(2, 128, 256).bfloat16().requires_grad_()  # (B, S, D)
+    x = torch.randn(2, 128, 256).bfloat16()  # (B, S, D)
     saved_bytes = saved_by_gpt_layer(x, transformer_weights(256), 2, attention_in_one) / x.numel()  # @stepover
     assert 34 < saved_bytes < 34.2  # means, deviations and sums of the softmax, beside the formula @inspect saved_bytes
     more_flops = products / (6 * 13e9 * shape.context)  # @inspect more_flops
