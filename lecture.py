@@ -5354,8 +5354,8 @@ def text_for_the_language_model() -> None:
     )
     one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @inspect one two
     assert two < one < 8
-    counts, others = (torch.from_numpy(np.bincount(part, minlength=256)) for part in (train, held_out))
-    nats = cross_entropy((counts + 1.0).log(), others / others.sum())  # the measure of a model's loss @inspect nats
+    counts, others = (torch.from_numpy(np.bincount(part, minlength=256)).double() for part in (train, held_out))
+    nats = cross_entropy((counts + 1).log(), others / others.sum())  # the measure of a model's loss @inspect nats
     assert math.isclose(one, nats.item() / math.log(2))
     pairs = [np.histogram2d(part[:-1], part[1:], 256, [[0, 256]] * 2)[0] for part in (train, held_out)]  # @hide
     counts, others = map(torch.from_numpy, pairs)  # @hide
