@@ -7016,7 +7016,7 @@ def gradients_that_vanish() -> None:
     gradient = weight.grad.float() / 1024  # @inspect gradient
     assert 0 < (gradient / 1e-8 - 1).abs().max() < 0.01
     text("The same without any scaling in bf16:")
-    weight = weight.detach().bfloat16().requires_grad_()
+    weight = weight.bfloat16().detach().requires_grad_()
     (weight * 1e-8).sum().backward()
     assert 0 < (weight.grad.float() / 1e-8 - 1).abs().max() < 2**-8  # @inspect weight.grad
 
