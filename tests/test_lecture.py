@@ -58,8 +58,8 @@ CLAIMS: dict[str, tuple[int, set[float | str]]] = {  # fewest asserts, and figur
     "mixed_precision": (64, {16.1, 18, 16, 12, 14, 1.1, "autocast", "bf16", "float32", "bfloat16", 7, 9}),
     "memory_of_a_training_step": (54, {36, 16, 496, 28, 432, 368, 64, 16.8, 80, 0.7}),
     "using_less_memory": (54, {1536, "every √L-th", "nothing", 23, 31, 14.5, 21.3}),
-    "saving_and_resuming": (33, {3.1, 14, "Weights only load failed", "beside, then renamed", "in place"}),
-    "summary": (20, {3.42, 16, 2, 4}),
+    "saving_and_resuming": (35, {3.1, 14, "Weights only load failed", "beside, then renamed", "in place"}),
+    "summary": (23, {3.42, 16, 2, 4}),
 }
 
 TAUGHT = {  # words of the curriculum that a section's prose must come to
