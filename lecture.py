@@ -6853,7 +6853,8 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
         "".join(c if c.isascii() and (c.isprintable() or c == "\n") else "·" for c in written.replace("`", "'"))
         for written in (untrained, trained)
     )
-    text(f"```text\n{first}\n```\n\n```text\n{then}\n```")
+    text(f"```text\n{first}\n```")
+    print(then)
     run.model.to(device())  # @hide
 
 
@@ -6899,7 +6900,7 @@ def what_its_step_holds(train: np.ndarray) -> None:
     train_step(run, train)  # @stepover
     inputs, targets = draw_batch(train, 8, 64, run.generator)  # @stepover
     measured = measured_by_part(run.model, run.optimizer, inputs, targets)  # @stepover
-    predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted measured
+    predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted [B] measured [B]
     assert all(abs(measured[part] - size) <= 4 for part, size in predicted.items())  # a float more: the targets' number
     activations = measured["activations"] / sum(measured.values())  # @hide
     bars = {"predicted": predicted, "measured": measured}  # @hide
@@ -7959,7 +7960,7 @@ def batch_size_decides() -> None:
     assert fixed_bytes == (2 + 2 + 8) * parameters  # @inspect fixed_bytes [B]
     tokens = 64 * 2048  # 64 sequences @inspect tokens
     activation_bytes = {n: saved_on_meta(model, n) for n in (64, 512, 6144, 32768, tokens)}  # @stepover
-    assert activation_bytes == {n: 2 * n * width * layers for n in activation_bytes}  # @inspect activation_bytes
+    assert activation_bytes == {n: 2 * n * width * layers for n in activation_bytes}  # @inspect activation_bytes [B]
     rows_seen = list(activation_bytes)  # @hide
     gib = {"parameters, gradients, states": [fixed_bytes / 2**30] * len(rows_seen)}  # @hide
     gib["activations"] = [n / 2**30 for n in activation_bytes.values()]  # @hide
@@ -8199,7 +8200,7 @@ def timeline_of_two_steps() -> None:
 def two_steps_of_a_small_batch() -> None:
     """When the second step is no higher"""
     first, second, parameter_bytes, state_bytes = two_steps(batch=1)  # @stepover
-    summits = [[max(phase) for phase in step] for step in (first, second)]  # of each phase @inspect summits
+    summits = [[max(phase) for phase in step] for step in (first, second)]  # of each phase @inspect summits [B]
     assert [max(step) for step in summits] == [summits[0][2]] * 2  # the optimizer's, in both
     assert summits[1][1] - summits[0][1] == state_bytes
     text(
@@ -8517,7 +8518,7 @@ def activations_of_a_micro_batch() -> None:
         model = DeepLinear(width, layers).bfloat16()  # @stepover
     whole_bytes = 2 * batch * width * layers  # @inspect whole_bytes [B]
     assert whole_bytes == saved_on_meta(model, batch) == 2 * 2**20  # @stepover
-    micro_bytes = {rows: saved_on_meta(model, rows) for rows in (64, 16, 4, 1)}  # @inspect micro_bytes @stepover
+    micro_bytes = {rows: saved_on_meta(model, rows) for rows in (64, 16, 4, 1)}  # @inspect micro_bytes [B] @stepover
     assert micro_bytes == {rows: whole_bytes * rows // batch for rows in micro_bytes}
     text(
         f"The deep linear model of section 8, {layers} layers of width {width} in bf16, a batch of {batch} rows: "
@@ -8554,8 +8555,8 @@ def activation_checkpointing() -> None:
     assert torch.equal(gradients, plain_gradients)
     more = again.flops / plain.flops  # @inspect more
     assert 1.15 < more < 4 / 3
-    peaks = [plain.peak_bytes, again.peak_bytes]  # @inspect peaks
-    kept = kept_for_backward(model, inputs, targets)  # @inspect kept @stepover
+    peaks = [plain.peak_bytes, again.peak_bytes]  # @inspect peaks [B]
+    kept = kept_for_backward(model, inputs, targets)  # @inspect kept [B] @stepover
     tokens = batch * shape.context
     layer_inputs, around = 4 * shape.layers * tokens * shape.width, 4 * tokens * (2 * shape.width + 2) + 16 * tokens
     predicted = bytes_by_part(shape, batch) | {"activations": layer_inputs + around}  # @stepover
@@ -8647,7 +8648,7 @@ def price_of_small_pieces() -> None:
     model = DeepLinear(width, 2).to(device())  # @stepover
     x, y = torch.randn(rows, width).to(device()), torch.randn(rows).to(device())
     accumulate(model, x, y, rows)  # @stepover
-    moved = [count(partial(accumulate, model, x, y, rows // n)).bytes_moved for n in (1, 2, 4)]  # @inspect moved
+    moved = [count(partial(accumulate, model, x, y, rows // n)).bytes_moved for n in (1, 2, 4)]  # @inspect moved [B]
     of_weights = moved[1] - moved[0]  # bytes per micro-batch that do not depend on its rows
     assert abs((moved[2] - moved[0]) / (3 * of_weights) - 1) < 0.01
     text(
@@ -8969,8 +8970,8 @@ def selective_recomputation() -> None:
     assert abs(recomputed - (34 + output)) < 0.2
     scores = 5 * 96 * 2048 / 12288  # in GPT-3's shape @inspect scores
     memory_share = scores / (34 + scores)  # @inspect memory_share
-    layer, twice, one_product = flops_of_recomputed_attention()  # @inspect layer twice one_product @stepover
-    assert twice - layer == one_product
+    layer, twice, one_product = flops_of_recomputed_attention()  # @inspect layer [FLOP] @stepover
+    assert twice - layer == one_product  # @inspect one_product [FLOP]
     by_the_paper = 3 * 2 * one_product / layer  # 12BS²D: its equation 8 less its equation 7 @inspect by_the_paper
     assert round(by_the_paper, 3) == 0.027
     text(
@@ -9117,7 +9118,7 @@ def map_of_the_rest() -> None:
 
 def which_first() -> None:
     """Which first?"""
-    state_bytes_of_70b = {"fp32": 8 * 70e9, "8 bits": 2 * 70e9}  # AdamW's two averages @inspect state_bytes_of_70b
+    state_bytes_of_70b = {"fp32": 8 * 70e9, "8 bits": 2 * 70e9}  # AdamW's two averages @inspect state_bytes_of_70b [B]
     saved_gpus = (state_bytes_of_70b["fp32"] - state_bytes_of_70b["8 bits"]) / H100_MEMORY  # @inspect saved_gpus
     text(
         f"The one whose term is the largest: that is what the accounting is for. States in 8 bits free the memory of "
@@ -9690,10 +9691,10 @@ def cost_of_a_checkpoint(folder: Path) -> None:
         f"index. This small file took {1e3 * saving.seconds:.0f} ms to write, most of it for what any file takes; that "
         f"says nothing about large ones."
     )
-    of_70b, disk_bytes_per_second = 12 * 70e9, 1e9  # one good disk: assumed @inspect of_70b
+    of_70b, disk_bytes_per_second = 12 * 70e9, 1e9  # one good disk: assumed @inspect of_70b [B]
     minutes = of_70b / disk_bytes_per_second / 60  # bytes over bandwidth @inspect minutes
     assert round(minutes) == 14
-    shard_bytes = of_70b / 1024  # @inspect shard_bytes
+    shard_bytes = of_70b / 1024  # @inspect shard_bytes [B]
     text(
         f"For those it is bytes over bandwidth: a 70B model's {of_70b / 1e12:.2f} TB at 1 GB/s (assumed) are "
         f"{minutes:.0f} minutes. So on a cluster each GPU writes its own shard to many disks at once "
@@ -9807,7 +9808,7 @@ def language_model_killed_and_resumed(folder: Path) -> None:
     parts |= {"generator": run.generator.get_state(), "step": run.step}
     path = folder / "model.pt"  # in a folder for temporary files
     save_atomically(parts, path)  # @stepover
-    file_bytes = path.stat().st_size  # @inspect file_bytes
+    file_bytes = path.stat().st_size  # @inspect file_bytes [B]
     del run, parts
     resumed, saved = start(seed=1), torch.load(path)  # @stepover
     resumed.model.load_state_dict(saved["model"])
@@ -10202,4 +10203,6 @@ def what_to_do_with_it() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from trace_tools.plain import run
+
+    run(main)

@@ -44,6 +44,7 @@ ALLOWED = {
     **dict.fromkeys(GROUND, GROUND),
     "drawings": {"narrative"},
     "outcome": GROUND,
+    "plain": set(),
     "machines": GROUND,
     "metering": GROUND,
     "describing": GROUND,
@@ -63,6 +64,7 @@ ALLOWED = {
 SPEAKERS = {
     "trace_tools.machines.checks": {"print"},  # a process, whose lines its parent reads
     "trace_tools.machines.torch_build": {"print"},  # for the Makefile, before anything is installed
+    "trace_tools.plain": {"print"},  # which section begins, where no tracer is
     "trace_tools.cli": {"click.echo", "ctx.exit"},  # an error of the project, as one line
     "trace_tools.tracing.survey": {"print", "sys.exit"},  # a process, whose last line is its parent's error
     "trace_tools.tracing.child": {"os._exit", "SystemExit", "sys.stderr.write"},  # a process: it ends as plain Python

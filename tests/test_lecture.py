@@ -226,7 +226,16 @@ def test_python_runs_it_alone(tmp_path: Path) -> None:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
-        assert (process.returncode, output.read()) == (0, "")
+        assert process.returncode == 0, output.read()[-1000:]
+        said = output.read()
+    functions = {node.name: node for node in ast.parse(SOURCE).body if isinstance(node, ast.FunctionDef)}
+    called = [ast.unparse(statement) for statement in functions["main"].body[1:]]
+    titles = [str(ast.get_docstring(functions[call.removesuffix("()")])).splitlines()[0] for call in called]
+    learnt = said
+    for number, title in enumerate(titles):
+        assert f"{number} {title}\n" in learnt
+        learnt = learnt.replace(f"{number} {title}\n", "")
+    assert learnt.startswith("    text(") and len(learnt) == len("    text(") + 160 + len("\n")
     assert time.monotonic() - started < 150
     if not torch.cuda.is_available():  # a CUDA context alone takes gigabytes
         assert usage.ru_maxrss * 1024 < 4e9
