@@ -1,6 +1,6 @@
 """A TeX formula → MathML made at build time, or its words for the search.
 
-    mathml(r"\\frac{a}{b}")        "<math …><mfrac>…</mfrac></math>"
+    mathml(r"\\frac{a}{b}")        "<math><mrow><mfrac>…</mfrac></mrow></math>"
     readable(r"6 \\times ND")      "6 × ND"
 
 What can't be converted, or isn't plain MathML, is shown as its TeX and says so. Macros are refused: a few
@@ -53,6 +53,8 @@ def mathml(tex: str, *, display: bool = False) -> str:
         _check(element)
     except Exception:  # the converter raises what it happens to meet: IndexError, KeyError, its own errors
         return f'<code class="tex" title="This formula could not be set; this is its TeX.">{html.escape(tex)}</code>'
+    for implied in ("xmlns", *(() if display else ("display",))):  # in HTML
+        element.attrib.pop(implied, None)
     return str(tostring(element, encoding="unicode"))
 
 
