@@ -570,11 +570,14 @@ def what_there_is_to_learn() -> None:
     ]  # @hide
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
-        "This lecture is a program. Beside a line stands what that line did on the machine named on this page: values, "
-        "and the time it took, ± how far its runs were from the middle one. A number that was not the same in all runs "
-        "has its range beside it. An `assert` is a **claim**: it was executed, and ✓ says that it held in every run. "
-        "Sentences that depend on the hardware were chosen by what was measured on it; *dispatch* is what PyTorch does "
-        "before an operation's arithmetic begins, some microseconds."
+        f"This lecture is a program. Beside a line stands what that line did on the machine named on this page: "
+        f"values, and the time it took, ± half the range of its runs. A number is that of one run, the same for the "
+        f"whole page; where runs differed, their range stands beside it. An `assert` is a **claim**: it was executed, "
+        f"and ✓ says that it held in every run. Sentences that depend on the hardware were chosen by what was measured "
+        f"on it; *dispatch* is what PyTorch does before an operation's arithmetic begins, some microseconds. `f32[2, "
+        f"3]` is a tensor's format and shape, and *storage s24* names the memory it lies in. The constants in capitals "
+        f"are a datasheet's: `H100_MEMORY` is {H100_MEMORY / 1e9:.0f} GB, `H100_BANDWIDTH` {H100_BANDWIDTH / 1e12} "
+        f"TB/s, `H100_SPARSE_BF16` {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s, of which a dense product can use half."
     )
 
 
@@ -595,7 +598,7 @@ def symbols_and_units() -> None:
     memory_gib = H100_MEMORY / gibibyte  # @inspect memory_gib
     assert round(memory_gib, 1) == 74.5
     text(
-        f"K, M, G, T, P are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. The difference grows: "
+        f"k, M, G, T, P, E are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. The difference grows: "
         f"{H100_MEMORY / gigabyte:.0f} GB is {memory_gib:.1f} GiB, and a TiB is {2**40 / 10**12 - 1:.0%} more than a "
         f"TB. Datasheets print GB; allocators and monitors often count in GiB and print GB."
     )
@@ -616,10 +619,12 @@ def symbols_and_units() -> None:
     )
     text(
         "**FLOPs** are a *count*: work. **FLOP/s** is a *rate*: speed. The spelling FLOPS is read both ways, so it "
-        "does not appear here. A multiplication is one FLOP, and so is an addition. A rate times a time is a count:"
+        "does not appear here. A multiplication is one FLOP, and so is an addition. A rate times a time is a count: a "
+        "*PFLOP/s-day* is the work of $10^{15}$ FLOP/s for a day. (A *GPU-hour* is a time: one GPU, rented for one "
+        "hour.)"
     )
-    petaflops_day = 1e15 * SECONDS_PER_DAY  # @inspect petaflops_day [FLOP]
-    assert petaflops_day == 8.64e19
+    pflop_s_day = 1e15 * SECONDS_PER_DAY  # @inspect pflop_s_day [FLOP]
+    assert pflop_s_day == 8.64e19
     ask(
         "A run does the same work in twice the time. What is still the same?",
         "its PFLOP/s-days",
@@ -632,7 +637,7 @@ def symbols_and_units() -> None:
     )
     ask(
         "GPT-3 took $3.14 \\times 10^{23}$ FLOPs. How many PFLOP/s-days is that?",
-        3.14e23 / petaflops_day,
+        3.14e23 / pflop_s_day,
         unit="PFLOP/s-days",
         hint="Divide by the count above.",
         slips={3.14e23 / 1e15: "Those are seconds at one PFLOP/s, not days."},
@@ -640,7 +645,7 @@ def symbols_and_units() -> None:
     ask(
         'Find the error: "our GPUs did $8.64 \\times 10^{19}$ FLOPs at 2 PFLOP/s, in 43.2 seconds". How long did '
         "it take, in seconds?",
-        petaflops_day / 2e15,
+        pflop_s_day / 2e15,
         unit="s",
         why="A count divided by a rate is a time: half a day here. The report lost a factor of 1000.",
         slips={43.2: "That is the report's number.", SECONDS_PER_DAY: "That is at 1 PFLOP/s."},
@@ -749,7 +754,8 @@ def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> Non
         total_flops / 4.4e19 / 365,
         unit="years",
         within=0.05,
-        why="The exponent is wrong by 3. Say a result in years or dollars, and see whether it is sane.",
+        why="The true number a day is about 1000 times that: the exponent is 3 too small. Say a result in years or "
+        "dollars, and see whether it is sane.",
         slips={total_flops / 4.4e19: "Those are days."},
     )
     assert round(flops_per_day / 4.4e19, -1) == 990  # times too few FLOPs a day
@@ -843,7 +849,8 @@ def where_the_six_comes_from() -> None:
     """Where the 6 comes from"""
     text(
         "The *forward pass* computes the loss, the *backward pass* the gradients. Almost all of both is matrix "
-        "multiplication. Forward, each parameter meets each token in one multiplication and one addition: 2 FLOPs."
+        "multiplication. Forward, each parameter meets each token in one multiplication and one addition: 2 FLOPs. "
+        "Backward, a layer needs the gradient of its weights, and that of its inputs to hand on."
     )
     ask(
         "And backward? Choose what the 6 FLOPs per parameter and token are.",
@@ -899,9 +906,10 @@ def napkin_against_reality() -> None:
     assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
     assert implied_mfu < lowest
     text(
-        f"An MFU of {implied_mfu:.2f}, less than the {lowest:.2f} to {highest:.2f} of the 405B model's steps. But "
-        f"GPU-hours also pay for restarts and evaluation. The napkin, with its MFU of 0.5, was too optimistic by a "
-        f"factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
+        f"An MFU of {implied_mfu:.2f}, less than the {lowest:.2f} to {highest:.2f} that its paper reports for the "
+        f"steps of the larger Llama 3 405B ({LLAMA3_SPEEDS[0] / 1e12:.0f} to {LLAMA3_SPEEDS[1] / 1e12:.0f} TFLOP/s per "
+        f"GPU). But GPU-hours also pay for restarts and evaluation. The napkin, with its MFU of 0.5, was too "
+        f"optimistic by a factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
     )
     link(**REFERENCES["llama 3 card"])
     link(**REFERENCES["llama 3"])
@@ -1816,16 +1824,17 @@ def writing_through_a_view() -> None:
         "tensor."
     )
     ask(
-        "Find the errors: only one of these statements about in-place operations such as `row.mul_(2)` is true.",
-        "they change the elements, for every view of them",
+        "Which of these statements about in-place operations such as `row.mul_(2)` is true?",
+        "they change the elements, which every view of them then sees",
         choices=[
             "they change only the metadata (size, stride, offset)",
-            "they change the elements, for every view of them",
+            "they change the elements, which every view of them then sees",
             "they change a copy",
         ],
         slips={
             "they change only the metadata (size, stride, offset)": "That is what views do. In place, it is the "
             "other way round: the elements change and the metadata stays.",
+            "they change a copy": "They make no new tensor: that is what *in place* says.",
         },
     )
     row = x[1]
@@ -2099,7 +2108,7 @@ def einops_and_jaxtyping() -> None:
     text(
         f"After this section you can write tensor code that says what each dimension is, and read its cost off the "
         f"names, with two small libraries. The key figure: the matrix products of a small attention layer take "
-        f"{layer_flops:,} FLOPs, and each of them can be read off a line of names."
+        f"{layer_flops:,} FLOPs, which can be read off its names."
     )
     note(
         "Ten minutes. The wrong transpose of the first part is the reason for all the rest: give people a minute to "
@@ -2398,7 +2407,7 @@ def matmul_flops_of_attention(x: Tensor, weights: Tensor, heads: int) -> int:
 def what_heads_cost() -> None:
     """What heads cost"""
     text(
-        "An attention layer, all by name. It multiplies its input by three full matrices, for queries, keys and "
+        "An attention layer, its heads by name. It multiplies its input by three full matrices, for queries, keys and "
         "values, and its result by a fourth. Only the scores, and the sums of values that they weight, are computed "
         "head by head."
     )
@@ -2629,8 +2638,9 @@ def flops_of_the_rest() -> None:
     """Everything else"""
     text(
         "An *elementwise* operation on $n \\times n$ numbers takes a few FLOPs for each. torch's own counter knows "
-        "matrix products, convolutions and attention only. This lecture's `count` has a formula for each operation: "
-        "an addition, a multiplication, a comparison is 1 FLOP, an exponential 8."
+        "products of matrices, convolutions and attention only, and not even a matrix times a vector. This lecture's "
+        "`count` has a formula for each operation: an addition, a multiplication, a comparison is 1 FLOP, an "
+        "exponential 8."
     )
     n = sizes().matmul_side  # @stepover
     x, v = torch.randn(n, n, device=device()), torch.randn(n, device=device())
@@ -2704,7 +2714,7 @@ def timing_properly() -> None:
         than=1.2,
         above=f"The first call took {first / median:.1f} times the median: it has to be left out.",
         below="The first call took no longer than the others: nothing was left to warm up.",
-        undecided="Whether the first call took longer than the others, they don't agree.",
+        undecided="The samples do not agree on whether the first call takes longer than the others.",
     )
     text(
         f"The spread, {spread:.0%}, says how far single calls scatter. `measure` does these things, and calls a short "
@@ -3381,8 +3391,9 @@ def the_roofline(operations: dict[str, Operation]) -> None:
     waiting = ", ".join(name for name, which in bound.items() if which == "memory")
     text(
         f"This machine's ridge is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}. The fixed cost "
-        f"of being started at all is in neither roof. On the slope it helps to move fewer bytes: smaller formats, "
-        f"larger batches, or several operations *fused* into one kernel."
+        f"of being started at all is in neither roof, and a roof is an upper bound: an operation whose arithmetic is "
+        f"no product may stay below both. On the slope it helps to move fewer bytes: smaller formats, larger batches, "
+        f"or several operations *fused* into one kernel."
     )
     ask(
         "A product runs at 30 FLOP/byte on an H100. Which speed can it reach at most?",
@@ -4026,8 +4037,9 @@ def models() -> None:
 def parameters_are_tensors() -> None:
     """A parameter is a tensor"""
     ask(
-        "A *module* (`nn.Module`) is an object that holds a model's parameters; `parameters()` lists them for the "
-        "optimizer. Find the error: a module's constructor says `self.scale = torch.ones(64, requires_grad=True)`.",
+        "A *module* (`nn.Module`) is an object that holds a model's parameters: it registers each `nn.Parameter` that "
+        "is assigned to it, and `parameters()` lists them for the optimizer. Find the error: a module's constructor "
+        "says `self.scale = torch.ones(64, requires_grad=True)`.",
         "parameters() does not find it",
         choices=["nothing: it requires a gradient", "parameters() does not find it", "its gradient stays None"],
         hint="How does a module know what is to be trained?",
@@ -4045,7 +4057,7 @@ def parameters_are_tensors() -> None:
     assert names == list(module.state_dict()) == ["registered"]
     assert module.registered.requires_grad and module.overlooked.requires_grad  # as if both were trained
     assert sum(parameter.numel() for parameter in module.parameters()) == 64
-    text("An `nn.Parameter` is a tensor that requires a gradient and that its module registers.")
+    text("An `nn.Parameter` requires a gradient without being asked to.")
 
 
 def weights_of_deviation_one() -> None:
@@ -4223,7 +4235,8 @@ def the_deep_linear_model() -> None:
     """The smallest model: deep and linear"""
     text(
         "Where every number must be seen, the lecture uses a toy: $L$ linear layers of width $D$ and a head with one "
-        "output, $D^2 L + D$ parameters. It models cost only: without a ReLU, one matrix could do the same."
+        "output, $D^2 L + D$ parameters (`Linear` is our own: its weight is (in, out)). It models cost only: without a "
+        "ReLU, one matrix could do the same."
     )
     batch, dim, num_layers = 8, 64, 2
     model = DeepLinear(dim, num_layers)
@@ -4443,15 +4456,13 @@ def the_language_model() -> None:
     """The model that stays: a Transformer"""
     text(
         "From here on one model is carried through: a **Transformer language model**, trained in seconds. A token is a "
-        "byte, so the vocabulary has 256 entries. Its parts:\n\n"
-        "- **Embedding**: a row of $D$ numbers for each token. The rows of a sequence are its *residual stream*, to "
-        "which every layer adds.\n"
-        "- **Norm**: brings each row back to standard deviation 1.\n"
-        "- **Attention**: three matrices make a *query*, a *key* and a *value* of each row. A place takes a mixture of "
-        "values, its own and earlier ones, weighted by how well its query fits their keys (both are turned by an "
-        "angle that grows with the place). A fourth matrix brings it into the stream.\n"
-        "- **Feed-forward**: two matrices with a GELU between them.\n"
-        "- **Head**: gives each possible next token a number, its *logit*; a softmax makes probabilities of them."
+        "byte, so the vocabulary has 256 entries. Its parts:\n\n- **Embedding**: a row of $D$ numbers for each token. "
+        "The rows of a sequence are its *residual stream*, to which every layer adds.\n- **Norm**: brings each row "
+        "back to standard deviation 1.\n- **Attention**: three matrices make a *query*, a *key* and a *value* of each "
+        "row. A place takes a mixture of values, its own and earlier ones, weighted by how well its query fits their "
+        "keys (both are turned by an angle that grows with the place, so that a score knows how far apart they are). A "
+        "fourth matrix brings it into the stream.\n- **Feed-forward**: two matrices with a GELU between them.\n- "
+        "**Head**: gives each possible next token a number, its *logit*; a softmax makes probabilities of them."
     )
     torch.manual_seed(0)  # @hide
     shape = Shape()  # @inspect shape.width shape.layers shape.context
@@ -4778,7 +4789,7 @@ def randomness_and_data() -> None:
     text_for_the_language_model()
     the_same_run_twice()
     determinism_and_its_cost()  # @deeper
-    pinned_memory()
+    pinned_memory()  # @deeper
     text(
         "**In three lines.**\n\n"
         "1. Seed torch, NumPy and Python, and give the data a generator of its own: on the same machine the run "
@@ -4790,6 +4801,10 @@ def randomness_and_data() -> None:
 
 def seeds() -> None:
     """Seeds"""
+    text(
+        "A program that trains has at least three sources of random numbers: torch's, NumPy's and Python's own. Each "
+        "has its own seed."
+    )
     ask(
         "A script begins with `np.random.seed(0)`. Which of these draws the same numbers each time it is run?",
         answer="np.random.rand()",
@@ -4800,10 +4815,7 @@ def seeds() -> None:
             "np.random.default_rng().random()": "NumPy's newer generators have a state of their own.",
         },
     )
-    text(
-        "A program that trains has at least three sources of random numbers: torch's, NumPy's and Python's own. Each "
-        "has its own seed. `torch.manual_seed` sets torch's, on the CPU and on every GPU."
-    )
+    text("`torch.manual_seed` sets torch's, on the CPU and on every GPU:")
     draws = []
     for _ in range(2):
         torch.manual_seed(1)
@@ -4995,8 +5007,8 @@ def memory_of_a_mapped_file(path: Path) -> None:
     assert gained["mapped"] < 0.1  # of the file's size @inspect gained
     assert gained["loaded"] < 1.1
     text(
-        f"The map added {gained['mapped']:.0%} of the file's size to the process's memory. An array that is loaded has "
-        "all of it: new memory, or memory that the process had and did not use."
+        f"The map added {gained['mapped']:.0%} of the file's size to the process's memory, the loaded array "
+        f"{gained['loaded']:.0%}: less than all of it where it found room that the process had and did not use."
     )
     ask(
         "Write the line that maps the file `tokens.bin`, two bytes a token, so that nothing can be written to it.",
@@ -5867,7 +5879,7 @@ def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
     matrices = [w for w in model.layers.parameters() if w.ndim == 2]
     return [
         {"params": matrices, "weight_decay": 0.1, "factor": 1.0},
-        {"params": rows, "weight_decay": 0.0, "factor": 12.0},
+        {"params": rows, "weight_decay": 0.0, "factor": 12.0},  # of the rate: they learn faster, found by trying
         {"params": norms, "weight_decay": 0.0, "factor": 1.0},
     ]
 
@@ -5920,7 +5932,7 @@ def what_is_often_copied_wrong() -> None:
 def parameter_groups() -> None:
     """Parameter groups"""
     text(
-        "Weight decay is meant for matrices; norms are usually left out of it, here embedding and head, too. A "
+        "Weight decay is meant for matrices; norm layers are usually left out of it, here embedding and head, too. A "
         "**parameter group** is a list of parameters with options of its own. The language model's, one step with "
         "gradients of zero:"
     )
@@ -6178,7 +6190,8 @@ def extra_according_to_the_gpu(weights: list[nn.Parameter], counted: float) -> N
 def what_zero_grad_frees() -> None:
     """What zero_grad frees"""
     ask(
-        "`optimizer.zero_grad()` follows a backward pass. What does a weight's `w.grad` hold then?",
+        "`backward` adds to `.grad`, so `optimizer.zero_grad()` clears it between steps, and gives its memory back. "
+        "What does a weight's `w.grad` hold then?",
         "nothing: it is None",
         choices=["zeros", "nothing: it is None", "what it held before"],
         why="`set_to_none=False` would write zeros, and keep the memory.",
@@ -6188,7 +6201,7 @@ def what_zero_grad_frees() -> None:
         },
     )
     text(
-        "`backward` adds to `.grad`, so it must be cleared between steps. `zero_grad()` does not write zeros: by "
+        "`zero_grad()` does not write zeros: by "
         "default it drops the tensors (`set_to_none=True`), and their memory is free until the next backward pass. "
         "Weak references, which keep nothing alive, show that they are gone:"
     )
@@ -6549,8 +6562,8 @@ def what_a_real_loop_adds() -> None:
     assert math.isclose(rates[100], 0.1)
     assert math.isclose(rates[55], (1 + 0.1) / 2)  # half-way between the warm-up and the end @hide
     text(
-        "**Clipping.** If the norm of all gradients together exceeds a limit, they are scaled down to it. One batch "
-        "with a huge gradient would otherwise stay in Adam's averages for many steps."
+        "**Clipping.** If the norm (the length) of all gradients, taken as one vector, exceeds a limit, they are "
+        "scaled down to it. One batch with a huge gradient would otherwise stay in Adam's averages for many steps."
     )
     ask(
         "`nn.utils.clip_grad_norm_(parameters, max_norm)` does it. Write the line between `loss.backward()` and "
@@ -6825,7 +6838,7 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     before = bits_of_model(run.model, held_out[:8192])  # @inspect before @stepover
     losses = [train_step(run, train) for _ in range(run.steps)]  # @stepover
     after = bits_of_model(run.model, held_out[:8192])  # @inspect after @stepover
-    one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @stepover
+    one, two = bits_of_bytes(train, held_out[:8192]), bits_of_pairs(train, held_out[:8192])  # @stepover
     assert 7.9 < before < 8.1
     apart = [bits_of_model(run.model, held_out[i : i + 65]) for i in (0, 64)]  # two windows, one by one @hide
     assert math.isclose(sum(apart) / 2, bits_of_model(run.model, held_out[:129]), rel_tol=1e-6)  # @hide
@@ -6849,13 +6862,14 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     scores = run.model(torch.tensor([list(b"    text(")]))[0, -1]  # @hide
     coldest = continued(run.model, b"    text(", 1, temperature=1e-3)  # @hide
     assert coldest.encode()[-1] == scores.argmax()  # without warmth, the likeliest byte @hide
-    first, then = (  # @hide
-        "".join(c if c.isascii() and (c.isprintable() or c == "\n") else "·" for c in written.replace("`", "'"))
-        for written in (untrained, trained)
-    )
-    text(f"```text\n{first}\n```")
-    print(then)
+    text(f"```text\n{readable(untrained)}\n```")
+    print(readable(trained))
     run.model.to(device())  # @hide
+
+
+def readable(written: str) -> str:
+    """What can be printed of a text; a dot for every other character"""
+    return "".join(c if c.isascii() and (c.isprintable() or c == "\n") else "·" for c in written.replace("`", "'"))
 
 
 def second_step_checked(train: np.ndarray) -> None:
@@ -7232,7 +7246,7 @@ def which_operator_runs_in_which_dtype() -> None:
     text(
         "Under `torch.autocast` each operation falls into one of three groups: matrix multiplications are cast down, "
         "operations that lose too much are cast up to fp32 (more of them on a GPU than on a CPU), and all others take "
-        "what comes."
+        "what comes, of two formats the wider one."
     )
     ask(
         "Inside `torch.autocast` to bf16, `h` is bf16 and `x` fp32. In which format is the result of `h + x`?",
@@ -7242,9 +7256,8 @@ def which_operator_runs_in_which_dtype() -> None:
         slips={"bfloat16": "Only what loses little, and gains much, is cast down: matrix multiplications."},
     )
     found = {where: dtypes_under_autocast(where) for where in sorted({"cpu", device()})}  # @inspect found @stepover
-    columns = ["cpu", "cuda"]  # @hide
-    rows = [[name, *(found[w][name] if w in found else "not run" for w in columns)] for name in found["cpu"]]  # @hide
-    table(rows, ["operation", *columns])  # @hide
+    rows = [[name, *(dtypes[name] for dtypes in found.values())] for name in found["cpu"]]  # @hide
+    table(rows, ["operation", *found])  # @hide
     for dtypes in found.values():
         assert dtypes["x @ x"] == dtypes["linear(x, x)"] == dtypes["relu(h)"] == "bfloat16"
         assert dtypes["mse_loss(h, h)"] == dtypes["h + x"] == "float32"
@@ -7659,11 +7672,10 @@ def memory_of_a_training_step() -> None:
     two_steps_of_a_small_batch()  # @deeper
     memory_in_pieces()  # @deeper
     text(
-        "**In three lines.** Parameters, gradients and states are so many bytes per parameter; activations grow with "
-        "the number of tokens in the batch.\n\n"
-        "What autograd saves can be asked, to the byte, with hooks, also of a model that has shapes and no memory.\n\n"
-        "Where activations dominate, the peak comes early in the backward pass, and is higher in the second step, by "
-        "the optimizer's states."
+        "**In three lines.**\n\n1. Parameters, gradients and states are so many bytes per parameter; activations grow "
+        "with the number of tokens in the batch.\n2. What autograd saves can be asked, to the byte, with hooks, also "
+        "of a model that has shapes and no memory.\n3. Where activations dominate, the peak comes early in the "
+        "backward pass, and is higher in the second step, by the optimizer's states."
     )
 
 
@@ -8410,11 +8422,10 @@ def using_less_memory() -> None:
     low_rank_adaptation()  # @deeper
     cache_that_grows()  # @deeper
     text(
-        "**In three lines.** Micro-batches divide the activations and leave the FLOPs and the gradient as they are, if "
-        "the loss is a mean over rows that do not affect each other.\n\n"
-        "A checkpoint trades a segment's activations for one more forward pass through it; every $\\sqrt L$-th layer "
-        "makes the memory $O(\\sqrt L)$.\n\n"
-        "Ask first which of the terms is the largest: only that one is worth making smaller."
+        "**In three lines.**\n\n1. Micro-batches divide the activations and leave the FLOPs and the gradient as they "
+        "are, if the loss is a mean over rows that do not affect each other.\n2. A checkpoint trades a segment's "
+        "activations for one more forward pass through it; every $\\sqrt L$-th layer makes the memory $O(\\sqrt "
+        "L)$.\n3. Ask first which of the terms is the largest: only that one is worth making smaller."
     )
 
 
@@ -9301,10 +9312,11 @@ def saving_and_resuming() -> None:
     how_often_to_save()
     failures_at_random()  # @deeper
     text(
-        "**In three lines.** Save the model, optimizer, schedule, scaler, step, position in the data and every random "
-        "generator: 12 bytes a parameter, and some.\n\n"
-        "Write beside, flush file and folder to the disk, rename. Then kill a run on purpose and compare bits.\n\n"
-        "Save every $\\sqrt{2Ms}$ seconds: the time between failures, the time a save takes."
+        "**In three lines.**\n\n"
+        "1. Save the model, optimizer, schedule, scaler, step, position in the data and every random generator: 12 "
+        "bytes a parameter, and some.\n"
+        "2. Write beside, flush file and folder to the disk, rename. Then kill a run on purpose and compare bits.\n"
+        "3. Save every $\\sqrt{2Ms}$ seconds: the time between failures, the time a save takes."
     )
 
 
@@ -9849,9 +9861,10 @@ def summary() -> None:
     size_a_run()
     what_to_do_with_it()
     text(
-        "**In three lines.** Memory: bytes per parameter, times parameters, plus what the forward pass leaves.\n\n"
-        "Compute: $6ND$, over the peak, over the MFU.\n\n"
-        "Derive it, count it, measure it; where the three differ there is a reason, and it is worth finding."
+        "**In three lines.**\n\n"
+        "1. Memory: bytes per parameter, times parameters, plus what the forward pass leaves.\n"
+        "2. Compute: $6ND$, over the peak, over the MFU.\n"
+        "3. Derive it, count it, measure it; where the three differ there is a reason, and it is worth finding."
     )
 
 

@@ -26,7 +26,12 @@ def second():
     only = [local for local in range(3)]
 
 def helper(x):
-    return deeper_down(x)
+    def pack(t):
+        return t
+    return deeper_down(pack(x))
+
+def pack(x):
+    pass
 
 def deeper_down(x):
     return helper(x - 1) if x else 0
@@ -72,7 +77,9 @@ def test_a_definition_stands_once_under_the_first_line_that_names_it_and_what_it
     assert named(first) == [(6, "helper", "folded"), (9, "Block", "folded"), (18, "deeper_down", "folded")]
     code = [row for block in visible(first.blocks) if isinstance(block, Call) and block.function == "helper"
             for row in block.blocks[0].rows]  # fmt: skip
-    assert [line.text.strip() for row in code for line in row.lines] == ["return deeper_down(x)"]
+    assert [line.text.strip() for row in code for line in row.lines] == [
+        "def pack(t):", "return t", "return deeper_down(pack(x))",
+    ]  # fmt: skip
 
 
 def test_a_later_page_leads_back_and_a_call_that_was_recorded_shows_itself() -> None:

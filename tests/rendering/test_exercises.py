@@ -11,7 +11,7 @@ from tests.rendering.browsing import ask, press, show
 from tests.rendering.recording import Recording
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.document import Narration
-from trace_tools.rendering.exercises import identity
+from trace_tools.rendering.exercises import identity, written
 from trace_tools.rendering.narration import as_html, as_markdown
 from trace_tools.schema import Answer, Narrative, Trace
 
@@ -137,3 +137,9 @@ def test_predict_first_covers_what_is_told_below_a_question_until_it_is_answered
     show(browser, page)  # it was answered before, and the mode is remembered
     assert ask(browser, "document.querySelectorAll('.untold').length") == 0
     browser.execute_script("localStorage.clear(); sessionStorage.clear()")  # for the tests after this one
+
+
+def test_seconds_are_told_as_asked_for_and_as_people_say_them() -> None:
+    answers = [(43_200.0, "43,200 s (12 h)"), (1.5, "1.5 s"), (0.0053, "0.0053 s (5.3 ms)")]
+    for value, text in answers:
+        assert written(Answer(value, unit="s"), value) == text

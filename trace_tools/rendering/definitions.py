@@ -144,11 +144,11 @@ class Definitions:
         if function is None:
             return frozenset()
         if (source, function.number) not in self._bound:
-            self._bound[source, function.number] = frozenset(
-                node.arg if isinstance(node, ast.arg) else node.id
-                for node in ast.walk(function.node)
-                if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-            )
+            inside = [node for node in ast.walk(function.node) if node is not function.node]
+            bound = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            bound |= {node.arg for node in inside if isinstance(node, ast.arg)}
+            bound |= {node.name for node in inside if isinstance(node, (*FUNCTIONS, ast.ClassDef))}
+            self._bound[source, function.number] = frozenset(bound)
         return self._bound[source, function.number]
 
 

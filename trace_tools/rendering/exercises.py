@@ -84,7 +84,9 @@ def identity(said: Narration) -> str:
 
 
 def written(told: Answer, value: float) -> str:
-    """Write an answer that is a number, with its unit."""
+    """Write an answer that is a number, with its unit; seconds as such, and as people say them."""
+    if told.unit == "s" and not (text := formats.duration(value * 1e9)).endswith(" s"):
+        return f"{formats.number(value).removesuffix('.0')} s ({text})"
     return formats.quantity(value, told.unit) if told.unit else formats.number(value, 4)
 
 

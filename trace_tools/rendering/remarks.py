@@ -270,7 +270,7 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
             beside = f"; {roof}" if rate.share is None else f", {formats.percent(rate.share)} of the {roof}"
             found.append(("achieved", formats.quantity(rate.per_second, rate.name) + beside))
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
-    return found or ([("no rate", formats.one_line(why, 200))] if why else [])
+    return found or ([("rate", formats.one_line(f"none: {why}", 200))] if why else [])
 
 
 def _metered(meters: Meters) -> list[tuple[str, str]]:
