@@ -61,13 +61,13 @@ def test_several_measurements_have_a_rate_each_in_their_order() -> None:
 def test_a_step_that_only_counts_or_measures_below_has_none_and_says_why(measurements: list[Measured] | None) -> None:
     one = ran(host_ns=[SECOND] * 3, measured=measurements, harness=True)
     assert one.rates == () and list(roof_points(one, "x", None)) == []
-    assert said(one)["no rate"] == "its own time is that of all the calls that `measure` or `count` made"
+    assert said(one)["rate"] == "none: its own time is that of all the calls that `measure` or `count` made"
     assert "intensity" not in said(one) and "achieved" not in said(one)
 
 
 def test_a_measurement_that_nobody_could_count_has_none_and_says_why() -> None:
     one = ran(measured=[Measured([1e-06] * 3, why="no torch operator ran in it")], harness=True)
-    assert one.rates == () and said(one)["no rate"] == "no torch operator ran in it"
+    assert one.rates == () and said(one)["rate"] == "none: no torch operator ran in it"
     assert said(one)["time a call"].startswith("1 µs")
 
 
@@ -83,14 +83,14 @@ def test_a_measurement_that_nobody_could_count_has_none_and_says_why() -> None:
 )
 def test_a_time_that_is_not_that_of_the_operators_makes_no_rate(step: dict[str, Any], why: str) -> None:
     one = ran(**step)
-    assert one.rates == () and one.no_rate == why and said(one)["no rate"] == why
+    assert one.rates == () and one.no_rate == why and said(one)["rate"] == "none: " + why
     assert list(roof_points(one, "x", None)) == []
 
 
 def test_a_time_that_is_makes_one() -> None:
     one = ran(host_ns=[1_000_000, 1_000_000, 1_240_000])
     assert [(r.name, r.per_second, r.peak) for r in one.rates] == [("FLOP/s", 2e9, "float32"), ("B/s", 1.2e7, "memory")]
-    assert one.no_rate is None and "no rate" not in said(one)
+    assert one.no_rate is None and "rate" not in said(one)
 
 
 def test_the_roof_is_that_of_the_dtype_the_work_was_done_in() -> None:
