@@ -130,11 +130,25 @@ def test_what_can_be_no_site(rendered: Path, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text('<a href="../secret.txt">')
     with pytest.raises(UsageError, match="which is not there"):
         static_site(tmp_path, ADDRESS)
+    (tmp_path / "index.html").write_text('<a href="/etc/hostname">')
+    with pytest.raises(UsageError, match="links to /etc/hostname, which is not there"):
+        static_site(tmp_path, ADDRESS)
     trace = example_trace()
     write(replace(trace, machine=replace(trace.machine, emulated=True)), tmp_path / "trace.yaml")
     (tmp_path / "index.html").write_text('<a href="trace.yaml">')
     with pytest.raises(UsageError, match="not published"):
         static_site(tmp_path, ADDRESS)
+
+
+def test_a_list_of_pages_that_was_tampered_with_removes_nothing_outside(rendered: Path, tmp_path: Path) -> None:
+    kept, out = tmp_path / "kept.md", tmp_path / "site"
+    kept.write_text("kept")
+    out.mkdir()
+    (out / "old.html").write_text("made before")
+    (out / ".pages").write_text(f"../kept.md\n{kept}\nprevious/../../kept.md\nold.html\n..\n")
+    command = [sys.executable, "-m", "trace_tools", "site", str(rendered), "-o", str(out), "--url", ADDRESS]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True).returncode == 0
+    assert kept.read_text() == "kept" and not (out / "old.html").exists()
 
 
 def test_a_folder_that_no_site_made_is_left_alone(rendered: Path, tmp_path: Path) -> None:

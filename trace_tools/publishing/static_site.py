@@ -1,7 +1,7 @@
 """A folder of pages → what a host of static files needs: a page for what is not found, a map, previews.
 
     files = static_site(Path("rendered"), "https://example.org/lecture/")
-    update_folder(Path("site"), files, ANY)
+    update_folder(Path("site"), files, INSIDE)
 
 Only what can be reached from `index.html` is taken. Pages refer to each other relatively, as they did; the address of
 the site stands in the map and in what other sites show of a page, its title, its description and its picture: these
@@ -14,7 +14,6 @@ import io
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -28,7 +27,7 @@ from trace_tools.rendering.html import not_found
 from trace_tools.rendering.page_base import HALL
 from trace_tools.rendering.search import FILE
 
-ANY = re.compile(r".+")
+INSIDE = re.compile(r"(?:(?!\.\.?/)[^/\\]+/)*(?!\.\.?$)[^/\\]+")  # a file's name in the site, never one outside of it
 FIRST = "index.html"
 PREVIEW = (1200, 630)  # pixels: the shape in which most sites show a page
 INK, SOFT, PAPER, ACCENT = "#1d2129", "#5f6672", "#fdfdfb", "#2457c5"
@@ -51,9 +50,9 @@ def static_site(folder: Path, address: str) -> dict[str, bytes]:
         if name.endswith("trace.yaml") and load_head(folder / name).machine.emulated:
             raise UsageError(f"{folder / name}: was made on an emulated device, which is no measurement: not published")
     pages = {name: content.decode("utf-8") for name, content in files.items() if name.endswith(".html")}
-    lecture = _Page.read(pages[FIRST]).title
+    lecture = _Page(pages[FIRST]).title
     for name, text in pages.items():
-        head = _Page.read(text)
+        head = _Page(text)
         picture = f"previews/{name.removesuffix('.html').replace('/', '-')}.png"
         files[picture] = preview(head.title, head.description, lecture)
         files[name] = _with_preview(text, head, address, name, picture).encode("utf-8")
@@ -63,21 +62,14 @@ def static_site(folder: Path, address: str) -> dict[str, bytes]:
     return files
 
 
-@dataclass
 class _Page(HTMLParser):
     """What a page's HTML says of itself and refers to."""
 
-    title: str = ""
-    description: str = ""
-    links: list[str] = field(default_factory=list)
-    inside: str = ""
-
-    @classmethod
-    def read(cls, text: str) -> _Page:
-        page = cls()
-        HTMLParser.__init__(page)
-        page.feed(text)
-        return page
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.title = self.description = self.inside = ""
+        self.links: list[str] = []
+        self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
@@ -100,16 +92,14 @@ def _reached(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield name, content
         if not name.endswith(".html"):
             continue
-        loaded = [
-            (script, join(dirname(name), script)) for script in (FILE, HALL)
-        ]  # by scripts, when they are asked for
-        found = [(script, there) for script, there in loaded if (folder / there).is_file()]
-        for link in _Page.read(content.decode("utf-8")).links:
+        loaded = (join(dirname(name), script) for script in (FILE, HALL))  # by scripts, when they are asked for
+        found = [(there, there) for there in loaded if (folder / there).is_file()]
+        for link in _Page(content.decode("utf-8")).links:
             parts = urlsplit(link)
             if not parts.scheme and not parts.netloc and parts.path:
                 found.append((link, normpath(join(dirname(name), unquote(parts.path)))))
         for link, there in found:
-            if there.startswith("..") or not (folder / there).is_file():
+            if not INSIDE.fullmatch(there) or not (folder / there).is_file():
                 raise UsageError(f"{folder / name}: links to {link}, which is not there")
             if there not in seen:
                 seen.add(there)

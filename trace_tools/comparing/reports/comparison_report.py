@@ -59,15 +59,15 @@ def report_of(
         name: str,
         first: str = "",
         folded: Sequence[Line] = (),
-        rest: str = "smaller one",
+        noun: str = "smaller one",
     ) -> Grid:
         """Return a row for each line; those that are folded or left out are counted."""
-        smaller = (f"{len(folded):,} more" if rest == "more" else formats.plural(len(folded), rest)) if folded else ""
+        smaller = formats.plural(len(folded), noun) if folded else ""
         shown, hidden = ([_row(line, unit) for line in some] for some in (lines, folded))
         if form == "html":
             return Grid("side", (first, *columns), shown, name, hidden, smaller)
-        left = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
-        return Grid("side", (first, *columns), shown, name, rest=left)
+        rest = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
+        return Grid("side", (first, *columns), shown, name, rest=rest)
 
     def _row(line: Line, unit: str | None) -> list[Phrase]:
         place = f"line {line.line}" if line.line and not terminal else str(line.line or "")
@@ -104,7 +104,7 @@ def report_of(
     apart = judged(time.lines)
     if apart and not terminal:
         said = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
-        largest = grid(apart[:LEADING], "s", "Steps told apart", "", apart[LEADING:], "more")
+        largest = grid(apart[:LEADING], "s", "Steps told apart", "", apart[LEADING:], "more step")
         parts.append(Part("Told apart", [said, largest], "judged"))
     peaks: list[Content] = [
         *(chart for chart in figures if chart.name != "roofs"),
