@@ -44,6 +44,7 @@ def number(value: float) -> Value:
         ),
         (Value("list", items=[number(80e9), number(12_345)], length=2, unit="B"), "[80 GB, 12.35 kB]"),
         (Value("list", items=[Value("tuple", items=[number(2**20)])], unit="B"), "[(1 MiB,)]"),
+        (Value("list", items=[number(10**400), number(80e9)], length=2, unit="B"), "[1e400 B, 80 GB]"),
         (Value("list", items=[], length=0), "[]"),
         (Value("dict", entries=[(Value("str", "a"), number(1))], length=1), "{'a': 1}"),
         (Value("Config", text="Config(a=1)", entries=[(Value("str", "a"), number(1))]), "Config(a=1)"),

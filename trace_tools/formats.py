@@ -184,8 +184,8 @@ def is_decimal(counts: Iterable[int | float], digits: int = 4) -> bool:
 
 
 def _is_whole(count: int | float, factor: float, digits: int) -> bool:
-    """Whether `digits` digits say `count` exactly in multiples of `factor`."""
-    return abs(count) >= factor and float(f"{count / factor:.{digits}g}") * factor == count
+    """Whether `digits` digits say `count` exactly in multiples of `factor`; not of one beyond a float's range."""
+    return factor <= abs(count) < 1e300 and float(f"{count / factor:.{digits}g}") * factor == count
 
 
 def _scaled(value: int | float, prefixes: Sequence[tuple[float, str]], digits: int, unit: str) -> str:

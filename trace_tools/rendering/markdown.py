@@ -141,7 +141,8 @@ class MarkdownWriter:
             section, anchor = pages.get(found[1]), found[2] or ""
             if section is None:
                 return found[0]
-            return f"]({section.slug}.md{'#' + _anchors(section).get(anchor, '') if anchor else ''})"
+            known = _anchors(section).get(anchor) if anchor else None
+            return f"]({section.slug}.md{f'#{known}' if known else ''})"
 
         fence = ""  # that is open: nothing in it is a link
         lines = page.split("\n")
