@@ -71,3 +71,8 @@ def test_the_kind_of_each_claim_is_what_its_line_says() -> None:
 def test_a_tally_names_the_kinds_that_there_are() -> None:
     assert tally(["derived", "observed", "derived"]) == "2 derived, 1 observed"
     assert tally(["counted"]) == "1 counted by formula" and tally([]) == ""
+
+
+def test_what_is_nested_too_deeply_to_be_followed_is_observed() -> None:
+    source = parse_source(f"def main():\n    x = {' + '.join(['1'] * 2_500)}\n    assert x == 2500\n", "lecture.py")
+    assert [*claim_kinds(source).values()] == ["observed"]
