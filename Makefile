@@ -111,7 +111,7 @@ $(VENV)/.ready: pyproject.toml Makefile $(BUILDS)
 		|| { { $(gpus),compute_cap || $(gpus); } 2>/dev/null | $(RUN) -I $(BUILDS) > $(VENV)/torch.txt; \
 			$(RUN) -m pip install -q $$(sed -n 1p $(VENV)/torch.txt) 2>/dev/null \
 			|| $(RUN) -m pip install -q $$(tail -n 1 $(VENV)/torch.txt); }
-	$(requirements) run dev > $(VENV)/requirements.txt
+	$(requirements) run lecture dev > $(VENV)/requirements.txt
 	$(RUN) -m pip install -q -r $(VENV)/requirements.txt
 	touch $@
 

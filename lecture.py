@@ -43,7 +43,21 @@ from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attentio
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from trace_tools import ask, count, decide, device, link, measure, note, peak_bandwidth, peak_flops, plot, table, text
+from trace_tools import (
+    ask,
+    count,
+    decide,
+    device,
+    explore,
+    link,
+    measure,
+    note,
+    peak_bandwidth,
+    peak_flops,
+    plot,
+    table,
+    text,
+)
 from trace_tools.accelerators import accelerator
 from trace_tools.drawings import (
     draw_adam,
@@ -59,14 +73,14 @@ from trace_tools.drawings import (
     draw_storage,
     draw_views,
 )
-from trace_tools.machines.known_machines import known_machine
+from trace_tools.machines.known_machines import known_machine, known_machines
 from trace_tools.metering.measurement import Count, Measurement
 from trace_tools.metering.timeline import bytes_alive
 
 # Datasheet figures of the GPU that the napkins assume (NVIDIA H100 Tensor Core GPU Datasheet, SXM).
 H100_SPARSE_BF16 = 1979e12  # FLOP/s, with 2:4 sparsity: half of every four weights are zero
 H100_FP32 = 67e12  # FLOP/s, without tensor cores
-H100_MEMORY = 80e9  # bytes
+H100_MEMORY = 80e9  # bytes, as it is sold; `nvidia-smi` shows 81559 MiB, 7% more
 PALM_MFU = 0.462  # of the 540B model's training, by its paper
 GPT3_MFU = 0.213  # by the same paper
 LLAMA3_SPEEDS = (380e12, 430e12)  # FLOP/s per H100 in steps of the 405B model, least and most, by its paper
@@ -74,6 +88,14 @@ H100_BANDWIDTH = 3.35e12  # bytes/s, of its memory
 H100_CACHE = 50e6  # bytes of its second-level cache, and 4 tensor cores in a multiprocessor: REFERENCES["hopper"]
 
 SECONDS_PER_DAY = 60 * 60 * 24
+
+RECIPES = {  # bytes of a number: parameter, gradient, master copy, optimizer's state
+    "all fp32": (4, 4, 0, 4),
+    "bf16, fp32 states": (2, 2, 0, 4),
+    "fp32, bf16 gradients": (4, 2, 0, 4),
+    "bf16, fp32 master and states": (2, 2, 4, 4),
+    "bf16, `torch.optim.AdamW`": (2, 2, 0, 2),
+}
 
 KEPT = ("all", "each block", "every √L-th", "nothing")  # of activations, by checkpointing
 
@@ -196,7 +218,8 @@ REFERENCES = {
         "date": "2022",
     },
     "bfloat16": {
-        "url": "https://cloud.google.com/blog/products/ai-machine-learning/bfloat16-the-secret-to-high-performance-on-cloud-tpus",
+        "url": ""
+        "https://cloud.google.com/blog/products/ai-machine-learning/bfloat16-the-secret-to-high-performance-on-cloud-tpus",
         "title": "BFloat16: The secret to high performance on Cloud TPUs",
         "authors": "Wang and Kanwar",
         "date": "2019",
@@ -243,7 +266,8 @@ REFERENCES = {
         "date": "2019",
     },
     "executive order": {
-        "url": "https://www.federalregister.gov/documents/2023/11/01/2023-24283/safe-secure-and-trustworthy-development-and-use-of-artificial-intelligence",
+        "url": ""
+        "https://www.federalregister.gov/documents/2023/11/01/2023-24283/safe-secure-and-trustworthy-development-and-use-of-artificial-intelligence",
         "title": "Executive Order 14110: Safe, Secure, and Trustworthy Development and Use of Artificial Intelligence",
         "date": "2023, revoked in 2025",
     },
@@ -503,8 +527,8 @@ def overview() -> None:
     """Overview"""
     text(
         f"After this page you can read all the others: you know the symbols, the units, and what stands beside a line "
-        f"of code. The key figure: a GPU (the processor that trains models) sold with {H100_MEMORY / 1e9:.0f} GB of "
-        f"memory has {H100_MEMORY / 2**30:.1f} of the gigabytes that most tools show."
+        f"of code. The key figure: the weights of a model of 70 billion parameters, 2 bytes each, are "
+        f"{140e9 / 1e9:.0f} GB, which many tools show as {140e9 / 2**30:.1f}."
     )
     note(
         "Ten minutes. Start with the bill, because it is why anyone counts. Then show how to read a page: step into a "
@@ -570,14 +594,22 @@ def what_there_is_to_learn() -> None:
     ]  # @hide
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
-        f"This lecture is a program. Beside a line stands what that line did on the machine named on this page: "
-        f"values, and the time it took, ± half the range of its runs. A number is that of one run, the same for the "
-        f"whole page; where runs differed, their range stands beside it. An `assert` is a **claim**: it was executed, "
-        f"and ✓ says that it held in every run. Sentences that depend on the hardware were chosen by what was measured "
-        f"on it; *dispatch* is what PyTorch does before an operation's arithmetic begins, some microseconds. `f32[2, "
-        f"3]` is a tensor's format and shape, and *storage s24* names the memory it lies in. The constants in capitals "
-        f"are a datasheet's: `H100_MEMORY` is {H100_MEMORY / 1e9:.0f} GB, `H100_BANDWIDTH` {H100_BANDWIDTH / 1e12} "
-        f"TB/s, `H100_SPARSE_BF16` {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s, of which a dense product can use half."
+        f"This lecture is a program. Beside a line stands what that line did on the machine named on this page:\n\n"
+        f"- **A value** is that of one run, the same for the whole page. *varies* says that runs differed, and their "
+        f"range stands beside it (*first runs*: those of a process that has just begun); *follows from a clock* says "
+        f"that it was computed from a time.\n"
+        f"- **A time** has ± half the range of its runs behind it; *with measuring*: the line counts or times "
+        f"something, and that is in its time.\n"
+        f"- **An `assert` is a claim**: it was executed, and ✓ says that it held in every run.\n"
+        f"- **A tensor**: `f32[2, 3]` is its format and shape, `f32[]` a single number, and *storage s24* names the "
+        f"memory it lies in (section 3).\n"
+        f"- **A function** that is called: its code stands below the call, or the call names the section where it "
+        f"does. What is imported from the tools is explained where it is used.\n\n"
+        f"Sentences that depend on the hardware were chosen by what was measured on it. *Dispatch* is what PyTorch "
+        f"does before an operation's arithmetic begins, some microseconds. `device()` is the GPU, if there is one, and "
+        f"`sizes()` holds the sizes to work with, larger ones on a GPU. The constants in capitals are a datasheet's: "
+        f"`H100_MEMORY` is {H100_MEMORY / 1e9:.0f} GB, `H100_BANDWIDTH` {H100_BANDWIDTH / 1e12} TB/s, "
+        f"`H100_SPARSE_BF16` {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s, of which a dense product can use half (section 1)."
     )
 
 
@@ -587,33 +619,42 @@ def symbols_and_units() -> None:
         ("$B$", "sequences in a batch", "$N$", "parameters of a model"),
         ("$S$", "tokens in a sequence", "$L$", "layers"),
         ("$D$", "width: numbers per token", "$K$", "outputs of a layer of width $D$"),
-        ("$H$", "heads of attention (section 3)", "$C$", "FLOPs of a training run"),
+        ("$H$", "heads of attention (section 3)", "$V$", "entries of the vocabulary: different tokens"),
+        ("$T$", "tokens in a batch, $BS$", "$C$", "FLOPs of a training run"),
     ]  # @hide
     table(symbols, ["symbol", "meaning", "symbol ", "meaning "])  # @hide
     text(
-        "A **token** is a piece of text, often part of a word. The literature on scaling writes $6ND$ with $D$ for "
-        "the tokens of a training run. Here $D$ is a width, except where $6ND$ is quoted."
+        "A **token** is a piece of text, often part of a word. The literature on scaling writes $6ND$ (section 1) "
+        "with $D$ for the tokens of a training run. Here $D$ is a width, except where $6ND$ is quoted."
     )
     gigabyte, gibibyte = 10**9, 2**30  # bytes @inspect gigabyte gibibyte
-    memory_gib = H100_MEMORY / gibibyte  # @inspect memory_gib
-    assert round(memory_gib, 1) == 74.5
+    weights_gib = 70e9 * 2 / gibibyte  # @inspect weights_gib
+    assert round(weights_gib, 1) == 130.4
     text(
         f"k, M, G, T, P, E are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. The difference grows: "
-        f"{H100_MEMORY / gigabyte:.0f} GB is {memory_gib:.1f} GiB, and a TiB is {2**40 / 10**12 - 1:.0%} more than a "
-        f"TB. Datasheets print GB; allocators and monitors often count in GiB and print GB."
+        f"{70e9 * 2 / gigabyte:.0f} GB are {weights_gib:.1f} GiB, and a TiB is {2**40 / 10**12 - 1:.0%} more than a "
+        f"TB. Disks and files are sold and listed in GB; many tools count in GiB and print GB."
     )
     ask(
-        "An H200 is sold with 141 GB. How many GiB does a monitor show?",
-        141e9 / gibibyte,
+        "A checkpoint of 500 GB is copied to a disk with 470 GiB free. How many GiB does it take?",
+        500e9 / gibibyte,
         unit="GiB",
         hint="Bytes first, then divide by $2^{30}$.",
+        why="It fits.",
         slips={
-            141e9 / 2**20 / 1000: "That mixes both: MiB, divided by 1000.",
-            141 * 1.024**3: "The other way round: a GiB is larger than a GB, so there are fewer of them.",
+            500e9 / 2**20 / 1000: "That mixes both: MiB, divided by 1000.",
+            500 * 1.024**3: "The other way round: a GiB is larger than a GB, so there are fewer of them.",
         },
     )
+    shown_gb = 81559 * 2**20 / gigabyte  # what `nvidia-smi` shows for an H100: 81559 MiB @inspect shown_gb
+    assert round(shown_gb, 1) == 85.5 and round(81559 / 1024, 1) == 79.6  # GB, GiB
+    text(
+        f"The memory of a GPU is the exception. An H100 is sold with {H100_MEMORY / 1e9:.0f} GB, and `nvidia-smi` "
+        f"shows 81559 MiB: that is {81559 / 1024:.1f} GiB, or {shown_gb:.1f} GB. The lecture calculates with what is "
+        f"sold; drivers and libraries take some of the difference."
+    )
     ask(
-        "A monitor shows `gib` GiB. Write the line that computes the datasheet's `gb` from it.",
+        "A monitor shows `gib` GiB. Write the line that computes `gb` from it.",
         "gb = gib * 2**30 / 1e9",
         why="Bytes first, then GB: 7% more of them.",
     )
@@ -709,9 +750,10 @@ def time_to_train() -> None:
     assert total_flops == 6.3e24
     text(
         f"The speed is what the datasheet promises, the **peak**, times the share of it that training reaches: the "
-        f"**model FLOPs utilization**, MFU. The datasheet says {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s for bf16, a "
-        f"number format of 2 bytes. That assumes *2:4 sparsity*, two zeros among every four weights. Training has no "
-        f"such zeros, so its *dense* peak is half of that. An MFU of 0.5 is good: Google's PaLM reached {PALM_MFU:.2f}."
+        f"**model FLOPs utilization**, MFU. The datasheet of the SXM form, which is meant everywhere here, says "
+        f"{H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s for bf16, a number format of 2 bytes. That assumes *2:4 sparsity*, two "
+        f"zeros among every four weights. Training has no such zeros, so its *dense* peak is half of that. An MFU of "
+        f"0.5 is good: Google's PaLM reached {PALM_MFU:.2f}."
     )
     promised = H100_SPARSE_BF16 / 2  # @inspect promised [FLOP/s]
     mfu = 0.5
@@ -741,10 +783,60 @@ def time_to_train() -> None:
         f"{days:.0f} days: a little under five months. In money: {gpu_hours / 1e6:.2f} million GPU-hours, which at an "
         f"assumed {dollars_an_hour:.0f} dollars an hour is {dollars / 1e6:.1f} million dollars."
     )
+    run = training_run(parameters, tokens, gpus, promised, mfu, dollars_an_hour)  # all of it at once @inspect run
+    assert math.isclose(run["days"], days) and math.isclose(run["dollars"], dollars)
+    explore(
+        training_run,
+        "{days} on {gpus} × {GPU}, and {dollars}: {flops} in {gpu_hours}. {tokens_per_parameter} tokens for each "
+        "parameter; 20 are best for a given compute, by Chinchilla's rule.",
+        title="Days and dollars, of your own model and machine",
+        inputs={
+            "parameters": (parameters, 1e6, 1e13),
+            "tokens": (tokens, 1e8, 1e15),
+            "gpus": (gpus, 1, 200_000),
+            "mfu": (mfu, 0.05, 1.0),
+            "dollars_an_hour": (dollars_an_hour, 0.1, 20.0),
+        },
+        menus={"GPU": gpus_of_the_table()},
+        names={"gpus": "GPUs", "mfu": "MFU", "gpu_hours": "GPU-hours", "dollars_an_hour": "dollars an hour of a GPU"},
+        units={"peak": "FLOP/s", "flops": "FLOP", "days": "days", "gpu_hours": "GPU-hours", "dollars": "dollars"},
+        curve=("mfu", "days"),
+        across="GPU",
+    )  # @stepover
     errors_of_the_training_time(total_flops, flops_per_day)
     a_peak_rounded_too_early(total_flops)  # @deeper
     link(**REFERENCES["h100"])
     link(**REFERENCES["palm"])
+
+
+def training_run(
+    parameters: float, tokens: float, gpus: float, peak: float, mfu: float, dollars_an_hour: float
+) -> dict[str, float]:
+    """What a training run takes: 6 FLOPs for each parameter and token, at a share of the peak"""
+    flops = 6 * parameters * tokens
+    days = flops / (gpus * peak * mfu * SECONDS_PER_DAY)
+    gpu_hours = days * 24 * gpus
+    return {
+        "days": days,
+        "dollars": gpu_hours * dollars_an_hour,
+        "gpu_hours": gpu_hours,
+        "flops": flops,
+        "tokens_per_parameter": tokens / parameters,
+    }
+
+
+def gpus_of_the_table() -> dict[str, dict[str, float]]:
+    """Each GPU that the tools know a dense bf16 peak of, an H100 first: FLOP/s, bytes/s, bytes"""
+    rows = {
+        machine.names[0].removeprefix("NVIDIA "): {
+            "peak": machine.flops_per_second["bfloat16"],
+            "bandwidth": machine.bytes_per_second,
+            "memory": float(machine.memory_bytes),
+        }
+        for machine in known_machines()
+        if "bfloat16" in machine.flops_per_second
+    }
+    return {"H100 80GB HBM3": rows["H100 80GB HBM3"]} | rows
 
 
 def errors_of_the_training_time(total_flops: float, flops_per_day: float) -> None:
@@ -797,13 +889,8 @@ def largest_model() -> None:
         "A number takes 4 bytes in the format fp32 and 2 in bf16 (section 2). *Mixed precision* computes in bf16, and "
         "may keep a *master copy* of the parameters in fp32, so that small changes are not rounded away (section 12)."
     )
-    recipes = {  # bytes of: parameters, gradients, master copy, states
-        "all fp32": (4, 4, 0, 4 + 4),
-        "bf16, fp32 states": (2, 2, 0, 4 + 4),
-        "fp32, bf16 gradients": (4, 2, 0, 4 + 4),
-        "bf16, fp32 master and states": (2, 2, 4, 4 + 4),
-        "bf16, `torch.optim.AdamW`": (2, 2, 0, 2 + 2),
-    }
+    # bytes of a parameter, its gradient, its master copy, its two states:
+    recipes = {name: (*others, 2 * state) for name, (*others, state) in RECIPES.items()}  # @inspect recipes
     held = [sum(parts) for parts in recipes.values()]  # bytes per parameter @inspect held
     assert held == [16, 12, 14, 16, 8]
     names = ["fp32", "fp32 states", "bf16 grads", "master", "all bf16"]  # @hide
@@ -864,7 +951,7 @@ def where_the_six_comes_from() -> None:
         slips={
             "2 forward, 2 backward, 2 for the optimizer": "The optimizer works once per step, not once per token.",
             "2 passes of 3: multiply, add, and store": "Storing is no FLOP, and the two passes are not alike.",
-            "2 forward, 4 for what is done between the multiplications": "Dropout, norms and the like take few FLOPs.",
+            "2 forward, 4 for what is done between the multiplications": "Nothing else between them takes many FLOPs.",
         },
     )
     tokens, width, outputs = 512, 128, 256
@@ -876,7 +963,9 @@ def where_the_six_comes_from() -> None:
     text("`count` calls a function and counts its FLOPs; `torch.autograd.grad` is a backward pass:")
     forward = count(lambda: x @ w)  # @inspect forward.flops [FLOP]
     assert forward.flops == 2 * parameters * tokens == 2**25
-    for_w_alone = count(lambda: torch.autograd.grad(y, w, upstream, retain_graph=True))  # and another one follows
+    for_w_alone = count(
+        lambda: torch.autograd.grad(y, w, upstream, retain_graph=True)
+    )  # keep the graph: another follows
     assert for_w_alone.flops == 2 * parameters * tokens  # @inspect for_w_alone.flops [FLOP]
     backward = count(lambda: torch.autograd.grad(y, (x, w), upstream, retain_graph=True))
     assert backward.flops == 4 * parameters * tokens  # @inspect backward.flops [FLOP]
@@ -905,10 +994,14 @@ def napkin_against_reality() -> None:
     lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @inspect lowest highest
     assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
     assert implied_mfu < lowest
+    with_attention = implied_mfu * (
+        1 + 12 * 80 * 8192 * 8192 / (6 * 70e9)
+    )  # 80 layers of width 8192, 8192 tokens @hide
     text(
-        f"An MFU of {implied_mfu:.2f}, less than the {lowest:.2f} to {highest:.2f} that its paper reports for the "
-        f"steps of the larger Llama 3 405B ({LLAMA3_SPEEDS[0] / 1e12:.0f} to {LLAMA3_SPEEDS[1] / 1e12:.0f} TFLOP/s per "
-        f"GPU). But GPU-hours also pay for restarts and evaluation. The napkin, with its MFU of 0.5, was too "
+        f"An MFU of {implied_mfu:.2f} by $6ND$, or about {with_attention:.1f} with the FLOPs of attention, which PaLM "
+        f"and Llama 3 count as well: less than the {lowest:.2f} to {highest:.2f} that its paper reports for the steps "
+        f"of the larger Llama 3 405B ({LLAMA3_SPEEDS[0] / 1e12:.0f} to {LLAMA3_SPEEDS[1] / 1e12:.0f} TFLOP/s per GPU). "
+        f"What else the reported hours pay for, the card does not say. The napkin, with its MFU of 0.5, was too "
         f"optimistic by a factor of {0.5 / implied_mfu:.1f}: good enough to decide, not to promise a date."
     )
     link(**REFERENCES["llama 3 card"])
@@ -947,8 +1040,8 @@ def where_the_six_bends() -> None:
     text(
         "$6N$ per token leaves out two multiplications without parameters, in the layers where tokens look at each "
         "other: attention (section 3), with its queries, keys and values. They grow with the sequence. And it counts "
-        "one table of parameters that is never multiplied: the input embedding, which is looked up. With $N'$ for the "
-        "rest,\n\n"
+        "one table of parameters that is never multiplied, unless it is the head as well: the input embedding, which "
+        "is looked up. With $N'$ for the rest,\n\n"
         "$$ C \\text{ per token} = 6N' + 12 \\cdot L \\cdot D \\cdot S. $$\n\n"
         "To check it, a model of the shape of Llama 3 70B, on the `meta` device: tensors with a shape and no memory, "
         "whose operations compute nothing and can be counted all the same."
@@ -978,9 +1071,10 @@ def where_the_six_bends() -> None:
     plot(series, x_label="tokens in a sequence", y_label="FLOPs per token / 6N", x_scale="log", style="points")  # @hide
     text(
         f"At 2048 tokens the 6 is {ratios[2048] - 1:.0%} short; at 131072 attention is {attention_share:.0%} of the "
-        f"work. The {layers} layers are alike, so one was counted, with torch's own counter, and multiplied. "
-        f"The formula counts all of $S^2$; a kernel (the program that a GPU runs for an operation) that skips what "
-        f"the causal mask hides does half of that, 6 in place of 12."
+        f"work. The {layers} layers are alike, so one was counted, with torch's own counter, and multiplied. The "
+        f"formula counts all of $S^2$; a kernel (the program that a GPU runs for an operation) that skips what the "
+        f"causal mask hides does half of the model's FLOPs, 6 in place of 12 (7, since it computes the scores again "
+        f"for its backward pass)."
     )
     what_the_layer_leaves_out()
 
@@ -1095,12 +1189,13 @@ def creating_tensors() -> None:
     assert unset.abs().max() <= 1
     assert 0.42 < unset.std() < 0.46  # less than 0.5: the largest are missing
     assert (literal.shape, literal.sum()) == ((2, 3), 21)
-    assert zeros.shape == ones.shape == normal.shape == (2, 4)
-    assert literal.dtype == zeros.dtype == ones.dtype == normal.dtype == torch.float32
+    assert zeros.shape == ones.shape == normal.shape == (2, 4)  # @hide
+    assert literal.dtype == zeros.dtype == ones.dtype == normal.dtype == torch.float32  # @hide
     assert torch.tensor([1, 2, 3]).dtype == torch.int64  # whole numbers make an integer tensor
     text(
-        "`dtype=` says in which format numbers are stored, `device=` in which memory: `cpu`, `cuda` (an NVIDIA GPU's), "
-        "or `meta`, which is none. A tensor on the `meta` device has a shape only:"
+        "`dtype=` says in which format numbers are stored (`torch.float32`, `torch.bfloat16`, …), `device=` in which "
+        "memory: `cpu`, `cuda` (an NVIDIA GPU's), or `meta`, which is none. A tensor on the `meta` device has a shape "
+        "only:"
     )
     nowhere = torch.zeros(1_000_000, 1_000_000, device="meta")  # @inspect nowhere.shape nowhere.device
     assert nowhere.nbytes == 4 * 10**12
@@ -1249,8 +1344,7 @@ def layout_row(name: str, form: FloatFormat) -> tuple[str | int | float, ...]:
     """A format's row in the table of layouts"""
     k, m, reserved = form
     stored_bytes = 4.0 if name == "tf32" else (1 + k + m) / 8
-    found = [f"{limit:.5g}" for limit in limits(form).values()]
-    return (name, f"1 + {k} + {m}", stored_bytes, 2 ** (k - 1) - 1, reserved >> m, *found)
+    return (name, f"1 + {k} + {m}", stored_bytes, 2 ** (k - 1) - 1, reserved >> m, *limits(form).values())
 
 
 def bits_of(value: float, form: FloatFormat) -> tuple[str, str, str]:
@@ -1380,11 +1474,11 @@ def overflow() -> None:
         },
     )
     text("The largest fp16 is 65504; the next step would be to 65536. From halfway on, numbers become infinity:")
-    below, halfway = torch.tensor([65519.0, 65520.0]).half().tolist()  # @inspect below halfway
+    below, halfway = torch.tensor([65519.0, 65520.0]).half().tolist()  # to fp16 @inspect below halfway
     assert (below, halfway) == (65504, math.inf)
     assert torch.tensor(65520.0).bfloat16().item() == 65536  # bf16 rounds it
     assert torch.tensor(1e6).to(torch.float8_e5m2).item() == math.inf
-    all_of_e4m3 = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
+    all_of_e4m3 = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()  # their bits, read as E4M3
     assert (all_of_e4m3.isfinite().sum(), all_of_e4m3.isnan().sum()) == (254, 2)  # none is infinite
     e4m3 = torch.tensor(1e6).to(torch.float8_e4m3fn).item()  # @inspect e4m3
     if math.isnan(e4m3):
@@ -1512,9 +1606,9 @@ def unpack(packed: Tensor) -> Tensor:
 def speed_of_formats() -> None:
     """Fewer bits, more speed"""
     text(
-        "Memory is one reason for small formats. The other is speed: the size of a hardware multiplier grows with the "
-        "square of the mantissa's bits, so that more small ones fit on a chip. What an H100 promises, and the best "
-        "that was measured or is promised for this machine:"
+        "Memory is one reason for small formats. The other is speed: a hardware multiplier for fewer bits is smaller, "
+        "so that more of them fit on a chip. What an H100 promises, and the best that was measured or is promised for "
+        "this machine:"
     )
     h100_ratio = H100_SPARSE_BF16 / 2 / H100_FP32  # @inspect h100_ratio
     assert round(h100_ratio) == 15
@@ -1577,7 +1671,8 @@ def where_tensors_live() -> None:
     text(
         "A GPU computes in its **multiprocessors**. Each has ordinary cores and a few **tensor cores**, which only "
         "multiply small matrices. The program that they run for one operation is a **kernel**. What it needs comes "
-        "from the GPU's own memory (HBM) through a cache, L2. The way from the CPU's memory is slow:"
+        "from the GPU's own memory (HBM, *high-bandwidth memory*) through a cache (L2). The way from the CPU's memory "
+        "is slow:"
     )
     times = H100_BANDWIDTH / over_pcie  # @inspect times
     assert round(times) == 52
@@ -1609,8 +1704,8 @@ def allocated_on_the_gpu() -> int | None:
         text(
             "Not run: no CUDA device. On one, `torch.cuda.memory_allocated` before and after two 32×32 fp32 matrices "
             f"differs by exactly {2 * torch.empty(32, 32).nbytes} bytes. (The allocator hands out multiples of 512.) "
-            "Beside such *allocated* bytes, the allocator keeps freed memory for later, which is *reserved*, and CUDA "
-            "takes some for itself. `nvidia-smi` shows the sum."
+            "Beside such *allocated* bytes, the allocator keeps freed memory for later; what it holds in all is "
+            "*reserved*, and CUDA takes some for itself. `nvidia-smi` shows what is reserved and CUDA's own."
         )
         return None
     before = torch.cuda.memory_allocated()  # @inspect before [B]
@@ -1685,7 +1780,7 @@ def copy_rate() -> float:
         text(f"{bytes_per_second / 1e9:.1f} GB/s; no peak is known for this machine.")
     else:
         share = bytes_per_second / peak  # @inspect share
-        source_of_peak = "best copy that was measured here" if device() == "cpu" else "datasheet"
+        source_of_peak = "best copy or read that was measured before" if device() == "cpu" else "datasheet"
         text(f"{bytes_per_second / 1e9:.1f} GB/s: {share:.0%} of the {peak / 1e9:.0f} GB/s of the {source_of_peak}.")
     return bytes_per_second
 
@@ -1741,7 +1836,7 @@ def tensors_from_the_inside() -> None:
         "1. A tensor is a storage, an offset, and a size and a stride per dimension.\n"
         "2. Slices, `view` and `transpose` make views of the same storage: no bytes move, and writing to one "
         "is seen in all.\n"
-        "3. Arithmetic, indexing with tensors, `clone` and `contiguous` copy; `reshape` copies where it must."
+        "3. Arithmetic, indexing with tensors and `clone` copy; `contiguous` and `reshape` copy where they must."
     )
 
 
@@ -1793,7 +1888,7 @@ def views() -> None:
     assert (x.stride(), transposed.stride()) == ((3, 1), (1, 3))
     assert (column.stride(), column.storage_offset()) == ((3,), 1)
     assert (row.tolist(), column.tolist()) == ([0, 1, 2], [1, 4])
-    assert (left.shape, right.storage_offset()) == ((2, 1), 1)
+    assert (left.shape, right.storage_offset()) == ((2, 1), 1)  # @hide
     text("`x.untyped_storage()` is the storage of `x`, and `data_ptr()` is the address at which something begins.")
     ask(
         "Write a line that is true if the tensors `a` and `b` share their storage.",
@@ -1851,8 +1946,9 @@ def changing_metadata_in_place() -> None:
     x.t_()  # @inspect x, x.stride()
     assert (x.shape, x.stride()) == ((3, 2), (1, 3)) != metadata
     assert x.t().flatten().tolist() == cells
-    text("An ordinary assignment writes nothing: it makes a new tensor and gives it the name.")
+    text("An assignment writes nothing: it gives a name to a tensor, here to a new one, which `+` made.")
     y = x
+    assert y is x
     y = y + 1  # a new tensor, a new storage
     assert not shares_storage(x, y)
 
@@ -1950,11 +2046,11 @@ def what_copies() -> None:
     }
     copies = {name: not shares_storage(x, result) for name, result in results.items()}  # @inspect copies @stepover
     assert list(copies.values()) == [False] * 4 + [True] * 5
-    same = ("x[0:1] (a slice)", "x[torch.tensor([0])]")  # the same elements, once in place and once copied
-    assert results[same[0]].tolist() == results[same[1]].tolist() == [[0, 1, 2]]
-    assert results["x + 0"].tolist() == x.tolist() and torch.equal(results["x[x >= 0] (a mask)"], x.flatten())
+    same = ("x[0:1] (a slice)", "x[torch.tensor([0])]")  # the same elements, once in place and once copied @hide
+    assert results[same[0]].tolist() == results[same[1]].tolist() == [[0, 1, 2]]  # @hide
+    assert results["x + 0"].tolist() == x.tolist() and torch.equal(results["x[x >= 0] (a mask)"], x.flatten())  # @hide
     whose = {name: "itself" if result is x else "copy" if copies[name] else "view" for name, result in results.items()}
-    assert [name for name, which in whose.items() if which == "itself"] == ["x.float() (already fp32)"]
+    assert [name for name, which in whose.items() if which == "itself"] == ["x.float() (already fp32)"]  # @hide
     table(list(whose.items()), ["expression", "memory"])  # @hide
     text(
         "Slices give views; indexing with a tensor copies, be it of places or of `True` and `False` (a *mask*), even "
@@ -2031,7 +2127,7 @@ def causal_mask() -> None:
         "a *key*, and a *value*. Its query is compared with the keys of all tokens; from the scores, `softmax` makes "
         "weights that sum to 1, and its result is the sum of the values so weighted. Several *heads* do so side by "
         "side, each on a part of the width. Scores are laid out (query, key): row $i$ is what token $i$ looks at. In "
-        "a language model a token may look at itself and at what came before."
+        "a language model attention is **causal**: a token may look at itself and at what came before."
     )
     ask(
         "Which part of the scores is allowed?",
@@ -2306,16 +2402,16 @@ def einsum_by_name() -> None:
         "`batch query heads part, batch key heads part -> batch heads query key` takes the split from above as it "
         "is, and nothing is transposed.\n\n"
         "The pattern also states the cost: 2 FLOPs, a multiplication and an addition, for each combination of all its "
-        "names."
+        "names (where each name that is summed stands in both operands)."
     )
     ask(
-        "Batch 2, 3 queries, 5 keys, hidden 8: how many FLOPs does the product of each query with each key take?",
-        2 * (2 * 3 * 5 * 8),
+        "Batch 4, 10 queries, 20 keys, hidden 64: how many FLOPs does the product of each query with each key take?",
+        2 * (4 * 10 * 20 * 64),
         unit="FLOPs",
         within=0,
         slips={
-            2 * 3 * 5 * 8: "Multiplications and additions: twice that.",
-            2 * (2 * 3 * 5): "The hidden dimension is summed over, and costs as well.",
+            4 * 10 * 20 * 64: "Multiplications and additions: twice that.",
+            2 * (4 * 10 * 20): "The hidden dimension is summed over, and costs as well.",
         },
     )
     product = count(lambda: einsum(x, y, "... query hidden, ... key hidden -> ... query key"))
@@ -2401,7 +2497,7 @@ def attention(x: Tensor, weights: Tensor, heads: int) -> Tensor:
 def matmul_flops_of_attention(x: Tensor, weights: Tensor, heads: int) -> int:
     """The FLOPs of the layer's matrix products, without those of the softmax"""
     counted = count(lambda: attention(x, weights, heads))  # @stepover
-    return sum(flops for operator, flops in counted.flops_by_operator.items() if "mm" in operator)
+    return sum(flops for operator, flops in counted.flops_by_operator.items() if "mm" in operator)  # aten.mm, aten.bmm
 
 
 def what_heads_cost() -> None:
@@ -2416,7 +2512,7 @@ def what_heads_cost() -> None:
     out = attention(x, weights, heads=4)  # @inspect out.shape
     query, key, value = (x @ w for w in weights[:3])  # now by position
     query, key, value = (t.view(batch, sequence, 4, 16).transpose(1, 2) for t in (query, key, value))
-    by_position = nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2)
+    by_position = nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2)  # torch's own
     assert torch.allclose(out, by_position.reshape(batch, sequence, hidden) @ weights[3], atol=1e-5)
     ask(
         "With 16 heads in place of 1, how do the FLOPs of its matrix products change?",
@@ -2575,7 +2671,7 @@ def multiplying_by_hand() -> None:
     assert counted_flops == 2 * batch * width * outputs == exact_flops + batch * outputs
     overstated = [1 / (2 * d - 1) for d in (width, 12288)]  # here, and at GPT-3's width @inspect overstated
     assert math.isclose(overstated[0], counted_flops / exact_flops - 1)
-    assert f"{overstated[1]:.4%}" == "0.0041%"  # 1/24575
+    assert f"{overstated[1]:.4%}" == "0.0041%"  # 1/24575 @hide
     text(
         f"The usual count, $2BDK$, has one addition more for each result: hardware multiplies and adds in one "
         f"instruction, starting from zero. At GPT-3's width the difference is {overstated[1]:.3%}."
@@ -2622,9 +2718,9 @@ def flops_of_matmuls() -> None:
         rate = done.flops / took.seconds  # @inspect rate [FLOP/s]
         times.append(took)
         counted.append(done.flops)
-        rows.append((f"({b}, {d}) @ ({d}, {k})", 2 * b * d * k, done.flops, took.seconds * 1e3, rate / 1e12))  # @hide
+        rows.append((f"({b}, {d}) @ ({d}, {k})", 2 * b * d * k, done.flops, took.seconds, rate))  # @hide
     assert counted[0] == counted[1] == counted[2] / 8
-    table(rows, ["fp32 matmul", "claimed, FLOPs", "counted", "measured, ms", "TFLOP/s"])  # @hide
+    table(rows, ["fp32 matmul", "claimed, FLOPs", "counted", "measured, s", "FLOP/s"])  # @hide
     decide(
         times_as_long(times[1], times[0]),
         than=(0.8, 1.25),
@@ -2638,9 +2734,9 @@ def flops_of_the_rest() -> None:
     """Everything else"""
     text(
         "An *elementwise* operation on $n \\times n$ numbers takes a few FLOPs for each. torch's own counter knows "
-        "products of matrices, convolutions and attention only, and not even a matrix times a vector. This lecture's "
-        "`count` has a formula for each operation: an addition, a multiplication, a comparison is 1 FLOP, an "
-        "exponential 8."
+        "products of matrices, convolutions and attention only (on a CPU not even fused attention), and no matrix "
+        "times a vector. This lecture's `count` has a formula for each operation: an addition, a multiplication, a "
+        "comparison is 1 FLOP, an exponential 8."
     )
     n = sizes().matmul_side  # @stepover
     x, v = torch.randn(n, n, device=device()), torch.randn(n, device=device())
@@ -2657,8 +2753,8 @@ def flops_of_the_rest() -> None:
         faster,
         than=2,
         above=(
-            f"The product has {more_flops:.0f} times the FLOPs of the addition, and does them "
-            f"{statistics.median(faster):.0f} times as fast. That is why a model's FLOPs are its products' FLOPs."
+            f"The product has {more_flops:.0f} times the FLOPs of the addition: that is why a model's FLOPs are its "
+            f"products' FLOPs. It also does them {statistics.median(faster):.0f} times as fast."
         ),
         below=f"The product has {more_flops:.0f} times the FLOPs of the addition, and does them no faster here.",
         undecided=f"The product has {more_flops:.0f} times the FLOPs; whether it does them faster, runs don't agree.",
@@ -2898,22 +2994,27 @@ def model_flops_utilization() -> None:
         if shares:
             reached[form] = statistics.median(shares)
         assert all(0 < share <= 1.2 for share in shares)  # a clock may run faster than the datasheet's
-    rows = [(form, peak_flops(form) / 1e12, share) for form, share in reached.items()]  # @stepover @hide
-    table(rows, ["format", "peak, TFLOP/s", "MFU"])  # @hide
+    rows = [(form, peak_flops(form), share) for form, share in reached.items()]  # @stepover @hide
+    table(rows, ["format", "peak, FLOP/s", "MFU"])  # @hide
     if device() == "cpu":
-        text("On this CPU the peak was measured, too: these are shares of the best that was seen, not of a promise.")
+        text(
+            "On this CPU the peak was measured, too: these are shares of the best that was seen, not of a promise. The "
+            "best is that of two layouts, the right matrix as it is or transposed; the products here have it as it is."
+        )
     text("Where no peak is known there is no MFU; a default of 1 FLOP/s would print one in the billions:")
     assert peak_flops("a format that nobody has built") is None
     lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @hide
     text(
-        f"A training run gets less. The PaLM paper, where MFU was defined, gives for GPT-3 {GPT3_MFU:.2f}, for its own "
-        f"540B model {PALM_MFU:.2f}; section 1's Llama 3 405B has {lowest:.2f} to {highest:.2f}. So **0.5 is good**. "
-        f"Below 0.3 look for the cause: waiting for memory, many small operations, slow data, communication."
+        f"A training run gets less. The PaLM paper, where MFU was defined (attention's FLOPs are counted there, too), "
+        f"gives for GPT-3 {GPT3_MFU:.2f}, for its own 540B model {PALM_MFU:.2f}; section 1's Llama 3 405B has "
+        f"{lowest:.2f} to {highest:.2f}. So **0.5 is good**. Below 0.3 look for the cause: waiting for memory, many "
+        f"small operations, slow data, GPUs that wait for each other."
     )
     ask(
         "A step on `tokens` tokens took `seconds` on one GPU. Write the line for its `mfu`.",
         "mfu = 6 * parameters * tokens / seconds / peak",
-        why="`peak` is that of the number format in which the products were computed.",
+        why="`peak` is that of the number format in which the products were computed. This is $6ND$; for long "
+        "sequences attention's FLOPs are added.",
     )
     link(**REFERENCES["palm"])
 
@@ -3026,8 +3127,8 @@ def tiles_and_waves() -> None:
     """Tiles and waves"""
     text(
         "A GPU's kernel cuts the result into tiles, of 128 × 256 numbers say, and gives each multiprocessor a tile at "
-        "a time: a *wave* for all of them. Tiles at the edge are cut off, the last wave is rarely full, and the time "
-        "is that of whole waves. For an H100:"
+        "a time: a *wave* for all of them. Tiles at the edge are cut off, the last wave is rarely full, and by "
+        "this model the time is that of whole waves. For an H100:"
     )
     processors = known_machine("NVIDIA H100 80GB HBM3").multiprocessors  # @inspect processors @stepover
     tiles = {n: math.ceil(n / 128) * math.ceil(n / 256) for n in (8191, 8192, 8193)}  # @inspect tiles
@@ -3035,7 +3136,7 @@ def tiles_and_waves() -> None:
     assert waves == {8191: 16, 8192: 16, 8193: 17}
     slower = waves[8193] / waves[8192]  # @inspect slower
     assert slower > tiles[8193] / tiles[8192]  # what counts is begun waves, not tiles
-    text(f"One more row and column than 8192 begins another wave: {slower - 1:.2%} more time, for next to nothing.")
+    text(f"One more row and column than 8192 begins another wave: {slower - 1:.2%} more time, by this model.")
     sides = list(range(256, 8193, 256))
     used = {n: wave_efficiency(n, processors) for n in sides}  # @stepover
     plot(
@@ -3137,7 +3238,8 @@ def two_times() -> None:
     text(
         "FLOPs divided by FLOP/s is a time; bytes divided by bytes/s, the **bandwidth**, is another. While some "
         "numbers are computed, the next can be on their way. With perfect overlap an operation takes the *larger* of "
-        "the two (without any, their sum: at most twice as long)."
+        "the two (without any, their sum: at most twice as long). An H100's 67 TFLOP/s in fp32 count an instruction "
+        "that multiplies and adds as two FLOPs."
     )
     answer = 4e9 / h100.bytes_per_second / (1e9 / (h100.flops_per_second["float32"] / 2))  # @hide
     ask(
@@ -3207,7 +3309,8 @@ def intensity_here() -> float | None:
 def intensities() -> None:
     """Intensities: derived, counted, measured"""
     text(
-        "With $s$ bytes a number (2 in bf16), FLOPs over bytes:\n\n"
+        "Measured in bf16 on a GPU and in fp32 on a CPU, which `roofline_format()` says. With $s$ bytes a number (2 in "
+        "bf16), FLOPs over bytes:\n\n"
         "- **ReLU**, $\\max(x, 0)$, reads $n$ numbers, compares each, writes $n$: $1 / 2s$. **GELU**, a smooth ReLU, "
         "in its tanh form does about 20 FLOPs for the same bytes.\n"
         "- **A dot product** does 2 FLOPs for 2 numbers read: $1 / s$.\n"
@@ -3246,8 +3349,8 @@ def show_operations(operations: dict[str, Operation], derived: dict[str, float])
     rows = []
     for name, o in operations.items():
         bytes_per_second = o.done.bytes_moved / o.took.seconds
-        rows.append((name, derived[name], o.intensity, o.took.seconds * 1e3, bytes_per_second / 1e9, o.rate / 1e9))
-    table(rows, ["operation", "FLOP/byte, derived", "counted", "measured, ms", "GB/s", "GFLOP/s"])
+        rows.append((name, derived[name], o.intensity, o.took.seconds, bytes_per_second, o.rate))
+    table(rows, ["operation", "FLOP/byte, derived", "counted", "measured, s", "B/s", "FLOP/s"])
 
 
 def compute_bound_from() -> None:
@@ -3256,7 +3359,7 @@ def compute_bound_from() -> None:
     ridge = h100.flops_per_second["bfloat16"] / h100.bytes_per_second
     answer = math.ceil(3 * ridge)  # @hide
     ask(
-        "From which $n$ on does an H100 stop waiting for memory in a square bf16 matmul?",
+        "By the roofline, from which $n$ on does an H100 stop waiting for memory in a square bf16 matmul?",
         answer=answer,
         hint=f"Its intensity is {ridge:.1f} FLOP/byte, the matmul's $n/3$.",
         slips={
@@ -3387,21 +3490,45 @@ def the_roofline(operations: dict[str, Operation]) -> None:
     )  # @hide
     ridge = roof[0] / roof[1]  # @inspect ridge
     bound = {name: "memory" if o.intensity < ridge else "compute" for name, o in operations.items()}  # @inspect bound
-    assert operations["ReLU"].intensity < operations["matmul 64"].intensity < operations["matmul 256"].intensity
+    assert (
+        operations["ReLU"].intensity < operations["matmul 64"].intensity < operations["matmul 256"].intensity
+    )  # @hide
     waiting = ", ".join(name for name, which in bound.items() if which == "memory")
     text(
-        f"This machine's ridge is at {ridge:.1f} FLOP/byte. Left of it memory is the roof: {waiting}. The fixed cost "
-        f"of being started at all is in neither roof, and a roof is an upper bound: an operation whose arithmetic is "
-        f"no product may stay below both. On the slope it helps to move fewer bytes: smaller formats, larger batches, "
-        f"or several operations *fused* into one kernel."
+        f"This machine's ridge is at {ridge:.1f} FLOP/byte, by the best that was measured before the lecture or here. "
+        f"Left of it memory is the roof: {waiting}. The fixed cost of being started at all is in neither roof, and a "
+        f"roof is an upper bound: an operation whose arithmetic is no product may stay below both. On the slope it "
+        f"helps to move fewer bytes: smaller formats, larger batches, or several operations *fused* into one kernel."
     )
     ask(
         "A product runs at 30 FLOP/byte on an H100. Which speed can it reach at most?",
-        30 * H100_BANDWIDTH / 1e12,
+        attainable(30, H100_SPARSE_BF16 / 2, H100_BANDWIDTH)["speed"] / 1e12,
         unit="TFLOP/s",
         hint="Is 30 left or right of the ridge?",
         slips={H100_SPARSE_BF16 / 2e12: "That is the flat part. The ridge is at 295 FLOP/byte."},
     )
+    text("The roof, as a function of three numbers:")
+    at_30 = attainable(30, H100_SPARSE_BF16 / 2, H100_BANDWIDTH)  # @inspect at_30
+    assert at_30["waits for memory"] and math.isclose(at_30["speed"], 30 * H100_BANDWIDTH)
+    explore(
+        attainable,
+        "At {intensity} FLOP/byte at most {speed} on {GPU}, {share} of its peak. {waits for memory?It waits for "
+        "memory, up to {ridge} FLOP/byte|It is compute-bound, from {ridge} FLOP/byte on}.",
+        title="The roofline of each GPU",
+        inputs={"intensity": (30.0, 0.1, 2000.0)},
+        menus={"GPU": gpus_of_the_table()},
+        names={"intensity": "intensity, FLOP/byte", "share": "share of the peak", "ridge": "ridge, FLOP/byte"},
+        units={"peak": "FLOP/s", "bandwidth": "B/s", "speed": "FLOP/s", "share": "%"},
+        curve=("intensity", "speed"),
+        across="GPU",
+    )  # @stepover
+
+
+def attainable(intensity: float, peak: float, bandwidth: float) -> dict[str, float]:
+    """The roofline: which speed an operation can reach at most, and what it waits for"""
+    speed = min(peak, intensity * bandwidth)
+    ridge = peak / bandwidth
+    return {"speed": speed, "share": speed / peak, "ridge": ridge, "waits for memory": intensity < ridge}
 
 
 def what_a_small_product_pays(operations: dict[str, Operation]) -> None:
@@ -3452,6 +3579,23 @@ def utilization_is_bounded(operations: dict[str, Operation]) -> None:
     )
 
 
+def share_of_the_roof(few_rows: Operation) -> None:
+    """How near a product of few rows comes to what its roof allows"""
+    peak, bandwidth = peak_flops(roofline_format()), peak_bandwidth()
+    if peak is None or bandwidth is None:
+        return
+    allowed = min(peak, bandwidth * few_rows.intensity)  # FLOP/s
+    shares = [few_rows.done.flops / seconds / allowed for seconds in few_rows.took.samples_s]
+    reached = f"With 8 rows the product reaches {statistics.median(shares):.0%} of what its roof allows"
+    decide(
+        shares,
+        than=0.5,
+        above=f"{reached}.",
+        below=f"{reached}: a roof is an upper bound, and nothing promises that an operation comes near it.",
+        undecided=f"{reached}.",
+    )
+
+
 def training_and_decoding() -> None:
     """Training and decoding"""
     text(
@@ -3459,22 +3603,22 @@ def training_and_decoding() -> None:
         "token of a text at a time, so for one text each weight is loaded to be used *once*. One layer and a batch of "
         "$B$ texts, $(B, D) \\times (D, D)$ in bf16: $2BD^2$ FLOPs and $2(D^2 + 2BD)$ bytes."
     )
-    answer = round(295.4 * 4096 / (4096 - 2 * 295.4))  # @hide
+    answer = math.ceil(295.4 * 4096 / (4096 - 2 * 295.4))  # @hide
     ask(
         "One such layer with $D = 4096$, in bf16 on an H100, whose ridge is at 295.4 FLOP/byte: from which batch on "
         "does it no longer wait for memory?",
         answer=answer,
-        hint="Set FLOPs over bytes equal to $I$ and solve for $B$.",
+        hint="Set FLOPs over bytes equal to 295.4 and solve for $B$.",
         slips={295: "That leaves out the bytes of inputs and outputs, $4BD$.", 148: "A bf16 number is 2 bytes."},
     )
     text("With more rows $B$ the intensity grows, and meets the machine's, $I$, at\n\n$$ B = \\frac{I D}{D - 2I}. $$")
     weight = torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")
-    for batch, ridge in ((345, 295.4), (229, 206.1)):  # H100, H200
+    for batch, ridge in ((346, 295.4), (230, 206.1)):  # H100, H200
         x = torch.empty(batch, 4096, dtype=torch.bfloat16, device="meta")
         moved_bytes = x.nbytes + weight.nbytes + (x @ weight).nbytes
         found = count(torch.mm, x, weight).flops / moved_bytes  # FLOP/byte @inspect found
-        assert batch == round(ridge * 4096 / (4096 - 2 * ridge))
-        assert math.isclose(found, ridge, rel_tol=2e-3)
+        assert batch == math.ceil(ridge * 4096 / (4096 - 2 * ridge))
+        assert ridge <= found < 1.005 * ridge
     dtype = getattr(torch, roofline_format())  # @stepover
     s, d = dtype.itemsize, sizes().side_of(dtype.itemsize)  # @inspect s d @stepover
     w = torch.randn(d, d, device=device(), dtype=dtype)
@@ -3483,10 +3627,8 @@ def training_and_decoding() -> None:
         x = torch.randn(batch, d, device=device(), dtype=dtype)
         layer[batch] = counted_and_measured(torch.mm, x, w)  # @stepover
         assert layer[batch].done.bytes_moved == s * (d * d + 2 * batch * d)
-    rows = [
-        (b, o.intensity, o.took.seconds * 1e3, o.took.seconds / b * 1e6, o.rate / 1e12) for b, o in layer.items()
-    ]  # @hide
-    table(rows, ["batch", "FLOP/byte", "measured, ms", "µs per token", "TFLOP/s"], title=f"One layer, D = {d}")  # @hide
+    rows = [(b, o.intensity, o.took.seconds, o.took.seconds / b, o.rate) for b, o in layer.items()]  # @hide
+    table(rows, ["batch", "FLOP/byte", "measured, s", "per token, s", "FLOP/s"], title=f"One layer, D = {d}")  # @hide
     cheaper = [512 / ratio for ratio in times_as_long(layer[512].took, layer[1].took)]  # a token, in a batch of 512
     decide(
         cheaper,
@@ -3499,9 +3641,10 @@ def training_and_decoding() -> None:
         below="On this machine a token costs nearly as much in a batch of 512 as alone.",
         undecided="On this machine the samples don't agree on what a batch of 512 saves.",
     )
+    share_of_the_roof(layer[8])  # @stepover @hide
     text(
-        "This is the product with the *weights*, which a batch shares. The keys and values of its own past are read "
-        "for each text separately, however many there are."
+        "These are products with the *weights*, which a batch shares. The keys and values of a text's own past are "
+        "read for each text separately, however many there are."
     )
 
 
@@ -3524,13 +3667,13 @@ def key_value_cache() -> None:
         reading.append(count(torch.matmul, queries, keys).flops / moved_bytes)  # FLOP/byte @inspect reading
     assert 7 < reading[0] == reading[1] < 8
     ask(
-        "Find the error: with 512 sequences at once, 512 is more than 345, so decoding is compute-bound. What still "
+        "Find the error: with 512 sequences at once, 512 is more than 346, so decoding is compute-bound. What still "
         "waits for memory?",
         answer="the weights" if reading[1] > 295.4 else "the cache",
         choices=["the weights", "the cache", "nothing"],
         slips={
             "the weights": "They are read once for all sequences.",
-            "nothing": "Each sequence reads a cache of its own.",
+            "nothing": "Each sequence reads a cache of its own (a common beginning apart).",
         },
     )
     text(
@@ -3538,22 +3681,85 @@ def key_value_cache() -> None:
         f"Each step reads the weights once (but for the input embedding, where a token looks up one row) and the "
         f"whole cache. That many bytes over the bandwidth is a **floor**. On 8 H100s:"
     )
-    parameters, embedding = 70_553_706_496, 128256 * 8192
-    context, weight_bytes, read_bytes = 8192, 2 * parameters, 2 * (parameters - embedding)
+    llama = (70_553_706_496, 128256 * 8192, 80, 8)  # parameters, of these in the embedding, layers, heads
+    context = 8192
     sequence_bytes = context * token_bytes  # @inspect sequence_bytes [B]
-    bandwidth, memory_bytes = 8 * H100_BANDWIDTH, 8 * H100_MEMORY
-    floors = {b: (read_bytes + b * sequence_bytes) / bandwidth for b in (1, 8, 64, 512)}  # @inspect floors [s]
+    steps = {b: decoding_step(*llama, context, b, 8, H100_BANDWIDTH, H100_MEMORY) for b in (1, 8, 64, 512)}
+    assert [step["cache"] / sequence_bytes for step in steps.values()] == [1, 8, 64, 512]
+    floors = {b: step["seconds"] for b, step in steps.items()}  # @inspect floors [s]
     assert [round(1e3 * floors[b], 2) for b in (1, 64)] == [5.29, 11.6]  # ms
-    even = read_bytes / sequence_bytes  # sequences whose caches are as many bytes as the weights @inspect even
+    even = steps[1]["weights"] / sequence_bytes  # sequences whose caches are as many bytes as the weights @inspect even
     assert 51 < even < 52
-    fits = {b: weight_bytes + b * sequence_bytes < memory_bytes for b in floors}  # @inspect fits
-    assert list(fits.values()) == [True, True, True, False]
+    fits = {b: step["fits"] for b, step in steps.items()}  # @inspect fits
+    assert list(fits.values()) == [True, True, True, False] and steps[512]["room"] == 185
     rows = [(b, f * 1e3, b / f, "yes" if fits[b] else "no") for b, f in floors.items()]  # @hide
     table(rows, ["sequences of 8192 tokens", "floor, ms per step", "tokens/s at most", "fits in 8 H100s"])  # @hide
     text(
         f"Batching shares the weights, not the cache: from {even:.0f} sequences of this length on the cache is most of "
         f"the bytes, throughput stops growing in proportion, and then the memory is full."
     )
+    explore(
+        decoding_step,
+        "A step takes {seconds} or more on {gpus} × {GPU}, so there are at most {tokens_per_second}: it reads "
+        "{weights} of weights and {cache} of caches. {fits?It fits|It does not fit}; beside the weights there is room "
+        "for the caches of {room}.",
+        title="The floor under decoding, in bf16",
+        inputs={
+            "parameters": (float(llama[0]), 1e8, 1e13),
+            "embedding": (float(llama[1]), 0.0, 1e10),
+            "layers": (80, 1, 200),
+            "heads": (8, 1, 128),
+            "context": (context, 1, 10_000_000),
+            "batch": (64, 1, 10_000),
+            "gpus": (8, 1, 1024),
+        },
+        menus={"GPU": gpus_of_the_table()},
+        names={
+            "embedding": "of these in the embedding",
+            "heads": "heads of keys, 128 wide",
+            "context": "context, tokens",
+            "batch": "sequences",
+            "gpus": "GPUs",
+            "tokens_per_second": "tokens a second",
+        },
+        units={
+            "seconds": "s",
+            "tokens_per_second": "tokens/s",
+            "weights": "B",
+            "cache": "B",
+            "room": "sequences",
+            "bandwidth": "B/s",
+            "memory": "B",
+        },
+        curve=("context", "seconds"),
+        across="GPU",
+    )  # @stepover
+
+
+def decoding_step(
+    parameters: float,
+    embedding: float,
+    layers: float,
+    heads: float,
+    context: float,
+    batch: float,
+    gpus: float,
+    bandwidth: float,
+    memory: float,
+) -> dict[str, float]:
+    """The floor under a step of decoding in bf16: the weights once, and each sequence's keys and values"""
+    sequence = context * layers * 2 * heads * 128 * 2  # keys and values, of 128 numbers for each head
+    weights = 2 * (parameters - embedding)
+    seconds = (weights + batch * sequence) / (gpus * bandwidth)
+    room = gpus * memory - 2 * parameters
+    return {
+        "seconds": seconds,
+        "tokens_per_second": batch / seconds,
+        "weights": weights,
+        "cache": batch * sequence,
+        "fits": batch * sequence < room,
+        "room": max(0, math.floor(room / sequence)),
+    }
 
 
 def gelu_in_steps(x: Tensor) -> Tensor:
@@ -3693,9 +3899,9 @@ def checked_by_differences() -> None:
 def which_gradients_exist() -> None:
     """Which gradients exist"""
     text(
-        "A **leaf** is a tensor that was made, not computed. After `backward`, a `.grad` is found on leaves with "
-        "`requires_grad=True`, such as parameters. Gradients of what lies between are computed too, and thrown away as "
-        "soon as they have been used; `retain_grad` keeps one."
+        "A **leaf** is a tensor without a recorded history: made, or computed from what needs no gradient. After "
+        "`backward`, a `.grad` is found on leaves with `requires_grad=True`, such as parameters. Gradients of what "
+        "lies between are computed too, and thrown away as soon as they have been used; `retain_grad` keeps one."
     )
     x = torch.tensor([1.0, 2, 3])
     w = torch.ones(3, requires_grad=True)
@@ -3720,7 +3926,10 @@ def which_gradients_exist() -> None:
     assert exists == {"x": False, "w": True, "x @ w": False, "x @ w - 4": True}
     assert kept.grad.item() == kept.item() == 2
     assert any("not a leaf" in str(warning.message) for warning in caught)
-    text("Each gradient has its tensor's shape and dtype, so it takes its tensor's bytes. And `backward` *adds* to it:")
+    text(
+        "Each gradient has by default its tensor's shape and dtype, so it takes its tensor's bytes. And `backward` "
+        "*adds* to it:"
+    )
     assert (w.grad.shape, w.grad.nbytes, w.grad.tolist()) == (w.shape, w.nbytes, [2, 4, 6])
     (0.5 * (x @ w - 4) ** 2).backward()  # @inspect w.grad
     assert w.grad.tolist() == [4, 8, 12]
@@ -3749,7 +3958,10 @@ def walking_back_twice() -> None:
         why="`.grad` holds the sum of all three. `optimizer.zero_grad()` is missing.",
         slips={1: "`backward` adds to what is there."},
     )
-    text("What the backward pass needs, the saved activations, is freed as it goes. A second pass fails:")
+    text(
+        "What the backward pass needs, the saved activations, is freed as it goes. A second pass, where anything was "
+        "saved, fails:"
+    )
     refusal = ""
     try:
         y.backward()
@@ -3851,8 +4063,8 @@ def backward_term_by_term() -> None:
     }  # @stepover
     first, second = 2 * batch * width * width, 2 * batch * width * outputs  # 2BDD, 2BDK @inspect first second
     assert [term.done.flops for term in done.values()] == [first + second, second, second, first, first]
-    rows = [(name, o.done.flops / 1e9, 1e3 * o.took.seconds, o.rate / 1e12) for name, o in done.items()]  # @hide
-    table(rows, ["term", "counted, GFLOP", "measured, ms", "TFLOP/s"])  # @hide
+    rows = [(name, o.done.flops, o.took.seconds, o.rate) for name, o in done.items()]  # @hide
+    table(rows, ["term", "counted, FLOP", "measured, s", "FLOP/s"])  # @hide
     forward, *backward = [done[name] for name in ("forward", "w2.grad", "h1.grad", "w1.grad")]
     in_flops = sum(term.done.flops for term in backward) / forward.done.flops  # @inspect in_flops
     assert math.isclose(in_flops, 4 / 3)
@@ -3866,7 +4078,7 @@ def backward_term_by_term() -> None:
         than=(0.75, 1.25),
         above="The backward products take more than a quarter longer than their FLOPs say.",
         below="The backward products take less than three quarters of what their FLOPs say.",
-        undecided="Time and FLOPs agree to a quarter.",
+        undecided="The FLOPs predict the time within 25%.",
     )
     text(
         "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
@@ -3893,7 +4105,7 @@ def autograd_does_the_same() -> None:
 
 
 def when_the_rule_is_exact() -> None:
-    """In a language model the rule is exact"""
+    """In a language model the rule is exact for the weights"""
     text(
         "In a language model the first matrix multiplication does not work on data. It works on rows of the "
         "*embedding*, a table of one vector per token, which is learned as well. So the gradient of the first layer's "
@@ -3996,11 +4208,13 @@ class DeepLinear(nn.Module):
 
 def models() -> None:
     """Models"""
-    shrunk = 2 ** (-12 / 2)  # RMS after 12 ReLU layers @hide
+    parts = parameters_by_part(Shape())  # @stepover @hide
+    in_layers = parts["attention"] + parts["feed-forward"]  # @hide
     text(
         f"After this section you can count a Transformer's parameters and FLOPs by part, and choose the scale of its "
-        f"weights so that signals neither vanish nor explode. The key figure: with weights a factor of √2 too small, "
-        f"12 ReLU layers leave {shrunk:.1%} of a signal."
+        f"weights so that signals neither vanish nor explode. The key figure: of the {sum(parts.values()):,} "
+        f"parameters of the language model that is carried through from here on, {in_layers / sum(parts.values()):.0%} "
+        f"are in its layers' matrices."
     )
     note(
         "Ten minutes. The figure of RMS against depth carries the first half, the language model the second: draw its "
@@ -4055,8 +4269,8 @@ def parameters_are_tensors() -> None:
     module.overlooked = torch.ones(64, requires_grad=True)
     names = [name for name, _ in module.named_parameters()]  # @inspect names
     assert names == list(module.state_dict()) == ["registered"]
-    assert module.registered.requires_grad and module.overlooked.requires_grad  # as if both were trained
-    assert sum(parameter.numel() for parameter in module.parameters()) == 64
+    assert module.registered.requires_grad and module.overlooked.requires_grad  # as if both were trained @hide
+    assert sum(parameter.numel() for parameter in module.parameters()) == 64  # @hide
     text("An `nn.Parameter` requires a gradient without being asked to.")
 
 
@@ -4156,8 +4370,9 @@ def scale_against_depth() -> None:
     assert abs(math.log(curves[1][-1] / answer)) < depth * 0.05  # @hide
     beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @hide
     text(
-        f"LeCun's weights leave {curves[1][-1]:.1%} of the signal, He's {curves[2][-1]:.0%}. With weights of standard "
-        f"deviation 1, the RMS passes fp16's largest number after {beyond} layers, and single activations before."
+        f"LeCun's weights leave {curves[1][-1]:.1%} of the signal, He's {curves[2][-1]:.0%}: near {answer:.1%} and "
+        f"100%, as near as random matrices of this width come. With weights of standard deviation 1, the RMS passes "
+        f"fp16's largest number after {beyond} layers, and single activations before."
     )
     assert beyond == math.ceil(math.log(65504, math.sqrt(width / 2)))  # @hide
     ask(
@@ -4303,8 +4518,8 @@ def passes_against_the_napkin(napkin: int, counted: tuple[int, int], seconds: tu
         ("backward", 2 * napkin, counted[1] - counted[0], seconds[1] - seconds[0]),
         ("both", 3 * napkin, counted[1], seconds[1]),
     ]
-    rows = [(name, n / 1e9, flops / 1e9, flops / n, 1e3 * s, flops / s / 1e12) for name, n, flops, s in passes]
-    columns = ["pass", "napkin, GFLOP", "counted, GFLOP", "counted / napkin", "measured, ms", "TFLOP/s"]  # @hide
+    rows = [(name, n, flops, flops / n, s, flops / s) for name, n, flops, s in passes]
+    columns = ["pass", "napkin, FLOP", "counted, FLOP", "counted / napkin", "measured, s", "FLOP/s"]  # @hide
     table(rows, columns)  # @hide
 
 
@@ -4361,7 +4576,7 @@ def turned(x: Tensor) -> Tensor:
     """Turn pairs of numbers by an angle that grows with the place: products then see how far apart two tokens are."""
     place = torch.arange(x.shape[1], device=x.device)  # (S,)
     pair = torch.arange(x.shape[-1] // 2, device=x.device)  # (D/2H,)
-    angle = place[:, None, None] * 1000.0 ** (-2 * pair / x.shape[-1])  # (S, 1, D/2H)
+    angle = place[:, None, None] * 1000.0 ** (-2 * pair / x.shape[-1])  # from fast to slow (S, 1, D/2H)
     (a, b), cos, sin = x.chunk(2, dim=-1), angle.cos(), angle.sin()
     return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)  # (B, S, H, D/H)
 
@@ -4456,20 +4671,24 @@ def the_language_model() -> None:
     """The model that stays: a Transformer"""
     text(
         "From here on one model is carried through: a **Transformer language model**, trained in seconds. A token is a "
-        "byte, so the vocabulary has 256 entries. Its parts:\n\n- **Embedding**: a row of $D$ numbers for each token. "
-        "The rows of a sequence are its *residual stream*, to which every layer adds.\n- **Norm**: brings each row "
-        "back to standard deviation 1.\n- **Attention**: three matrices make a *query*, a *key* and a *value* of each "
-        "row. A place takes a mixture of values, its own and earlier ones, weighted by how well its query fits their "
-        "keys (both are turned by an angle that grows with the place, so that a score knows how far apart they are). A "
-        "fourth matrix brings it into the stream.\n- **Feed-forward**: two matrices with a GELU between them.\n- "
-        "**Head**: gives each possible next token a number, its *logit*; a softmax makes probabilities of them."
+        "byte, so the vocabulary has 256 entries. Its parts:\n\n"
+        "- **Embedding**: a row of $D$ numbers for each token. The rows of a sequence are its *residual stream*, to "
+        "which every layer adds.\n"
+        "- **Norm**: brings each row back to standard deviation 1.\n"
+        "- **Attention**: three matrices make a *query*, a *key* and a *value* of each row. A place takes a mixture of "
+        "values, its own and earlier ones, weighted by how well its query fits their keys (both are turned by an angle "
+        "that grows with the place, so that a score knows how far apart they are). A fourth matrix brings it into the "
+        "stream.\n"
+        "- **Feed-forward**: two matrices with a GELU between them.\n"
+        "- **Head**: gives each possible next token a number, its *logit*; a softmax makes probabilities of them. (It "
+        "is no head of attention.)"
     )
     torch.manual_seed(0)  # @hide
     shape = Shape()  # @inspect shape.width shape.layers shape.context
     model = LanguageModel(shape)
     tokens = torch.randint(shape.vocabulary, (8, shape.context))  # (B, S)
     logits = model(tokens)  # (B, S, V) @inspect logits
-    assert logits.shape == (8, shape.context, shape.vocabulary)
+    assert logits.shape == (8, shape.context, shape.vocabulary)  # @hide
     assert abs(logits.std().item() * math.sqrt(shape.width) - 1) < 0.1  # small at first: it knows nothing @hide
     text("Attention is *causal*. Another last token changes nothing before it:")
     changed = tokens.clone()
@@ -4559,9 +4778,9 @@ def residual_streams() -> None:
 def turned_by_their_place() -> None:
     """Why queries and keys are turned"""
     text(
-        "Attention by itself does not know where a token stands. So each pair of numbers in a query or key is turned, "
-        "like a point in a plane, by an angle that grows with the place (*rotary* embedding, RoPE). Lengths stay as "
-        "they are, and the product of a query and a key depends on their *distance* alone:"
+        "Attention by itself, its mask apart, does not know where a token stands. So each pair of numbers in a query "
+        "or key is turned, like a point in a plane, by an angle that grows with the place (*rotary* embedding, RoPE). "
+        "Lengths stay as they are, and the product of a query and a key depends on their *distance* alone:"
     )
     query, key = torch.randn(2, 32)
     queries, keys = (turned(row.expand(1, 12, 1, 32))[0, :, 0] for row in (query, key))  # at places 0 to 11
@@ -4645,8 +4864,8 @@ def flops_of_the_language_model() -> None:
 def memory_bars(bars: dict[str, dict[str, int]], title: str) -> None:
     """A bar for each account of bytes, stacked of its parts; one that is still to come is 0"""
     parts = dict.fromkeys(part for held in bars.values() for part in held)
-    sizes = {part: [round(held.get(part, 0) / 1e6, 3) for held in bars.values()] for part in parts}
-    plot(sizes, x=list(bars), y_label="MB", style="stacked", title=title)
+    sizes = {part: [held.get(part, 0) for held in bars.values()] for part in parts}
+    plot(sizes, x=list(bars), y_label="bytes", style="stacked", title=title)
 
 
 def memory_of_a_step_predicted() -> None:
@@ -4655,17 +4874,18 @@ def memory_of_a_step_predicted() -> None:
     text(
         "A training step holds parameters, gradients, the optimizer's states, what the forward pass leaves for the "
         "backward pass (*activations*), and the logits' share of that. All five follow from the shape; sections 10 to "
-        "13 measure and explain them. Here is the first:"
+        "13 measure and explain them. Here are the first three:"
     )
     per_parameter = predicted["parameters"] + predicted["gradients"] + predicted["optimizer states"]  # @hide
     ask(
-        "How many MB do parameters, gradients and AdamW's states take, all in fp32?",
-        per_parameter / 1e6,
-        unit="MB",
+        "How many MiB do parameters, gradients and AdamW's states take, all in fp32?",
+        per_parameter / 2**20,
+        unit="MiB",
         hint="Section 1: so many bytes for each of its 459,392 parameters.",
         slips={
-            4 * 459_392 / 1e6: "The parameters alone.",
-            8 * 459_392 / 1e6: "AdamW keeps two numbers more for each parameter.",
+            4 * 459_392 / 2**20: "The parameters alone.",
+            16 * 459_392 / 1e6: "Those are MB, powers of 1000.",
+            8 * 459_392 / 2**20: "AdamW keeps two numbers more for each parameter.",
         },
     )
     shape = Shape()
@@ -4678,26 +4898,30 @@ def memory_of_a_step_predicted() -> None:
     later = saved_by_part(model, tokens[:, :-1], tokens[:, 1:])  # what sections 11 and 13 explain @stepover @hide
     assert abs(later["activations"] - predicted["activations"]) <= 4  # @hide
     assert later["logits"] == predicted["logits"]  # @hide
-    memory_bars({"predicted": predicted, "measured so far": measured}, "A step of 8 windows")  # @stepover @hide
+    memory_bars({"predicted": predicted, "measured so far": measured}, "A step of 8 sequences")  # @stepover @hide
 
 
 def moving_a_model() -> None:
     """Moving a model"""
-    ask(
-        "`x` is a tensor on the CPU. What does `x.to('cpu')` return?",
-        answer="x itself",
-        choices=["x itself", "a copy", "None"],
-        slips={"a copy": "Only where something has to change.", "None": "`to` always returns a tensor."},
-    )
-    x = torch.zeros(4)
-    assert x.to("cpu") is x
     text("On a module, `to` converts the parameters *in place*, and returns the module itself:")
     model = LanguageModel(Shape())  # @stepover
-    before = list(model.parameters())
+    w, before = model.head.weight, list(model.parameters())
     assert model.to(device(), torch.bfloat16) is model  # @stepover
-    assert all(new is old for new, old in zip(model.parameters(), before, strict=True))
-    assert {(w.device.type, w.dtype) for w in model.parameters()} == {(device(), torch.bfloat16)}  # @stepover
-    text("Parameters stay the same objects, but an optimizer's states are not moved with them. So: first `to`.")
+    assert w is model.head.weight and w.dtype == torch.bfloat16
+    assert all(new is old for new, old in zip(model.parameters(), before, strict=True))  # @hide
+    assert {(w.device.type, w.dtype) for w in model.parameters()} == {(device(), torch.bfloat16)}  # @stepover @hide
+    ask(
+        "An optimizer was given the parameters, and has made its states for them, tensors of its own. Then comes "
+        "`model.to(torch.bfloat16)`. What does the optimizer hold?",
+        answer="bf16 parameters, fp32 states",
+        choices=["fp32 parameters, fp32 states", "bf16 parameters, fp32 states", "bf16 parameters, bf16 states"],
+        hint="Which of these tensors does the module know?",
+        slips={
+            "fp32 parameters, fp32 states": "The parameters stay the same objects, and were converted in place.",
+            "bf16 parameters, bf16 states": "The module does not know the states.",
+        },
+    )
+    text("So an optimizer's states are left behind, on a GPU even in another memory. First `to`, then the optimizer.")
 
 
 def what_moving_leaves_behind() -> None:
@@ -4795,7 +5019,8 @@ def randomness_and_data() -> None:
         "1. Seed torch, NumPy and Python, and give the data a generator of its own: on the same machine the run "
         "repeats itself to the bit.\n"
         "2. Tokens lie in a raw file, two or four bytes each, mapped read-only; a batch is windows of $S + 1$ tokens.\n"
-        "3. Pin batches where they are made, and copy the next one with `non_blocking=True` during this step."
+        "3. A language model has to beat a table of how often each byte comes, and one of pairs: count their bits "
+        "first."
     )
 
 
@@ -4961,7 +5186,7 @@ def tokens_on_disk() -> None:
     )
     text(
         "That does not fit in memory, and need not. A **memory-mapped** file looks like an array; the operating "
-        "system reads a page of it (4096 bytes) when it is touched, and may drop it again at any time."
+        "system reads a page of it (often 4096 bytes) when it is touched, and may drop it again at any time."
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokens.bin")
@@ -5008,11 +5233,11 @@ def memory_of_a_mapped_file(path: Path) -> None:
     assert gained["loaded"] < 1.1
     text(
         f"The map added {gained['mapped']:.0%} of the file's size to the process's memory, the loaded array "
-        f"{gained['loaded']:.0%}: less than all of it where it found room that the process had and did not use."
+        f"{gained['loaded']:.0%}."
     )
     ask(
-        "Write the line that maps the file `tokens.bin`, two bytes a token, so that nothing can be written to it.",
-        '`tokens = np.memmap("tokens.bin", dtype=np.uint16, mode="r")`',
+        "Write the line that maps the file `tokens.bin`, four bytes a token, so that nothing can be written to it.",
+        '`tokens = np.memmap("tokens.bin", dtype=np.uint32, mode="r")`',
         why="Without `mode`, `np.memmap` opens it for writing, and an assignment goes to disk.",
     )
 
@@ -5142,7 +5367,10 @@ def batches() -> None:
             1000 // 65: "Windows may overlap.",
         },
     )
-    text("A loader that stops one early never trains on the last token. This one does, with 7 tokens and $S = 4$:")
+    text(
+        "A loader whose starts end one too early never trains on the last token. `draw_batch` reaches it, here with 7 "
+        "tokens and $S = 4$:"
+    )
     first_tokens = draw_batch(tokens[:7], batch=100, sequence=4, generator=generator)[0][:, 0]  # @stepover
     starts = sorted(set(first_tokens.tolist()))  # @inspect starts
     assert starts == [0, 1, 2]
@@ -5224,9 +5452,7 @@ def three_ways_to_gather() -> None:
         assert torch.equal(indexed(), torch.tensor(slices))
         times = [timed(indexed), timed(stacked), timed(lambda: torch.tensor(slices))]  # @stepover
     names = ["one indexing", "stacked slices", "torch.tensor(list of arrays)"]  # @hide
-    table(
-        [(n, 1e3 * t.seconds) for n, t in zip(names, times, strict=True)], ["64 windows of 513 tokens", "ms"]
-    )  # @hide
+    table([(n, t.seconds) for n, t in zip(names, times, strict=True)], ["64 windows of 513 tokens", "s"])  # @hide
     slower = times_as_long(times[2], times[1])  # @inspect slower @stepover
     decide(
         slower,
@@ -5246,7 +5472,7 @@ def pinned_memory() -> None:
         "A GPU copies from the CPU's memory by itself, but only from memory that is guaranteed to stay where it is: "
         "**pinned**. A copy from ordinary, *pageable* memory goes through a pinned buffer piece by piece, and the CPU "
         "does that work. From pinned memory, with `non_blocking=True`, the call returns at once, and the CPU is free "
-        "for the next batch. Pinning is itself a copy, so it is done where batches are made, by torch's loader as "
+        "for the next batch. Pinning is itself a copy, so it is left to another thread: torch's loader does it with "
         "`DataLoader(pin_memory=True)`."
     )
     if device() != "cuda":
@@ -5309,8 +5535,8 @@ def what_pinning_brings(times: dict[str, Measurement]) -> None:
         undecided="`x.pin_memory().to('cuda')` in the training loop gains nothing that the samples agree on.",
     )
     text(
-        "Pinning is itself a copy, into memory that has to be found first. Pin where batches are made, in another "
-        "thread or process: `DataLoader(pin_memory=True)`."
+        "Pinning is itself a copy, into memory that has to be found first. Let another thread do it: "
+        "`DataLoader(pin_memory=True)`."
     )
 
 
@@ -5355,7 +5581,7 @@ def overlapping_transfers() -> None:
     assert torch.equal(copy_then_work(batches, work), copy_while_working(batches, work, side))  # @stepover
     parts = {"transfer": transfer, "work": worked, "floor": max(transfer, worked)}  # nothing can be faster
     seconds = parts | {"in turn": in_turn.seconds / len(batches), "at once": at_once.seconds / len(batches)}
-    table([(name, 1e3 * s) for name, s in seconds.items()], ["per batch", "ms"])  # @hide
+    table(list(seconds.items()), ["per batch", "s"])  # @hide
     assert seconds["at once"] > seconds["floor"] / 2  # @inspect seconds
     decide(
         times_as_long(in_turn, at_once),
@@ -5431,9 +5657,11 @@ def text_for_the_language_model() -> None:
     )
     one, two = bits_of_bytes(train, held_out), bits_of_pairs(train, held_out)  # @inspect one two
     assert two < one < 8
-    counts, others = (torch.from_numpy(np.bincount(part, minlength=256)).double() for part in (train, held_out))
+    counts, others = (
+        torch.from_numpy(np.bincount(part, minlength=256)).double() for part in (train, held_out)
+    )  # @hide
     nats = cross_entropy((counts + 1).log(), others / others.sum())  # the measure of a model's loss @inspect nats
-    assert math.isclose(one, nats.item() / math.log(2))
+    assert math.isclose(one, nats.item() / math.log(2))  # @hide
     pairs = [np.histogram2d(part[:-1], part[1:], 256, [[0, 256]] * 2)[0] for part in (train, held_out)]  # @hide
     counts, others = map(torch.from_numpy, pairs)  # @hide
     nats = cross_entropy((counts + 1).log(), others / others.sum(), reduction="sum")  # @hide
@@ -5943,8 +6171,8 @@ def parameter_groups() -> None:
         w.grad = torch.zeros_like(w)
     optimizer.step()
     kept = [name for name, w in model.named_parameters() if torch.equal(w, before[name])]  # @inspect kept
-    assert all(name.startswith(("embedding", "head", "norm")) or ".norm" in name for name in kept)
-    assert len(kept) == 2 + 2 * model.shape.layers + 1
+    assert all(name.startswith(("embedding", "head", "norm")) or ".norm" in name for name in kept)  # @hide
+    assert len(kept) == 2 + 2 * model.shape.layers + 1  # @hide
     assert torch.allclose(model.layers[0].up.weight, before["layers.0.up.weight"] * (1 - 0.01 * 0.1), rtol=1e-5)
     ask(
         "Find the error: to keep norms from decaying, someone writes "
@@ -6057,7 +6285,7 @@ def three_ways_to_take_a_step() -> None:
     """Three ways to take the same step"""
     text(
         "torch has AdamW three times. One by one, as above: a few operations for each tensor. **foreach**: each "
-        "operation once, for all tensors together. **fused**: everything in one program on the device. They do the "
+        "operation once, for all tensors together. **fused**: everything in one kernel. They do the "
         "same arithmetic, and differ in what they move and in what they hold meanwhile:"
     )
     width = sizes().optimizer_width  # @inspect width @stepover
@@ -6190,7 +6418,7 @@ def extra_according_to_the_gpu(weights: list[nn.Parameter], counted: float) -> N
 def what_zero_grad_frees() -> None:
     """What zero_grad frees"""
     ask(
-        "`backward` adds to `.grad`, so `optimizer.zero_grad()` clears it between steps, and gives its memory back. "
+        "`backward` adds to `.grad`, so `optimizer.zero_grad()` clears it between steps. "
         "What does a weight's `w.grad` hold then?",
         "nothing: it is None",
         choices=["zeros", "nothing: it is None", "what it held before"],
@@ -6256,7 +6484,7 @@ def what_a_step_costs() -> None:
     text(
         "A step does a few operations on each number that it reads, so it waits for memory (section 6). At best it "
         "reads the weight, its gradient and both states once, and writes weight and states once. torch's `fused` "
-        "AdamW, one program on the device, does just that:"
+        "AdamW, one kernel, does just that:"
     )
     model = LanguageModel(Shape())  # @stepover
     for w in model.parameters():
@@ -6374,7 +6602,7 @@ def optimizer_states() -> None:
 def training_loop() -> None:
     """Training loop"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    _, fast, _ = train(num_layers=0, lr=0.1)  # @stepover @hide
+    _, fast, _ = fit(num_layers=0, lr=0.1)  # @stepover @hide
     text(
         f"After this section you can write a training loop, know what its first loss must be, and find the mistakes "
         f"that raise no error. The key figure: on a task whose answer is known, {len(fast) - 1} steps take the loss "
@@ -6437,7 +6665,7 @@ def linear_batch(rows: int, width: int) -> tuple[Tensor, Tensor]:
     return x, x @ torch.arange(float(width))
 
 
-def train(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list[float], list[float]]:
+def fit(num_layers: int, lr: float, steps: int = 60) -> tuple[DeepLinear, list[float], list[float]]:
     """Train on a new batch each step. Returns the model, its losses on one fixed batch, before each step and after the
     last, and the losses of the batches trained on, each taken before its step"""
     torch.default_generator.manual_seed(0)
@@ -6484,8 +6712,8 @@ def two_learning_rates() -> None:
         },
     )
     text("Sixty steps with each rate. Their loss is taken on a fixed batch that is never trained on, to compare them:")
-    _, slow, _ = train(num_layers=0, lr=0.01)  # @stepover
-    fast_model, fast, _ = train(num_layers=0, lr=0.1)  # @stepover
+    _, slow, _ = fit(num_layers=0, lr=0.01)  # @stepover
+    fast_model, fast, _ = fit(num_layers=0, lr=0.1)  # @stepover
     curves = {"lr = 0.01": slow, "lr = 0.1": fast}  # @hide
     plot(curves, x=list(range(len(slow))), x_label="steps", y_label="loss, fixed batch", y_scale="log")  # @hide
     assert slow[0] == fast[0] and len(slow) - 1 == 60  # the same start, on the same batch @hide
@@ -6505,7 +6733,7 @@ def two_learning_rates() -> None:
 
 def is_the_training_loss_flattering() -> None:
     """Is the training loss flattering?"""
-    _, slow, slow_batches = train(num_layers=0, lr=0.01)  # @stepover
+    _, slow, slow_batches = fit(num_layers=0, lr=0.01)  # @stepover
     ratios = [batch / fixed for batch, fixed in zip(slow_batches, slow, strict=False)]
     ratio, spread = statistics.mean(ratios), statistics.stdev(ratios)  # @inspect ratio spread
     assert abs(ratio - 1) < 0.1 < spread
@@ -6537,7 +6765,7 @@ def same_rates_with_hidden_layers() -> None:
     text("A learning rate is not a property of a task. The same task, the same rates, and hidden layers in between:")
     ends = {}
     for num_layers in (0, 1, 2):
-        ends[num_layers] = {lr: train(num_layers, lr)[1][-1] for lr in (0.01, 0.1)}  # @inspect ends @stepover
+        ends[num_layers] = {lr: fit(num_layers, lr)[1][-1] for lr in (0.01, 0.1)}  # @inspect ends @stepover
     diverged = {n: [lr for lr, loss in by_rate.items() if not loss < 1e4] for n, by_rate in ends.items()}
     assert diverged == {0: [], 1: [0.1], 2: [0.01, 0.1]}  # @inspect diverged
     assert ends[1][0.01] < ends[0][0.1]
@@ -6594,13 +6822,13 @@ def learning_rate(step: int, steps: int, warm_up: int) -> float:
 def arguments_that_nobody_reads() -> None:
     """Trap: arguments that nobody reads"""
     text(
-        "A `train(num_layers, lr)` that ignores what it was given runs without an error, and its plots look right. "
+        "A `fit(num_layers, lr)` that ignores what it was given runs without an error, and its plots look right. "
         "What tells is a claim that results *differ*, and that nothing else makes them differ:"
     )
-    base = train(num_layers=0, lr=0.01)[1]  # @stepover
-    assert train(num_layers=0, lr=0.02)[1] != base  # @stepover
-    assert train(num_layers=1, lr=0.01)[1] != base  # @stepover
-    assert train(num_layers=0, lr=0.01)[1] == base  # to the bit @stepover
+    base = fit(num_layers=0, lr=0.01)[1]  # @stepover
+    assert fit(num_layers=0, lr=0.02)[1] != base  # @stepover
+    assert fit(num_layers=1, lr=0.01)[1] != base  # @stepover
+    assert fit(num_layers=0, lr=0.01)[1] == base  # to the bit @stepover
 
 
 def loss_that_broadcasts() -> None:
@@ -6689,8 +6917,8 @@ def speed_of_the_loop() -> None:
         rates[name], samples[name] = counted / timing.seconds, [counted / s for s in timing.samples_s]
         operators[name] = timing.seconds / sum(counts.operators.values())  # seconds for each
         mfu = None if peak is None else round(rates[name] / peak, 4)
-        rows.append((name, napkin, counted, round(1 / timing.seconds, 1), round(rates[name] / 1e9, 2), mfu))
-    columns = ["model", "claimed: 6 · P · B", "counted, FLOPs", "measured: steps/s", "GFLOP/s", "MFU"]  # @hide
+        rows.append((name, napkin, counted, round(1 / timing.seconds, 1), rates[name], mfu))
+    columns = ["model", "claimed: 6 · P · B", "counted, FLOPs", "measured: steps/s", "FLOP/s", "MFU"]  # @hide
     table(rows, columns)  # @hide
     assert rates["toy"] < rates["large"]  # FLOP/s
     missing = [1 - counted / napkin for _, napkin, counted, *_ in rows]  # @hide
@@ -6767,7 +6995,7 @@ def new_language_run(steps: int, where: str, seed: int = 0) -> LanguageRun:
     """A run at its first step"""
     torch.manual_seed(seed)
     model = LanguageModel(Shape()).to(where)
-    optimizer = optim.AdamW(groups_of(model), betas=(0.9, 0.95), fused=True)
+    optimizer = optim.AdamW(groups_of(model), betas=(0.9, 0.95), fused=True)  # v follows faster than with 0.999
     return LanguageRun(model, optimizer, torch.Generator().manual_seed(seed), steps)
 
 
@@ -6809,7 +7037,7 @@ def continued(model: LanguageModel, prompt: bytes, length: int, temperature: flo
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small products gain little from more threads, and threads that wait for each other lose much on a busy machine"""
+    """Run on one thread: every sum is taken in one order, and small products gain little from more"""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -6827,7 +7055,7 @@ def the_language_model_learns() -> None:
     train, held_out = lecture_tokens()  # @stepover
     run = new_language_run(steps=80, where=device())  # @stepover
     what_it_learns(run, train, held_out)
-    second_step_checked(train)
+    second_step_checked(train)  # @deeper
     what_its_step_holds(train)
     tokens_a_second(run, train)
 
@@ -6852,8 +7080,8 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     plot(lines, x_label="step", y_label="bits for each byte", title="What it learns")  # @hide
     text(
         f"From {before:.2f} bits for each held-out byte to {after:.2f}: better than a table of bytes ({one:.2f}) and "
-        f"one of pairs ({two:.2f}), after reading {run.steps * 8 * 64:,} bytes of {len(train):,}. What it writes after "
-        f"`    text(`, before training and now:"
+        f"one of pairs ({two:.2f}) on the same 8192 held-out bytes, after reading {run.steps * 8 * 64:,} bytes of "
+        f"{len(train):,}. What it writes after `    text(`, before training and now:"
     )
     torch.manual_seed(0)  # @hide
     untrained = continued(LanguageModel(Shape()), b"    text(", 40)  # @stepover
@@ -6900,7 +7128,7 @@ def saved_by_part(model: LanguageModel, inputs: Tensor, targets: Tensor) -> dict
 def measured_by_part(
     model: LanguageModel, optimizer: optim.Optimizer, inputs: Tensor, targets: Tensor
 ) -> dict[str, int]:
-    """Bytes of a step of fp32 when its backward pass begins, by part"""
+    """Bytes of a step in fp32, by part: what is held, and what a forward pass leaves for the backward pass"""
     return held_for_training(model, optimizer) | saved_by_part(model, inputs, targets)
 
 
@@ -6914,12 +7142,15 @@ def what_its_step_holds(train: np.ndarray) -> None:
     train_step(run, train)  # @stepover
     inputs, targets = draw_batch(train, 8, 64, run.generator)  # @stepover
     measured = measured_by_part(run.model, run.optimizer, inputs, targets)  # @stepover
-    predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted [B] measured [B]
+    predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted [B] measured [B] @stepover
     assert all(abs(measured[part] - size) <= 4 for part, size in predicted.items())  # a float more: the targets' number
     activations = measured["activations"] / sum(measured.values())  # @hide
     bars = {"predicted": predicted, "measured": measured}  # @hide
     memory_bars(bars, "The language model, a step of 8 windows")  # @stepover @hide
-    text(f"The activations are {activations:.0%} of it. Section 13 explains them.")
+    text(
+        f"The activations are {activations:.0%} of it; section 13 explains them. (Gradients come while activations go, "
+        f"so that the peak of a step is a little less than this sum.)"
+    )
 
 
 def share_of_ascii(written: str) -> float:
@@ -7345,8 +7576,8 @@ def three_steps_side_by_side() -> None:
     assert set(matmul_flops.values()) == {3 * forward - forward // 2}  # the first layer's input needs no gradient
     seconds = {name: timing.seconds for name, timing in timings.items()}  # @inspect seconds [s]
     rates = {name: matmul_flops[name] / s for name, s in seconds.items()}  # @inspect rates [FLOP/s]
-    rows = [(n, s * 1e3, rates[n] / 1e12, seconds["fp32"] / s) for n, s in seconds.items()]  # @hide
-    table(rows, ["step", "ms", "TFLOP/s", "times fp32's speed"], title=f"{batch} × {width}, two layers")  # @hide
+    rows = [(n, s, rates[n], seconds["fp32"] / s) for n, s in seconds.items()]  # @hide
+    table(rows, ["step", "s", "FLOP/s", "times fp32's speed"], title=f"{batch} × {width}, two layers")  # @hide
     text(f"Every variant multiplies the same {matmul_flops['fp32'] / 1e9:,.2f} GFLOP; only their format differs.")
     say_how_fast(timings["fp32"].samples_s, timings["bf16 autocast"].samples_s)
     if "tf32" not in seconds:
@@ -7429,8 +7660,8 @@ def speed_of_fp8() -> float | None:
     x16, w16 = x.bfloat16(), w.bfloat16()
     fp8 = measure(lambda: scaled_mm(x8, w8.t()), repeats=10).seconds
     bf16 = measure(lambda: x16 @ w16.t(), repeats=10).seconds
-    rows = [(n, s * 1e3, 2 * width**3 / s / 1e12) for n, s in (("bf16", bf16), ("fp8", fp8))]  # @hide
-    table(rows, ["product", "ms", "TFLOP/s"], title=f"{width} × {width} by {width} × {width}")  # @hide
+    rows = [(n, s, 2 * width**3 / s) for n, s in (("bf16", bf16), ("fp8", fp8))]  # @hide
+    table(rows, ["product", "s", "FLOP/s"], title=f"{width} × {width} by {width} × {width}")  # @hide
     text(f"fp8 is {bf16 / fp8:.2f} times as fast as bf16 here. The datasheet promises twice.")
     return bf16 / fp8
 
@@ -7502,7 +7733,7 @@ def language_model_under_autocast() -> None:
     memory_bars(bars, "The language model, a step of 8 windows, when its backward pass begins")  # @stepover @hide
     text(
         f"Activations shrink to {share:.2f} of what they were, not to a half: the residual stream and what the norms "
-        f"work on stay fp32. The bf16 copies of the weights come on top, {saved[True]['bf16 copies'] / 1e6:.2f} MB; "
+        f"work on stay fp32. The bf16 copies of the weights come on top, {saved[True]['bf16 copies'] / 2**20:.2f} MiB; "
         f"they are freed during the backward pass. The loss differs by {abs(losses[True] / losses[False] - 1):.0e}."
     )
 
@@ -7647,10 +7878,11 @@ def memory_of_a_training_step() -> None:
         f"activations in a model of GPT-3's shape, the memory of {sequence_bytes / H100_MEMORY:.1f} H100s."
     )
     text(
-        "A training step holds four things at once:\n\n"
+        "A training step holds four things:\n\n"
         "$$ \\text{memory} = \\text{parameters} + \\text{gradients} + \\text{optimizer states} + \\text{activations}. "
         "$$\n\nThe first three are so many bytes per parameter. **Activations** are the results of the forward pass "
-        "that the backward pass needs; they grow with the batch."
+        "that the backward pass needs; they grow with the batch. They go while the gradients come, so this sum is a "
+        "little more than the peak."
     )
     note(
         "Ten minutes. Let them count the saved tensors of the tiny model by hand before the hooks answer. "
@@ -8007,7 +8239,8 @@ def activations_of_a_transformer() -> None:
         "GPT-3's layers save more: the masks of dropout, which sets numbers to zero at random, and attention's scores, "
         "$S \\times S$ numbers per head. Korthikanti et al. add such a layer up, in 16 bits:\n\n"
         "$$ T D \\left( 34 + 5 \\, \\frac{H S}{D} \\right) \\text{ bytes per layer}, $$\n\n"
-        "with $H$ heads. Counted, for a small layer:"
+        "with $H$ heads: 34 is the 16 numbers from above, 2 bytes each, and two masks of dropout, 1 byte each; 5 is "
+        "the softmax's result (2), its mask (1), and what dropout leaves of it (2). Counted, for a small layer:"
     )
     batch, width, heads = 2, 64, 4
     weights = transformer_weights(width)  # @stepover
@@ -8016,20 +8249,21 @@ def activations_of_a_transformer() -> None:
         x = torch.randn(batch, length, width).bfloat16()  # (B, S, D)
         saved[length] = saved_by_gpt_layer(x, weights, heads, attention_in_steps)  # @stepover
         fused[length] = saved_by_gpt_layer(x, weights, heads, attention_in_one)  # @stepover
-        formula[length] = length * batch * (34 * width + 5 * heads * length)
+        formula[length] = activations_of_a_layer(width, heads, batch, length, fused=0)
         assert 0 <= saved[length] - formula[length] <= 16 * length * batch  # means and deviations of two norms
     rows = [(s, formula[s], saved[s], round(saved[s] / formula[s], 4), fused[s]) for s in saved]  # @hide
-    table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "with FlashAttention"])  # @hide
+    table(rows, ["S", "claimed, bytes", "counted: saved", "counted / claimed", "in one kernel"])  # @hide
     assert fused[128] == 2 * fused[64] == 4 * fused[32]
-    assert 0 <= fused[128] - 128 * batch * 34 * width <= (16 + 4 * heads) * 128 * batch  # a sum for each head, too
+    assert 0 <= fused[128] - activations_of_a_layer(width, heads, batch, 128, fused=1) <= 16 * 128 * batch
     assert saved[128] > 2.5 * saved[64]
     scores = 5 * 96 * 2048 / 12288  # GPT-3: H, S, D @inspect scores
-    sequence_bytes = activations_of_gpt_3()  # counted on the meta device @inspect sequence_bytes [B] @stepover
-    assert abs(sequence_bytes / (96 * 2048 * 12288 * (34 + scores)) - 1) < 1e-4
+    sequence_bytes = activations_of_gpt_3()  # counted on the meta device @stepover
+    sequence_gb = sequence_bytes / 1e9  # @inspect sequence_gb
+    assert abs(sequence_gb * 1e9 / (96 * 2048 * 12288 * (34 + scores)) - 1) < 1e-4
     share = scores / (34 + scores)  # @inspect share
     assert (scores, round(share, 2), round(1 / (1 - share), 2)) == (80, 0.7, 3.35)
     text(
-        f"In GPT-3's shape the second term is {scores:.0f} beside the 34, {share:.0%} of {sequence_bytes / 1e9:.0f} GB "
+        f"In GPT-3's shape the second term is {scores:.0f} beside the 34, {share:.0%} of {sequence_gb:.0f} GB "
         f"for one sequence through all 96 layers, counted on the `meta` device, where tensors have shapes and no "
         f"memory. **FlashAttention** never writes the scores to memory: in the last column, twice the length is twice "
         f"the bytes."
@@ -8043,6 +8277,12 @@ def activations_of_a_transformer() -> None:
     )
     link(**REFERENCES["selective recomputation"])
     link(**REFERENCES["flash attention"])
+
+
+def activations_of_a_layer(width: float, heads: float, batch: float, length: float, fused: float) -> float:
+    """Bytes that a layer like GPT-3's leaves in 16 bits; fused attention keeps a sum for each head, and no scores"""
+    scores = 4 * heads if fused > 0 else 5 * heads * length
+    return batch * length * (34 * width + scores)
 
 
 def activations_of_gpt_3() -> int:
@@ -8203,9 +8443,9 @@ def timeline_of_two_steps() -> None:
     assert second[2][-1] == second[0][0]  # from now on every step ends where it began
     text(
         "The peak is early in the backward pass. The first step's optimizer allocates its states, "
-        f"{state_bytes / 1e6:.1f} MB, and they stay: by exactly that much the second step peaks higher. **A job that "
-        "survives its first step can run out of memory in its second.** After that nothing new comes: run two steps "
-        "with the longest sequences before you believe that it fits."
+        f"{state_bytes / 2**20:.2f} MiB, and they stay: by exactly that much the second step peaks higher. **A job "
+        "that survives its first step can run out of memory in its second.** After that nothing new comes: run two "
+        "steps with the longest sequences before you believe that it fits."
     )
 
 
@@ -8221,10 +8461,10 @@ def two_steps_of_a_small_batch() -> None:
         "second step needs more than the first wherever the *backward* pass has the peak."
     )
     ask(
-        "Each step begins with `optimizer.zero_grad()`. If it stood behind the forward pass: how many MB more would be "
-        "in use when the second forward pass ends?",
-        parameter_bytes / 1e6,
-        unit="MB",
+        "Each step begins with `optimizer.zero_grad()`. If it stood behind the forward pass: how many MiB more would "
+        "be in use when the second forward pass ends?",
+        parameter_bytes / 2**20,
+        unit="MiB",
         within=0.02,
         hint="What would still be there while the activations are made?",
         why="The old gradients, as many bytes as the parameters.",
@@ -8243,7 +8483,7 @@ def memory_in_pieces() -> None:
     longest_gb = max(len(piece) for piece in pieces)  # @inspect longest_gb
     assert longest_gb < 2 < free_gb
     text(
-        "torch keeps freed blocks of a GPU's memory for later (**reserved**, section 2), and hands them out in parts, "
+        "torch keeps freed blocks of a GPU's memory for later, and hands them out in parts, "
         "so sequences of changing length leave such holes. An error that says *reserved but unallocated* with a large "
         "number means them; the allocator's option `expandable_segments` helps. Who holds what, at every moment, is "
         "drawn from a snapshot: `torch.cuda.memory._record_memory_history()`, then `_dump_snapshot(file)`."
@@ -8251,7 +8491,9 @@ def memory_in_pieces() -> None:
 
 
 def two_steps(batch: int) -> tuple[list[list[int]], list[list[int]], int, int]:
-    """Bytes alive in forward pass, backward pass and optimizer of two steps; bytes of parameters and of states"""
+    """Bytes alive in forward pass, backward pass and optimizer of two steps; bytes of parameters and of states
+
+    `bytes_alive`, of the tools, runs each phase and notes the bytes of all tensors after each of its operations."""
     model = LanguageModel(Shape())
     inputs, targets = draw_batch(lecture_tokens()[0], batch, model.shape.context, torch.Generator().manual_seed(0))
     optimizer = optim.AdamW(model.parameters(), foreach=False)  # one parameter after another
@@ -8273,14 +8515,14 @@ def two_steps(batch: int) -> tuple[list[list[int]], list[list[int]], int, int]:
 def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
     """Both steps in one figure, and their phases in a table"""
     curves = {"first step": [*first[0], *first[1], *first[2]], "second step": [*second[0], *second[1], *second[2]]}
-    series = {name: (list(range(len(curve))), [n / 1e6 for n in curve]) for name, curve in curves.items()}
-    plot(series, x_label="operation", y_label="MB alive", style="steps", title="The memory of a training step")
+    series = {name: (list(range(len(curve))), curve) for name, curve in curves.items()}
+    plot(series, x_label="operation", y_label="bytes", style="steps", title="The memory of two training steps")
     cells = []
     for name, step in (("first", first), ("second", second)):
         for phase, alive in zip(("forward", "backward", "optimizer"), step, strict=True):
-            megabytes = [round(n / 1e6, 2) for n in (alive[0], max(alive), alive[-1])]
-            cells.append((name, phase, len(alive) - 2, *megabytes))
-    table(cells, ["step", "phase", "operations", "MB before", "MB at most", "MB after"])
+            mebibytes = [round(n / 2**20, 2) for n in (alive[0], max(alive), alive[-1])]
+            cells.append((name, phase, len(alive) - 2, *mebibytes))
+    table(cells, ["step", "phase", "operations", "MiB before", "MiB at most", "MiB after"])
 
 
 def kept_for_backward(model: LanguageModel, inputs: Tensor, targets: Tensor) -> int:
@@ -8297,7 +8539,7 @@ def memory_of_the_language_model() -> None:
         "what goes into the GELU (4) and comes out (4)."
     )
     shape, batch = Shape(), 8
-    predicted = bytes_by_part(shape, batch)  # @inspect predicted [B]
+    predicted = bytes_by_part(shape, batch)  # @inspect predicted [B] @stepover
     model = LanguageModel(shape)  # @stepover
     train, _ = lecture_tokens()  # @stepover
     inputs, targets = draw_batch(train, batch, shape.context, torch.Generator().manual_seed(0))  # @stepover
@@ -8310,8 +8552,8 @@ def memory_of_the_language_model() -> None:
     memory_bars({"predicted": predicted, "measured": measured}, "Where the memory of a step goes")  # @stepover @hide
     share = predicted["activations"] / sum(predicted.values())  # @inspect share
     text(
-        f"Predicted to the byte. Activations are {share:.0%} here; they and the *logits*, the model's outputs, grow "
-        f"with the tokens $T = BS$ of a batch, the rest does not."
+        f"Predicted but for one number, by which the loss is divided. Activations are {share:.0%} here; they and the "
+        f"*logits*, the model's outputs, grow with the tokens $T = BS$ of a batch, the rest does not."
     )
     ask(
         "Such a layer has $12 D^2$ parameters, at 16 bytes, and leaves $4 \\cdot 16 D T$ bytes of activations. With "
@@ -8411,6 +8653,7 @@ def using_less_memory() -> None:
     traps_of_accumulation()  # @deeper
     activation_checkpointing()
     memory_against_recomputation()
+    what_fits()
     checkpointing_a_block()  # @deeper
     time_of_recomputing()  # @deeper
     traps_of_checkpointing()  # @deeper
@@ -8466,8 +8709,7 @@ def gradient_accumulation() -> None:
     assert max(row[2] for row in rows) < 1e-6
     text(
         "The gradient is the same up to rounding (sums of floats depend on their order), and so are the FLOPs. The "
-        "price is bytes: weights and gradients are read again for each micro-batch. (A layer that mixes rows, as "
-        "BatchNorm does, would make it another gradient.)"
+        "price is bytes: weights and gradients are read again for each micro-batch."
     )
     ask(
         "A batch of 64 sequences would leave 32 GB of activations, and 10 GB are free. What is the largest "
@@ -8575,9 +8817,10 @@ def activation_checkpointing() -> None:
     bars_of_less_memory(model, inputs, targets, predicted)  # @stepover @hide
     text(
         f"The gradients are the same to the bit: the same operations ran on the same numbers. What stays is each "
-        f"layer's input and what is behind the last one; the peak of a step falls from {peaks[0] / 1e6:.1f} to "
-        f"{peaks[1] / 1e6:.1f} MB. The FLOPs are {more:.3f} times as many, not 4/3: the second run of a layer stops as "
-        f"soon as the last tensor that is needed is there, before its last product."
+        f"layer's input and what is behind the last one; the peak of a step falls from {peaks[0] / 2**20:.1f} to "
+        f"{peaks[1] / 2**20:.1f} MiB, since the layer at work is there in full. The FLOPs are {more:.3f} times as "
+        f"many, not 4/3: the second run of a layer stops as soon as the last tensor that is needed is there, before "
+        f"its last product."
     )
 
 
@@ -8807,10 +9050,11 @@ def backward_keeping(blocks: nn.ModuleList, x: Tensor, keep: str) -> None:
 def memory_against_recomputation() -> None:
     """How much to forget"""
     text(
-        "Four answers for $L$ blocks. Keep all: $O(L)$ memory. Keep each block's input: still $O(L)$, with a smaller "
-        "constant. Keep every $\\sqrt L$-th, where a *segment* of $\\sqrt L$ blocks begins: $\\sqrt L$ inputs, and "
-        "all of one segment while the backward pass is in it: $O(\\sqrt L)$, for the same one extra forward pass. "
-        "Keep nothing, and compute each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
+        "Four answers for $L$ blocks. Keep all: $O(L)$ memory, in proportion to $L$. Keep each block's input: still "
+        "$O(L)$, with a smaller constant. Keep every $\\sqrt L$-th, where a *segment* of $\\sqrt L$ blocks begins: "
+        "$\\sqrt L$ inputs, and all of one segment while the backward pass is in it: $O(\\sqrt L)$, for the same one "
+        "extra forward pass. Keep nothing, and compute each block's input from the start: $O(1)$ memory, and $O(L^2)$ "
+        "compute."
     )
     draw_what_is_kept(36)  # @stepover @hide
     depths = (4, 9, 16, 36)
@@ -8825,6 +9069,79 @@ def memory_against_recomputation() -> None:
     assert growth["all"] > 7.5 > growth["each block"] > 5 > growth["every √L-th"] > 2 > 1.2 > growth["nothing"]
     what_the_strategies_cost()
     link(**REFERENCES["sublinear"])
+
+
+def what_fits() -> None:
+    """What fits"""
+    text(
+        "All of it for a GPT of your own, with heads of 128 and 16 bytes for each parameter: the layers' activations "
+        "of section 13, and three tensors like the logits. With the input of each block kept, only one layer's other "
+        "activations are there at a time. GPT-3's layers on one sequence:"
+    )
+    gpt_3 = training_memory(96, 12288, 50257, 1, 2048, 0, 0, H100_MEMORY)
+    assert math.isclose(gpt_3["activations"], activations_of_gpt_3(), rel_tol=1e-4)  # @inspect gpt_3 @stepover
+    assert round(gpt_3["billions"]) == 175 and round(gpt_3["logits"] / 1e9, 2) == 1.24 and not gpt_3["fits"]  # @hide
+    explore(
+        training_memory,
+        "{billions} parameters: {total}. {fits?It fits into {memory}, with {apart} to spare|It does not fit into "
+        "{memory}: {apart} too much}.",
+        title="The memory of a training step, and what fits",
+        inputs={
+            "layers": (24, 1, 200),
+            "width": (2048, 128, 32768),
+            "vocabulary": (50257, 256, 300_000),
+            "batch": (8, 1, 4096),
+            "length": (2048, 1, 1_000_000),
+        },
+        menus={
+            "kept": {
+                "every activation": {"fused": 0, "checkpointed": 0},
+                "none of the scores: fused attention": {"fused": 1, "checkpointed": 0},
+                "each block's input": {"fused": 1, "checkpointed": 1},
+            },
+            "GPU": gpus_of_the_table(),
+        },
+        names={
+            "batch": "sequences",
+            "length": "tokens in each",
+            "billions": "parameters",
+            "model": "parameters, gradients, states",
+            "apart": "to spare, or too much",
+        },
+        units={name: "B" for name in ("model", "logits", "activations", "total", "apart", "memory")}
+        | {"billions": "billion"},
+        stack=("model", "logits", "activations"),
+        limit="memory",
+        across="kept",
+    )  # @stepover
+
+
+def training_memory(
+    layers: float,
+    width: float,
+    vocabulary: float,
+    batch: float,
+    length: float,
+    fused: float,
+    checkpointed: float,
+    memory: float,
+) -> dict[str, float]:
+    """What a step of a GPT holds when the backward pass begins: 16 bytes a parameter, logits, activations"""
+    parameters = 12 * layers * width * width + vocabulary * width
+    one = activations_of_a_layer(width, width / 128, batch, length, fused)
+    inputs = layers * 2 * batch * length * width
+    activations = inputs + one if checkpointed > 0 else layers * one
+    logits = 3 * 4 * batch * length * vocabulary
+    total = 16 * parameters + logits + activations
+    return {
+        "billions": parameters / 1e9,
+        "model": 16 * parameters,
+        "logits": logits,
+        "activations": activations,
+        "total": total,
+        "fits": total <= memory,
+        "apart": abs(memory - total),
+    }
 
 
 def draw_what_is_kept(layers: int) -> None:
@@ -8859,7 +9176,7 @@ def what_the_strategies_cost() -> None:
     layers, root = 36, 6
     found = strategies_at(layers)  # @stepover
     claimed = {"all": (2 * layers, 3 * layers), "each block": (layers, 4 * layers)}  # peak and FLOPs
-    claimed |= {"every √L-th": (3 * root, 4 * layers), "nothing": (5, layers**2 // 2)}
+    claimed |= {"every √L-th": (3 * root, 4 * layers), "nothing": (5, layers * (layers - 1) // 2 + 4 * layers)}
     rows = []
     for name, (peak, passes) in found.items():
         peak_claimed, passes_claimed = claimed[name]
@@ -8876,9 +9193,9 @@ def what_the_strategies_cost() -> None:
         "five at any depth: a block's input, inner result and output, and two gradients."
     )
     ask(
-        "Segments of $s$ blocks need $L/s + 2s$ tensors. Derive the best $s$ for $L = 72$.",
+        "Segments of $k$ blocks need $L/k + 2k$ tensors. Derive the best $k$ for $L = 72$.",
         math.sqrt(72 / 2),
-        hint="Set the derivative, $-L/s^2 + 2$, to zero.",
+        hint="Set the derivative, $-L/k^2 + 2$, to zero.",
         slips={math.sqrt(72): "$\\sqrt L$ would be best if a block saved one tensor; here it saves two."},
     )
 
@@ -9207,7 +9524,73 @@ def zero_stages() -> None:
         hint="Only the states and the master copy, 12 bytes, are divided.",
         slips={16 / 64: "That is stage 3.", 2 + 14 / 64: "That is stage 2."},
     )
+    text("And for each of section 1's recipes, any optimizer and any stage:")
+    staged = [bytes_per_parameter(2, 2, 4, 4, 2, stage, n, H100_MEMORY) for stage in range(4)]
+    assert [one["bytes"] for one in staged] == per_gpu and [round(one["billions"], 1) for one in staged] == largest
+    names = ("parameter", "gradient", "master", "state")  # @hide
+    recipes = {
+        recipe.replace("`", ""): dict(zip(names, map(float, sizes), strict=True)) for recipe, sizes in RECIPES.items()
+    }  # @hide
+    first = "bf16, fp32 master and states"  # @hide
+    explore(
+        bytes_per_parameter,
+        "{bytes} for each parameter on each GPU: models of up to {billions} parameters fit into {gpus} × {GPU}, before "
+        "activations.",
+        title="Bytes per parameter, and the largest model",
+        inputs={"gpus": (n, 1, 16384)},
+        menus={
+            "recipe": {first: recipes[first]} | recipes,
+            "optimizer": {
+                "AdamW: two averages": {"states": 2},
+                "momentum, Lion: one": {"states": 1},
+                "SGD: none": {"states": 0},
+            },
+            "ZeRO": {
+                "nothing is divided": {"stage": 0},
+                "stage 1: states and master": {"stage": 1},
+                "stage 2: and gradients": {"stage": 2},
+                "stage 3: and parameters": {"stage": 3},
+            },
+            "GPU": gpus_of_the_table(),
+        },
+        names={"gpus": "GPUs", "billions": "largest model"},
+        units={
+            "bytes": "B",
+            "billions": "billion",
+            "parameters": "B",
+            "gradients": "B",
+            "states and master": "B",
+            "memory": "B",
+            **dict.fromkeys(names, "B"),
+        },
+        stack=("parameters", "gradients", "states and master"),
+        across="ZeRO",
+    )  # @stepover
     link(**REFERENCES["zero"])
+
+
+def bytes_per_parameter(
+    parameter: float,
+    gradient: float,
+    master: float,
+    state: float,
+    states: float,
+    stage: float,
+    gpus: float,
+    memory: float,
+) -> dict[str, float]:
+    """What each GPU holds of a parameter: ZeRO divides states and master, then gradients, then parameters"""
+    parameters = parameter / gpus if stage >= 3 else parameter
+    gradients = gradient / gpus if stage >= 2 else gradient
+    others = (master + states * state) / gpus if stage >= 1 else master + states * state
+    total = parameters + gradients + others
+    return {
+        "bytes": total,
+        "billions": memory / total / 1e9,
+        "parameters": parameters,
+        "gradients": gradients,
+        "states and master": others,
+    }
 
 
 def traffic_of_the_stages() -> None:
@@ -9266,7 +9649,7 @@ def all_gather(held: Tensor) -> int:
 
 
 class Killed(Exception):
-    """What ends a training run here: in earnest it is a broken GPU, or the end of a reservation."""
+    """What ends a training run here: in earnest it is a broken GPU, or the end of the rented time."""
 
 
 @dataclass
@@ -9802,7 +10185,8 @@ def language_model_killed_and_resumed(folder: Path) -> None:
     text(
         "One run makes eight steps without a break. Another makes four, saves a checkpoint and is dropped; the "
         "checkpoint is read into a model that began from another seed, which makes the other four. Both run on the "
-        "CPU with one thread, so that every sum is taken in one order."
+        "CPU with one thread, so that every sum is taken in one order. Models and optimizers have two methods for it: "
+        "`state_dict()` gives what is to be saved, and `load_state_dict(…)` takes it back."
     )
     ask(
         "`saved = torch.load(path)` is a dictionary, and the new model has its weights back. Write the line that gives "
@@ -9901,13 +10285,13 @@ def rules_about_compute() -> None:
             "attention adds $12LDS$ per token, $D$ the width: it matters for long sequences",
             f"{bend:.2f} × 6N at {length} tokens",
         ),
-        ("time = FLOPs / (peak × MFU); 0.5 is good", say_utilization(mfu)),
+        ("time = FLOPs / (peak × MFU); 0.5 is good; here is one matmul's", mfu and round(statistics.median(mfu), 2)),
         ("recomputing activations costs a forward pass: 8 in place of 6", f"× {recomputing:.2f}, counted"),
         ("time it warmed up, synchronised, repeated; take the median", "every time on these pages"),
     ]  # @hide
     where = [
         shown_in(1, napkin_math, where_the_six_comes_from),
-        shown_in(1, napkin_math, where_the_six_bends),
+        shown_in(8, models, flops_of_the_language_model),
         shown_in(5, compute_accounting, model_flops_utilization),
         shown_in(14, using_less_memory, memory_against_recomputation),
         shown_in(5, compute_accounting, timing_properly),
@@ -9923,14 +10307,6 @@ def utilization_here() -> list[float] | None:
     x, w = torch.randn(2, side, side, device=device()).to(dtype)
     samples_s = measure(lambda: x @ w, repeats=5, min_seconds=0.02, max_seconds=0.1).samples_s
     return None if peak is None else [2 * side**3 / seconds / peak for seconds in samples_s]
-
-
-def say_utilization(utilizations: list[float] | None) -> str:
-    """What one matmul reached, from the worst sample to the best"""
-    if utilizations is None:
-        return "not known: no peak"
-    spread = f"MFU {min(utilizations):.2f} to {max(utilizations):.2f}, samples of one matmul"
-    return spread if max(utilizations) < 1.2 else f"{spread}: the roof was measured on a busy machine"
 
 
 def rules_about_memory() -> None:
@@ -9960,7 +10336,7 @@ def rules_about_memory() -> None:
         shown_in(1, napkin_math, largest_model),
         shown_in(13, memory_of_a_training_step, memory_of_the_language_model),
         shown_in(14, using_less_memory, gradient_accumulation),
-        shown_in(3, tensors_from_the_inside, what_views_and_copies_cost),
+        shown_in(3, tensors_from_the_inside, contiguity),
     ]  # @stepover @hide
     table([(*row, link) for row, link in zip(rows, where, strict=True)], ["rule", "here", "backed in section"])  # @hide
 
@@ -9986,7 +10362,7 @@ def rules_about_numbers_and_runs() -> None:
     ]  # @hide
     where = [
         shown_in(12, mixed_precision, updates_that_vanish),
-        shown_in(12, mixed_precision, the_window_of_loss_scales),
+        shown_in(12, mixed_precision, gradients_that_vanish),
         shown_in(8, models, scale_against_depth),
         shown_in(15, saving_and_resuming, how_often_to_save),
         shown_in(15, saving_and_resuming, what_if_one_part_is_forgotten),
@@ -10017,7 +10393,7 @@ def when_memory_when_compute() -> None:
     assert math.isclose(cache_512, 128 * 2048 / (128 + 128 * 2048 + 2048))  # of each head: query, keys, scores
     assert math.isclose(cache_1, cache_512)  # more sequences do not share anything
     names = [
-        "ReLU (and alike: dropout, a residual, a norm)",
+        "ReLU (and alike: dropout, a norm, adding to the stream)",
         "decoding 512 sequences of 2048 tokens: reading their key-value caches",
         "decoding one sequence: products with weights",
         "decoding 64 sequences: products with weights",
@@ -10028,20 +10404,20 @@ def when_memory_when_compute() -> None:
     h100 = H100_SPARSE_BF16 / 2 / H100_BANDWIDTH  # @inspect h100
     assert round(h100, 1) == 295.4
     assert [intensity < h100 for intensity in intensities] == [True, True, True, True, False, False]
-    here = intensity_here()  # @inspect here @stepover
-    if here is not None and roofline_format() == "float32":
-        here *= 2  # an operation in bf16 has twice the FLOP/byte of the same in fp32 @inspect here
-    ridges = {"H100": h100} | ({} if here is None else {"here": here})
-    verdicts = [["memory" if i < ridge else "compute" for ridge in ridges.values()] for i in intensities]
+    here, fewer = intensity_here(), 2 if roofline_format() == "float32" else 1  # @inspect here @stepover
+    ridges = {"H100": (h100, 1)} | ({} if here is None else {f"here, in {roofline_format()}": (here, fewer)})
+    # The same operation in fp32 has half the FLOP/byte.
+    verdicts = [["memory" if i / f < ridge else "compute" for ridge, f in ridges.values()] for i in intensities]
     lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
-    table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, ridge in ridges.items())])  # @hide
+    table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, (ridge, _) in ridges.items())])  # @hide
     text(
-        f"A larger batch shares the *weights*, but each sequence has a cache of its own: {cache_512:.1f} FLOP/byte, "
+        f"A larger batch shares the *weights*, but each sequence has a cache of its own (a common beginning "
+        f"can be shared): {cache_512:.1f} FLOP/byte, "
         "however many are decoded together. (Where several heads share their keys and values, it is that times the "
         "number that share.)\n\n"
         "**Waiting for memory**: move fewer bytes for the same result. Fuse operations, store smaller formats, share "
         "the weights among a larger batch, keep near what is needed again. Fewer FLOPs gain nothing.\n\n"
-        "**Waiting for arithmetic**: use the tensor cores (bf16, fp8, sizes that are multiples of 64), or do fewer "
+        "**Waiting for arithmetic**: use the tensor cores (bf16, fp8), or do fewer "
         "FLOPs. Fewer bytes gain nothing.\n\n"
         "**Waiting for neither**, with a low MFU: dispatch of small operations, data, communication. Make operations "
         "larger, overlap."
@@ -10120,7 +10496,8 @@ def size_a_run() -> None:
     )
     checkpointed = 2048 * 5120 * 2 * 40 / 1e9 + max(saved / 40, logits)  # @hide
     ask(
-        "And with a checkpoint around each layer, that keeps 2 bytes per number and works on one layer at a time?",
+        "And with a checkpoint around each layer, that keeps 2 bytes per number and works on one layer at a time? "
+        "Logits are freed before any layer is computed again.",
         math.floor((H100_MEMORY / 1e9 - held) / checkpointed),
         within=0,
         hint="Each sequence keeps 40 inputs of layers. Beside them are its logits, and later, when these are gone, "
@@ -10150,7 +10527,8 @@ def compare_with_the_count(days: float) -> None:
     """Compare it with the count"""
     text(
         "Now the same model is made on the `meta` device. A step of one sequence is counted with one layer and with "
-        "two: what the second adds is there 40 times. What a layer saves is counted in a real one, 20 times narrower:"
+        "two: what the second adds is there 40 times. What a layer with dropout saves in 16 bits, the 34 bytes, is "
+        "counted in section 13's, 20 times narrower:"
     )
     shape = Shape(vocabulary=32000, context=2048, width=5120, layers=40, heads=40)
     with torch.device("meta"):
@@ -10206,9 +10584,10 @@ def what_to_do_with_it() -> None:
         slips={14.0: "The bf16 weights alone.", (2 + 2 + 8) * 7.0: "The master weights are 4 bytes more."},
     )
     ask(
-        "Write the line that computes the `days` of a run from `parameters`, `tokens`, `gpus`, `peak` (FLOP/s of one) "
-        "and `mfu`.",
-        "days = 6 * parameters * tokens / (gpus * peak * mfu) / 86400",
+        "The run has to end after so many `days`. Write the line that computes the `gpus` it takes, from `parameters`, "
+        "`tokens`, `peak` (FLOP/s of one) and `mfu`.",
+        "gpus = 6 * parameters * tokens / (days * 86400 * peak * mfu)",
+        why="Section 1's line, solved for another of its names. Round up.",
     )
     text("Where to go on:")
     for name in ("scaling book", "ultra-scale", "brrr", "transformer math"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,9 +13,9 @@ from typing import Any
 import numpy
 import pytest
 
-from trace_tools import ask, decide, image, link, plot, table, text
+from trace_tools import ask, decide, explore, image, link, plot, table, text
 from trace_tools.narrative import listening
-from trace_tools.schema import Answer, Narrative
+from trace_tools.schema import Answer, Input, Menu, Narrative, Result
 
 
 def chosen(value: object, **options: object) -> Narrative:
@@ -137,3 +138,78 @@ def test_a_question_keeps_its_answer() -> None:
 def test_a_question_that_is_none_is_refused(arguments: Any, options: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         ask(*arguments, **options)
+
+
+def product(x: float, y: float) -> dict[str, float]:
+    """Two results"""
+    return {"a": x * y, "b": x > y}
+
+
+def squared(x: float) -> dict[str, float]:
+    """No arithmetic that is the same in JavaScript"""
+    return {"a": x**2}
+
+
+EXPLORED: dict[str, Any] = {
+    "inputs": {"x": (3, 1, 2000)},
+    "menus": {"GPU": {"A": {"y": 1.5, "z": 1}, "B": {"y": 20.0}}},
+}
+
+
+def test_a_figure_that_answers_keeps_its_formula_and_what_it_came_to() -> None:
+    told = said(
+        explore, product, "{a} of {GPU}: {b?more|less than {y}}", **EXPLORED, units={"a": "B"}, names={"x": "X"}
+    )
+    assert (told.kind, told.text) == (
+        "explore",
+        "{a} of {GPU}: {b?more|less than {y}}",
+    ) and told.exploration is not None
+    it = told.exploration
+    assert (it.name, it.parameters, it.formula) == (
+        "product",
+        ["x", "y"],
+        "def f0(v0, v1):\n    return (v0 * v1, v0 > v1)",
+    )
+    assert it.inputs == [Input("x", "X", 3.0, 1.0, 2000.0, "log", whole=True)]
+    assert it.menus == [
+        Menu("GPU", [Input("y", "y", 1.5, 0.015, 2000.0, "log")], [("A", [1.5]), ("B", [20.0])], own=True)
+    ]
+    assert it.results == [Result("a", "a", 4.5, "B"), Result("b", "b", True)]
+
+
+@pytest.mark.parametrize(
+    ("function", "says", "options", "message"),
+    [
+        (squared, "", {"inputs": {"x": (1, 0, 2)}}, "explore: line"),
+        (squared, "", {"inputs": {"x": (1, 0, 2)}}, "x ** 2: its last digit may differ in JavaScript: write a product"),
+        (
+            product,
+            "",
+            {"inputs": {"x": (1, 0, 2)}},
+            "explore: found numbers for x; expected one for each parameter, x, y",
+        ),
+        (product, "", {**EXPLORED, "inputs": {"x": (5, 0, 2)}}, "explore: x is 5; expected it from 0 to 2"),
+        (product, "", {**EXPLORED, "inputs": {"x": 5}}, "explore: x is 5; expected (number, least, most)"),
+        (product, "", {**EXPLORED, "inputs": {"x": ("a", 0, 2)}}, "explore: x is 'a'; expected a number"),
+        (product, "", {**EXPLORED, "inputs": {"x": (1, 0, math.inf)}}, "explore: x is inf; expected a finite number"),
+        (product, "", {**EXPLORED, "menus": {"GPU": {}}}, "explore: GPU has 0 rows; expected 1 to 200"),
+        (
+            product,
+            "",
+            {**EXPLORED, "menus": {"GPU": {"A": {"y": 1}, "B": {}}}},
+            "explore: B has no y; expected the same numbers in each row of GPU",
+        ),
+        (product, "{c}", EXPLORED, "explore: the sentence has a place for c; expected one of GPU, a, b, x, y"),
+        (product, "{a?x|y}", EXPLORED, "explore: the sentence asks whether a; expected a result that is true or false"),
+        (product, "{a", EXPLORED, "explore: the sentence: a { has no }"),
+        (product, "", {**EXPLORED, "stack": ["b"]}, "explore: the stack has b; expected results that are numbers: a"),
+        (product, "", {**EXPLORED, "limit": "x"}, "explore: the limit is x; expected a number beside a stack"),
+        (product, "", {**EXPLORED, "curve": ("y", "a")}, "explore: the curve is y, a; expected an input, a result"),
+        (product, "", {**EXPLORED, "across": "x"}, "explore: across is x; expected a menu"),
+        (len, "", EXPLORED, "explore: found a builtin_function_or_method; expected a function of the lecture"),
+    ],
+)
+def test_a_figure_that_can_not_answer_is_refused(function: Any, says: str, options: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)) as refused:
+        explore(function, says, **options)
+    assert "\n" not in str(refused.value)

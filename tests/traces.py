@@ -16,16 +16,20 @@ from trace_tools.schema import (
     Choice,
     Claim,
     Event,
+    Exploration,
     Frame,
+    Input,
     LeftOut,
     Machine,
     Measured,
+    Menu,
     Meters,
     Narrative,
     Omitted,
     Peak,
     Process,
     Raised,
+    Result,
     Run,
     Series,
     SourceFile,
@@ -286,6 +290,22 @@ def _decided() -> Narrative:
     return Narrative("text", text="Faster.", choice=Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None))
 
 
+def _explored() -> Narrative:
+    known = Exploration(
+        name="seconds",
+        formula="def f0(v0, v1):\n    return (v0 / v1, v0 > 1000000000.0)",
+        parameters=["bytes", "bandwidth"],
+        inputs=[Input("bytes", "bytes", 2e9, 1.0, 1e15, "log", unit="B")],
+        menus=[
+            Menu("GPU", [Input("bandwidth", "bandwidth", 3.35e12, 1e9, 1e15, "log")], [("H100", [3.35e12])], own=True)
+        ],
+        results=[Result("seconds", "seconds", 2e9 / 3.35e12, "s"), Result("large", "large", value=True)],
+        curve=("bytes", "seconds"),
+        across="GPU",
+    )
+    return Narrative("explore", text="{seconds}: {large?much|little}.", title="How long", exploration=known)
+
+
 def _curve_steps() -> list[Event]:
     paper = Narrative(
         "link",
@@ -315,7 +335,7 @@ def _curve_steps() -> list[Event]:
     return [
         Step(22, 1, 6, 11, host_ns=[52_000]),
         Frame(5, "loss_curve", of=22),
-        Step(23, 5, 28, 41, narrative=[Narrative("note", text="Speak slowly here."), _decided()]),
+        Step(23, 5, 28, 41, narrative=[Narrative("note", text="Speak slowly here."), _decided(), _explored()]),
         Step(24, 5, 29, 42, narrative=[paper]),
         Step(25, 5, 30, 43, narrative=[Narrative("image", url="images/loss.png", title="a loss curve", width=400)]),
         Step(26, 5, 31, 44, narrative=[rates]),

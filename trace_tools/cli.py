@@ -1,5 +1,7 @@
 """The command line: the group of all commands.
 
+    python -m trace_tools new talk.py             a small lecture to begin with
+    python -m trace_tools check lecture.py        mistakes in its directives and words, without running it
     python -m trace_tools trace lecture.py        run it, write rendered/<machine>/trace.yaml and its pages
     python -m trace_tools render TRACE.yaml…      make the pages again, with the lecture's prose as it is now
     python -m trace_tools diff A.yaml B.yaml      what changed, and whether it matters
@@ -11,7 +13,7 @@
     python -m trace_tools validate TRACE.yaml
     python -m trace_tools recover DIR             the journals of a killed run → DIR/<machine>/partial/
 
-Exit codes: 0 done (diff: no difference that matters); 1 a difference, a failed claim, an expression that
+Exit codes: 0 done (diff: no difference that matters); 1 a difference, a mistake, a failed claim, an expression that
 could not be evaluated, or a lecture that raised; 2 bad usage or bad input, or the system's refusal: a full disk, say;
 128 + n what signal n ended.
 """
@@ -19,6 +21,7 @@ could not be evaluated, or a lecture that raised; 2 bad usage or bad input, or t
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import sys
@@ -27,23 +30,42 @@ from typing import Any
 
 import click
 
-from trace_tools.commands.bench import bench
-from trace_tools.commands.compare import compare
-from trace_tools.commands.diff import diff
-from trace_tools.commands.doctor import doctor
-from trace_tools.commands.recover import recover
-from trace_tools.commands.render import render
-from trace_tools.commands.serve import serve
-from trace_tools.commands.site import site
-from trace_tools.commands.trace import trace
-from trace_tools.commands.validate import validate
+from trace_tools import __version__
 from trace_tools.errors import TraceToolsError, in_words, is_refusal
 
+# In the order in which they are listed: modules of `commands`, each with a command of its name.
+COMMANDS = [
+    "new",
+    "check",
+    "trace",
+    "render",
+    "serve",
+    "diff",
+    "compare",
+    "bench",
+    "site",
+    "doctor",
+    "validate",
+    "recover",
+]
 STREAMS = ("stdin", "stdout", "stderr")
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands show the project's own errors, and those of the system, as one line."""
+    """A group whose commands show the project's own errors, and those of the system, as one line.
+
+    A command is loaded when it is asked for: others need more than a tenth of a second for what they import.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        found = getattr(importlib.import_module(f"trace_tools.commands.{cmd_name}"), cmd_name)
+        assert isinstance(found, click.Command)
+        return found
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         _open_streams()
@@ -132,9 +154,6 @@ def _say(line: str) -> None:
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="trace-tools", message="%(prog)s %(version)s")
 def main() -> None:
     """Trace an executable lecture, and render what it did."""
-
-
-for command in (trace, render, diff, bench, compare, serve, site, doctor, validate, recover):
-    main.add_command(command)

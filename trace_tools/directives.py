@@ -82,22 +82,28 @@ class Directive:
     names: tuple[str, ...] = ()  # of @clear
 
 
-def parse_directives(source: ParsedSource) -> tuple[Directive, ...]:
+def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None = None) -> tuple[Directive, ...]:
     """Return the directives of `source` in order of their lines.
 
-    Raises LectureError for the first one that is misspelt, incomplete, unparsable or on no statement.
+    Raises LectureError for the first one that is misspelt, incomplete, unparsable or on no statement; with `mistakes`
+    such errors are appended there, and what else is wrong is found as well.
     """
     lines = io.StringIO(source.text, newline=None).readlines()
     owners = _Owners(source)
     found = []
     for comment in _comments(source.path, lines):
         reader = _Reader(source.path, comment.line, comment.text)
-        if comment.logical is None:
-            reader.refuse_stray("".join(lines[comment.line : comment.line + 1]))
-        elif _FIRST.match(comment.text) or not comment.alone:  # on its own line, text before "@" is code or prose
-            for name, inspected, names in reader.directives():
-                owner, place = owners.find(comment, name)
-                found.append(Directive(name, owner.number, place, comment.line, inspected, names))
+        try:
+            if comment.logical is None:
+                reader.refuse_stray("".join(lines[comment.line : comment.line + 1]))
+            elif _FIRST.match(comment.text) or not comment.alone:  # on its own line, text before "@" is code or prose
+                for name, inspected, names in reader.directives():
+                    owner, place = owners.find(comment, name)
+                    found.append(Directive(name, owner.number, place, comment.line, inspected, names))
+        except LectureError as error:
+            if mistakes is None:
+                raise
+            mistakes.append(error)
     return tuple(found)
 
 

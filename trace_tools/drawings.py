@@ -28,6 +28,7 @@ __all__ = [
 
 INK = "#7a828e"  # reads on a light page and on a dark one
 ACCENT = "#d9480f"
+SMALL = 8.25  # points: 11 pixels, the least that is read on a phone
 SHEET_GAP = 0.6
 CHAIN_GAP = 6.6  # from one box to the next, of width 2.8
 COLOURS = ("#d9480f", "#2f6fdd", "#1a8f58", "#9a5bd0", "#b8860b", "#0b8fa3")
@@ -57,7 +58,7 @@ def draw_storage(x: Strided, index: tuple[int, int]) -> Figure:
     _write(axes, columns, 3 + rows / 2, f"shape {tuple(x.shape)}, stride {tuple(x.stride())}", side="left")
     for address, element in enumerate(elements):
         _cell(axes, address, 0, str(element), marked=address == _address(x, index))
-        _write(axes, address, -0.35, str(address), 8)
+        _write(axes, address, -0.35, str(address), SMALL)
     _jumps(axes, x, index)
     return figure
 
@@ -90,7 +91,7 @@ def draw_bits(bits: Mapping[str, tuple[str, str, str]]) -> Figure:
         for colour, digits in zip(COLOURS, fields, strict=False):
             for digit in digits:
                 axes.add_patch(Rectangle((place, row + 0.1), 1, 0.8, facecolor=colour, alpha=0.3, edgecolor=INK))
-                _write(axes, place + 0.5, row + 0.47, digit, 7)
+                _write(axes, place + 0.5, row + 0.47, digit, SMALL)
                 place += 1
     for place, (colour, name) in enumerate(zip(COLOURS, ("sign", "exponent", "mantissa"), strict=False)):
         _write(axes, 1 + 9 * place, len(bits) + 0.5, name, color=colour, side="left")
@@ -209,7 +210,7 @@ def draw_adam(numbers: Mapping[str, tuple[float, float]], element_bytes: int) ->
         _write(axes, x + 2.2, y + 2.1, words[name], 10, COLOURS[1] if name in "mv" else ACCENT if name == "w" else INK)
         _write(axes, x + 2.2, y + 1.3, f"{before:.4g}" if before == after else f"{before:.4g} → {after:.4g}", 9)
         moved = f"read {element_bytes} bytes" if name == "g" else f"read {element_bytes}, write {element_bytes} bytes"
-        _write(axes, x + 2.2, y + 0.5, moved, 8)
+        _write(axes, x + 2.2, y + 0.5, moved, SMALL)
         axes.plot([place] * 2, [before, after], label=words[name], visible=False)  # the trace keeps its numbers
     ways = [((4.4, 3.6), (6.2, 5.0)), ((4.4, 2.8), (6.2, 1.4)), ((10.6, 5.0), (12.4, 3.6)), ((10.6, 1.4), (12.4, 2.8))]
     for start, end in ways:  # from the gradient to its averages, and from these to the weight
@@ -290,7 +291,7 @@ def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
                     Rectangle(corner, 0.6, 0.7, facecolor=ground, edgecolor=INK, linewidth=0.8, clip_on=False)
                 )
                 _write(axes, corner[0] + 0.3, y - 0.02, str(number), 9)
-            _write(axes, x, y + 0.6, f"GPU {gpu}", 8)
+            _write(axes, x, y + 0.6, f"GPU {gpu}", SMALL)
             (there_x, there_y), bend = spots[(gpu + 1) % len(ring)], "arc3,rad=-0.25"
             ends = (
                 (x + 0.35 * (there_x - x), y + 0.35 * (there_y - y)),
@@ -357,7 +358,7 @@ def _box(axes: Axes, corner: tuple[float, float], name: str, lines: Mapping[str,
     axes.add_patch(Rectangle(corner, 6, 3, facecolor="none", edgecolor=INK, linestyle="--" if dashed else "-"))
     _write(axes, x + 3, y + 2.5, name, 11, COLOURS[1])
     for number, (what, figure) in enumerate(lines.items()):
-        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{what}: {figure}" if what else figure, 8)
+        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{what}: {figure}" if what else figure, SMALL)
 
 
 def _cell(axes: Axes, x: float, y: float, words: str, *, marked: bool = False) -> None:
@@ -368,7 +369,7 @@ def _cell(axes: Axes, x: float, y: float, words: str, *, marked: bool = False) -
     _write(axes, x, y + 0.47, words)
 
 
-def _write(axes: Axes, x: float, y: float, words: str, size: int = 9, color: str = INK, side: str = "center") -> None:
+def _write(axes: Axes, x: float, y: float, words: str, size: float = 9, color: str = INK, side: str = "center") -> None:
     axes.text(x, y, words, ha=side, va="center", fontsize=size, color=color)
 
 

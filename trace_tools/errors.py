@@ -28,6 +28,7 @@ class LectureError(TraceToolsError):
     def __init__(self, path: str | Path, line: int | None, message: str) -> None:
         place = f"{path}:{line}" if line is not None else str(path)
         super().__init__(f"{place}: {message}")
+        self.line = line
 
 
 class TraceFileError(TraceToolsError):

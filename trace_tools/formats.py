@@ -159,6 +159,24 @@ def unit_of(label: str) -> str | None:
     return unit if unit in SI_UNITS | BYTE_UNITS | {"s", "seconds"} else None
 
 
+def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:
+    """Return a column's label with the prefix that suits its median, and what that stands for: ("rate, GFLOP/s", 1e9).
+
+    The label ends in the unit, or is it: a rate, seconds, or FLOP ("FLOPs" is a count, told exactly). Others stay.
+    """
+    name, comma, unit = label.rpartition(", ")
+    sizes = sorted(abs(value) for value in values if value and math.isfinite(value))
+    if unit == "s":
+        prefixes: Sequence[tuple[float, str]] = [(factor / 1e9, prefixed) for factor, prefixed in TIMES[3:]]
+    elif unit in SI_UNITS and (unit.endswith("/s") or unit == "FLOP"):
+        prefixes = [(factor, prefix + RATES.get(unit, unit)) for factor, prefix in SI] + [(1, unit)]
+    else:
+        return label, 1
+    middle = sizes[len(sizes) // 2] if sizes else 1
+    factor, prefixed = next((it for it in prefixes if middle >= it[0]), prefixes[-1])
+    return name + comma + prefixed, factor
+
+
 def _prefixed(value: int | float, unit: str, digits: int) -> str:
     """Beyond the prefixes that people read (10²¹ and up), powers of ten say it better."""
     size = abs(value)
@@ -174,18 +192,19 @@ def byte_size(count: int | float, digits: int = 4, *, decimal: bool | None = Non
 
 
 def is_decimal(counts: Iterable[int | float], digits: int = 4) -> bool:
-    """Whether numbers of bytes were declared in powers of ten: some are said exactly only by these, none by IEC's."""
-    kinds = {
-        "IEC" if any(_is_whole(count, factor, digits) for factor, _ in IEC) else "SI"
-        for count in counts
-        if any(_is_whole(count, factor, digits) for factor, _ in (*IEC, *SI))
-    }
-    return kinds == {"SI"}
+    """Whether numbers of bytes were declared in powers of ten: these say half of them exactly, and IEC's none."""
+    told = [count for count in counts if count]
+    exact = [sum(_is_exact(count, prefixes, digits) for count in told) for prefixes in (SI, IEC)]
+    return bool(told) and 2 * exact[0] >= len(told) and not exact[1]
 
 
-def _is_whole(count: int | float, factor: float, digits: int) -> bool:
-    """Whether `digits` digits say `count` exactly in multiples of `factor`; not of one beyond a float's range."""
-    return factor <= abs(count) < 1e300 and float(f"{count / factor:.{digits}g}") * factor == count
+def _is_exact(count: int | float, prefixes: Sequence[tuple[float, str]], digits: int) -> bool:
+    """Whether `digits` digits say `count` exactly with the prefix that it is written with; not beyond a float's range.
+
+    640 GB are 625,000,000 KiB, too, which nobody writes.
+    """
+    factor = next((factor for factor, _ in prefixes if factor <= abs(count) < 1e300), None)
+    return factor is not None and float(f"{count / factor:.{digits}g}") * factor == count
 
 
 def _scaled(value: int | float, prefixes: Sequence[tuple[float, str]], digits: int, unit: str) -> str:
@@ -204,7 +223,8 @@ def duration(nanoseconds: float, digits: int = 3) -> str:
     """Write a time with the unit that suits it: 11.2 ms, 143.9 days."""
     for factor, unit in TIMES:
         if float(f"{abs(nanoseconds) / factor:.{digits}g}") >= 1:
-            return f"{_digits(nanoseconds / factor, max(digits, 4) if unit == 'days' else digits)} {unit}"
+            text = f"{_digits(nanoseconds / factor, max(digits, 4) if unit == 'days' else digits)} {unit}"
+            return "1 day" if text == "1 days" else text
     return f"{_digits(float(nanoseconds), digits)} ns"
 
 

@@ -21,15 +21,17 @@ from functools import wraps
 from pathlib import PurePath
 from typing import Any, ParamSpec, TypeVar
 
+from trace_tools import arithmetic
+from trace_tools.explorations import LONGEST_NAME, MOST_ROWS, why_unexplorable
 from trace_tools.files import why_not_inside
-from trace_tools.schema import Answer, Choice, Narrative, Scalar, Series
+from trace_tools.schema import Answer, Choice, Exploration, Input, Menu, Narrative, Result, Scalar, Series
 
 Listener = Callable[[Narrative], None]
 Pause = Callable[[], AbstractContextManager[None]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["ask", "decide", "image", "link", "note", "plot", "table", "text"]
+__all__ = ["ask", "decide", "explore", "image", "link", "note", "plot", "table", "text"]
 
 VOCABULARY = frozenset(__all__)
 NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it can't be without
@@ -40,12 +42,14 @@ NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it 
     "table": ("columns", "rows"),
     "plot": ("series",),
     "ask": ("text", "answer"),
+    "explore": ("text", "exploration"),
 }
 PROSE = frozenset({"text", "note", "ask"})  # kinds whose `text` is Markdown, with numbers that may vary
 SCALES = ("linear", "log")
 STYLES = ("line", "points", "bars", "stacked", "steps")
 WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's
 ANSWERS = ("above", "below", "undecided")
+LOGARITHMIC = 1000  # a slider that goes from a number to so many times it is logarithmic
 NEAR = 0.01  # a number that is asked for is right within this of the answer, relative to it
 
 _listeners: list[tuple[Listener, Pause]] = []
@@ -188,6 +192,152 @@ def _answer(name: str, value: Any) -> int | float | str:
     return plain
 
 
+def explore(
+    function: Callable[..., Mapping[str, Any]],
+    says: str,
+    *,
+    inputs: Mapping[str, tuple[float, float, float]],
+    menus: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
+    title: str | None = None,
+    names: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+    stack: Sequence[str] | None = None,
+    limit: str | None = None,
+    curve: tuple[str, str] | None = None,
+    across: str | None = None,
+) -> None:
+    """Show a function's results, and let the reader call it with other numbers.
+
+    `function` computes a dict of named results by plain arithmetic (see `arithmetic`); it is called here with the
+    lecture's numbers, each as a float. `inputs` has for each of its parameters the lecture's number and the least and
+    the most that a reader may set; where the lecture's is an int, only whole ones. `menus` has for the others rows of
+    numbers by name: {"GPU": {"H100": {"peak": 989.5e12, …}, …}}. The lecture takes the first row, and what a row has
+    beyond the parameters is passed over; unless all numbers are ints, readers can type a row of their own.
+
+    `says` is a sentence: in the place of {days} stands that result, or that parameter, with its unit, of {GPU} the row
+    of that menu, and {fits?It fits.|It does not.} is the first if the result is true, else the second. Either `stack`
+    names results that are drawn on one another, beside `limit`, a result or a parameter; or `curve` names an input
+    across and a result upwards. With `across`, a menu, its other rows are drawn as well. `names` and `units` are those
+    of parameters and results; a unit as in `@inspect`, "%" or none.
+
+    Raises ValueError for a function that is no such arithmetic, naming the line, and for what does not fit to it,
+    TypeError for what is no number where one is meant.
+    """
+    called = _exploration(function, inputs, menus or {}, names or {}, units or {})
+    given = {one.name: one.value for one in called.inputs}
+    for menu in called.menus:
+        given |= zip((one.name for one in menu.columns), menu.rows[0][1], strict=True)
+    found = function(**given)
+    drawn = {"stack": stack, "limit": limit, "curve": curve, "across": across}
+    _tell_explored(called, found, says, title, names or {}, units or {}, drawn)
+
+
+@aside
+def _exploration(
+    function: Callable[..., Any],
+    inputs: Mapping[str, tuple[float, float, float]],
+    menus: Mapping[str, Mapping[str, Mapping[str, float]]],
+    names: Mapping[str, str],
+    units: Mapping[str, str],
+) -> Exploration:
+    """Return what can be said before the function is called."""
+    try:
+        formula = arithmetic.formula_of(function)
+    except arithmetic.NotArithmetic as error:
+        raise ValueError(f"explore: {error}") from None
+
+    def made(name: str, value: float, low: float, high: float, *, whole: bool) -> Input:
+        value, low, high = (_finite(name, number) for number in (value, low, high))
+        if not low <= value <= high or low == high:
+            raise ValueError(f"explore: {name} is {value:g}; expected it from {low:g} to {high:g}")
+        scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
+        unit = _text_or_none("explore", name, units.get(name))
+        return Input(_short(name), _label(name, names), value, low, high, scale, whole, unit)
+
+    found = []
+    for name, limits in inputs.items():
+        if not isinstance(limits, tuple) or len(limits) != 3:
+            raise TypeError(f"explore: {name} is {_shown(limits)}; expected (number, least, most)")
+        found.append(made(name, *limits, whole=isinstance(limits[0], int)))
+    chosen = [_menu(label, rows, formula.parameters, made) for label, rows in menus.items()]
+    known = [one.name for one in (*found, *(column for menu in chosen for column in menu.columns))]
+    if sorted(known) != sorted(formula.parameters):
+        listed = ", ".join(formula.parameters)
+        raise ValueError(f"explore: found numbers for {', '.join(known)}; expected one for each parameter, {listed}")
+    return Exploration(_short(function.__name__), formula.text, list(formula.parameters), found, chosen, [])
+
+
+def _menu(
+    label: str, rows: Mapping[str, Mapping[str, float]], parameters: Sequence[str], made: Callable[..., Input]
+) -> Menu:
+    """Return rows of numbers; a reader may type a row of their own, up to a hundred times beyond these."""
+    if not 1 <= len(rows) <= MOST_ROWS:
+        raise ValueError(f"explore: {label} has {len(rows)} rows; expected 1 to {MOST_ROWS}")
+    first = next(iter(rows.values()))
+    columns, numbers = [name for name in first if name in parameters], []
+    for row, given in rows.items():
+        if missing := [name for name in columns if name not in given]:
+            raise ValueError(f"explore: {row} has no {missing[0]}; expected the same numbers in each row of {label}")
+        numbers.append((_short(row), [_finite(name, given[name]) for name in columns]))
+    whole = all(isinstance(given[name], int) for given in rows.values() for name in columns)
+    limits = [(min(column), max(column)) for column in zip(*(row for _, row in numbers), strict=True)]
+    inputs = [
+        made(name, first[name], max(low / 100, 0.0) if low >= 0 else 100 * low, 100 * max(high, 1e-9), whole=whole)
+        for name, (low, high) in zip(columns, limits, strict=True)
+    ]
+    return Menu(_short(label), inputs, numbers, own=not whole)
+
+
+@aside
+def _tell_explored(
+    called: Exploration,
+    found: Mapping[str, Any],
+    says: str,
+    title: str | None,
+    names: Mapping[str, str],
+    units: Mapping[str, str],
+    drawn: Mapping[str, Any],
+) -> None:
+    results = []
+    for name, value in found.items():
+        number = value if isinstance(value, bool) else _finite(name, value)
+        unit = _text_or_none("explore", name, units.get(name))
+        results.append(Result(_short(name), _label(name, names), number, unit))
+    stack = None if drawn["stack"] is None else _texts("explore", "stack", drawn["stack"])
+    curve = None if drawn["curve"] is None else tuple(_texts("explore", "curve", drawn["curve"]))
+    told = replace(called, results=results, **{**drawn, "stack": stack, "curve": curve})
+    text = _text("explore", "says", says)
+    if wrong := why_unexplorable(told, text):
+        raise ValueError(f"explore: {wrong}")
+    _tell(Narrative("explore", text=text, title=_text_or_none("explore", "title", title), exploration=told))
+
+
+def _label(name: str, names: Mapping[str, str]) -> str:
+    """Return what a parameter or a result is called where it is shown."""
+    return _short(names[name]) if name in names else name.replace("_", " ")
+
+
+def _short(name: object) -> str:
+    text = _text("explore", "a name", name)
+    if len(text) > LONGEST_NAME:
+        raise ValueError(f"explore: a name has {len(text):,} characters; expected at most {LONGEST_NAME}")
+    return text
+
+
+def _finite(name: str, value: Any) -> float:
+    """Return a number as a float. Raises TypeError, ValueError."""
+    plain = _scalar(value) if hasattr(value, "item") else value
+    if isinstance(plain, bool) or not isinstance(plain, (int, float)):
+        raise TypeError(f"explore: {name} is {_shown(plain)}; expected a number")
+    try:
+        number = float(plain)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"explore: {name} is {number}; expected a finite number")
+    return number
+
+
 @aside
 def link(
     url: str,
@@ -228,7 +378,10 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
 
 @aside
 def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str | None = None) -> None:
-    """Show a table; every row has one cell per column. Raises ValueError when one has not."""
+    """Show a table; every row has one cell per column. Raises ValueError when one has not, or is no row of cells."""
+    for number, row in enumerate(rows):
+        if isinstance(row, (str, bytes, Mapping)):
+            raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells")
     cells = [[_scalar(cell) for cell in row] for row in rows]
     names = _texts("table", "columns", columns)
     for number, row in enumerate(cells):

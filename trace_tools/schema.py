@@ -147,6 +147,7 @@ class Narrative:
     table       title, columns, rows
     plot        title, x_label, y_label, x_scale, y_scale, series; svg when it was drawn by matplotlib
     ask         text (the question, Markdown), answer
+    explore     text (a sentence with places for results, see `narrative.places`), title, exploration
     """
 
     kind: str
@@ -165,6 +166,7 @@ class Narrative:
     series: list[Series] | None = None
     svg: str | None = None
     answer: Answer | None = None  # to what `ask` asks
+    exploration: Exploration | None = None  # what `explore` lets a reader change
     choice: Choice | None = None  # of a text that `decide` chose
     varied: list[Varied] | None = None  # numbers that other runs said differently
     others: list[tuple[str, int]] | None = None  # another text in its place, and in how many timed runs
@@ -186,6 +188,56 @@ class Answer:
     why: str | None = None
     slips: list[tuple[int | float | str, str]] | None = None  # a wrong answer that is known, and what went wrong
     samples: list[Scalar] | None = None  # the answers of all timed runs, where they differ
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A number that a reader may change."""
+
+    name: str  # of the function's parameter
+    label: str
+    value: float  # as the lecture has it
+    low: float
+    high: float
+    scale: str  # of its slider: "linear" or "log"
+    whole: bool = False  # only whole numbers
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """Rows of numbers by name, of which the lecture takes the first and a reader any: machines, recipes."""
+
+    label: str
+    columns: list[Input]  # what a row has numbers for; within their limits a reader may type a row of their own
+    rows: list[tuple[str, list[float]]]
+    own: bool = False  # whether a reader may
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the function returned under a name, called with the lecture's numbers."""
+
+    name: str
+    label: str
+    value: bool | float
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """A function of the lecture that a reader can call with other numbers, and how its results are drawn."""
+
+    name: str  # of the function
+    formula: str  # it, as `arithmetic` writes it
+    parameters: list[str]  # the names of inputs and of columns of menus, in the function's order
+    inputs: list[Input]
+    menus: list[Menu]
+    results: list[Result]  # in the order in which the formula returns them
+    stack: list[str] | None = None  # results that are drawn on one another
+    limit: str | None = None  # a result, or a parameter, that their sum is compared with
+    curve: tuple[str, str] | None = None  # an input across, a result upwards
+    across: str | None = None  # a menu whose other rows are drawn as well
 
 
 @dataclass(frozen=True, slots=True)

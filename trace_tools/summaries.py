@@ -137,7 +137,7 @@ def _range(samples: Sequence[Scalar], unit: str | None) -> str | None:
     ends = (
         formats.quantity(n, unit, digits, decimal=decimal) if unit else formats.number(n, digits) for n in (least, most)
     )
-    return " … ".join(ends)
+    return " … ".join(dict.fromkeys(ends))
 
 
 def tensor_summary(tensor: Tensor) -> str:

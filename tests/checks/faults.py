@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from tests.checks.fault_kinds import KEYWORDS, Change, changes_of
 
-PROSE = frozenset({"ask", "decide", "text", "note", "link", "table", "plot", "image"})
+PROSE = frozenset({"ask", "decide", "explore", "text", "note", "link", "table", "plot", "image"})
 SEEDS = frozenset({"manual_seed", "seed", "set_num_threads", "default_rng"})
 MUTED = ("measure",)  # their keywords say how long to measure
 SIZES = frozenset({"sizes", "Sizes"})  # what is claimed has to hold for any

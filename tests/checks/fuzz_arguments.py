@@ -63,6 +63,7 @@ KEYWORDS = {
     "table": ("title", "columns"),
     "plot": ("title", "x", "x_label", "y_label", "x_scale", "y_scale", "style"),
     "decide": ("above", "below", "undecided", "than"),
+    "explore": ("says", "inputs", "menus", "title", "names", "units", "stack", "limit", "curve", "across"),
     "ask": ("answer", "unit", "within", "choices", "hint", "why", "slips"),
 }
 RIGHT = {  # by word and argument: what mostly stands there
@@ -72,6 +73,11 @@ RIGHT = {  # by word and argument: what mostly stands there
     "{'a': ([1, 2], [3, 4])}", "Figure([1, 2])", "{}"), "decide": ("1.5", "[1.0, 2.0, 3.0]", "0.5"),
     "ask": TEXTS, "answer": ("1.5", "3", "'a'"), "within": ("0", "0.5", "10**400"), "choices": ("['a', 'b']", "None"),
     "slips": ("{1: 'x'}", "{'b': 'x'}", "None", "{'\\ud800': 'x'}"),
+    "explore": ("fine", "fine", "power", "raising", "lambda x: x"), "says": ("'{a}'", "'{a?yes|no} {x} {GPU}'", "'{'"),
+    "inputs": ("{'x': (1, 0, 2)}", "{'x': (1.5, 0.1, 1e6)}", "{}", "{'x': 1}"),
+    "menus": ("{'GPU': {'A': {'y': 1e9}, 'B': {'y': 2.0, 'z': 1}}}", "{}", "{'GPU': {}}"), "names": ("{'x': 'X'}",),
+    "units": ("{'a': 'B', 'y': 'FLOP/s'}",), "stack": ("['a']", "('a', 'b')"), "limit": ("'x'", "'a'"),
+    "curve": ("('x', 'a')",), "across": ("'GPU'",),
     "columns": ("['n', 'c']",),
     "authors": ("'A. Author'", "['A', 'B']"), "date": ("'2020'", "2020", "datetime.date(2020, 1, 2)"), "width": ("50",
     "'50%'"),
@@ -81,7 +87,7 @@ RIGHT = {  # by word and argument: what mostly stands there
 HEAD = '''"""Calls drawn at random."""
 import collections, datetime, decimal, fractions, pathlib
 import numpy, torch
-from trace_tools import decide, image, link, note, plot, table, text
+from trace_tools import ask, decide, explore, image, link, note, plot, table, text
 
 class Bad:
     def __str__(self): raise RuntimeError("no text")
@@ -101,6 +107,12 @@ class Figure:
     get_xdata = get_ydata
     def savefig(self, out, **more): 
         out.write("<svg xmlns='http://www.w3.org/2000/svg'><script>1</script><g id='a&amp;'/></svg>")
+def fine(x, y):
+    return {"a": x * y, "b": x / (y + 1.0), "c": x > y}
+def power(x):
+    return {"a": x ** 2}
+def raising(x):
+    return {"a": 1.0 / (x - x)}
 def nested(depth):
     return [nested(depth - 1)] if depth else []
 cyclic = []
@@ -131,7 +143,9 @@ def drawn(seed: int) -> str:
     word = draw.choice(sorted(VOCABULARY))
     given = [argument(draw, RIGHT[word])]
     for name in KEYWORDS[word]:
-        if draw.random() < (0.9 if name in ("columns", "above", "below", "undecided", "answer") else 0.35):
+        if draw.random() < (
+            0.9 if name in ("columns", "above", "below", "undecided", "answer", "says", "inputs") else 0.35
+        ):
             given.append(f"{name}={argument(draw, RIGHT.get(name, TEXTS))}")
     return f"{word}({', '.join(given)})"
 

@@ -103,7 +103,7 @@ def test_an_unknown_device_is_one_line() -> None:
 def lecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "lecture.py"
-    path.write_text("def main():\n    x = 1  # @inspect x\n", encoding="utf-8")
+    path.write_text("import torch\n\n\ndef main():\n    x = 1  # @inspect x\n", encoding="utf-8")
     return path
 
 

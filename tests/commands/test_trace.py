@@ -8,7 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trace_tools.cli import main
+from trace_tools.file_format.trace_file import load
 from trace_tools.machines.devices import FORMS
+from trace_tools.machines.machine import STORED
 
 BAD = {
     "no main": ("x = 1\n", [], "lecture.py: defines no function `main`"),
@@ -54,3 +56,40 @@ def test_a_missing_lecture_and_an_unwritable_folder(folder: Path) -> None:
     (folder / "taken").write_text("a file", encoding="utf-8")
     ran = trace("def main(): pass\n", "-o", "taken")
     assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1) and "taken: can't be written" in ran.stderr
+
+
+DRAFTED = '''"""Drafted"""
+
+import torch
+
+
+def main():
+    part()
+
+
+def part():
+    """Part"""
+    x = torch.ones(8, 8)
+    y = x @ x  # @inspect y
+    assert y.sum() == 512
+'''
+
+
+def test_a_draft_is_one_run_and_measures_no_machine_that_a_trace_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peaks are those of the trace that is there, with their date; another computer's are not taken."""
+    monkeypatch.delenv(STORED)
+    first = trace(DRAFTED, "--device", "cpu", "--passes", "1")
+    assert first.exit_code == 0 and "survey" in first.stderr
+    path = Path("rendered/cpu/trace.yaml")
+    measured = load(path).trace.machine.peaks
+    draft = trace(None, "--device", "cpu", "--draft")
+    assert draft.exit_code == 0 and "survey" not in draft.stderr and "one run only" in draft.stderr
+    drafted = load(path).trace
+    assert [(p.name, p.ended, p.warm_ns) for p in drafted.run.processes] == [
+        ("pass 1", "complete", None),
+        ("metering", "complete", None),
+    ]
+    assert [peak.per_second for peak in drafted.machine.peaks] == [peak.per_second for peak in measured]
+    assert all(", on 2" in peak.source for peak in drafted.machine.peaks)
+    path.write_text(path.read_text().replace(f"cores: {drafted.machine.cores}\n", "cores: 1000\n"))
+    assert "survey" in trace(None, "--device", "cpu", "--draft").stderr

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.rendering.explored import EXPLORED as TOLD
 from tests.traces import example_trace
 from trace_tools.errors import TraceFileError
 from trace_tools.file_format.validation import validate
-from trace_tools.schema import Answer, Frame, Narrative, Raised, SourceFile, Step, Trace, Value
+from trace_tools.schema import (
+    Answer,
+    Exploration,
+    Frame,
+    Narrative,
+    Raised,
+    Result,
+    SourceFile,
+    Step,
+    Trace,
+    Value,
+)
+
+assert TOLD[0].exploration is not None
+EXPLORED = TOLD[0].exploration
 
 
 def test_values_nested_without_end() -> None:
@@ -57,3 +74,41 @@ def test_an_answer_that_nobody_can_judge_is_refused(answer: Answer, says: str) -
     validate(asked(Answer(1, within=0.0, slips=[(2, "no")])), Path("trace.yaml"))
     with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.answer.*{says}"):
         validate(asked(answer), Path("trace.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"formula": "def f0(v0, v1, v2, v3):\n    return (alert(1), v0)"},
+            r"formula: found no formula: line 2: alert\(1\)",
+        ),
+        ({"formula": "</script><script>alert(1)</script>"}, "found no formula: found no Python"),
+        ({"formula": "def f0(v0):\n    return (v0, v0)"}, "parameters: found 4"),
+        ({"parameters": ["a", "b", "c", "d"]}, "parameters: found 4; expected the names of inputs and columns"),
+        ({"results": []}, "results: found 0; expected 2"),
+        ({"across": "x"}, "across is x; expected a menu"),
+        ({"curve": ("x", "y")}, "the curve is x, y"),
+        ({"results": [Result("days", "d", float("nan")), Result("quick", "q", True)]}, "found a number that is none"),
+        ({"inputs": [replace(EXPLORED.inputs[0], low=0.0), *EXPLORED.inputs[1:]]}, "expected more than 0"),
+        (
+            {"inputs": [replace(EXPLORED.inputs[0], value=float("nan")), *EXPLORED.inputs[1:]]},
+            "expected a number in a range",
+        ),
+        ({"menus": [replace(EXPLORED.menus[0], rows=[("a", [])])]}, "found no 1 numbers in each of 1 to 200 rows"),
+        (
+            {"menus": [replace(EXPLORED.menus[0], rows=[("a" * 300, [1.0])])]},
+            "found a name of more than 200 characters",
+        ),
+    ],
+)
+def test_a_figure_whose_parts_do_not_fit_is_refused(change: dict[str, Any], says: str) -> None:
+    def told(exploration: Exploration, text: str) -> Trace:
+        narrative = [Narrative("explore", text=text, exploration=exploration)]
+        return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
+
+    validate(told(EXPLORED, "In {days}."), Path("trace.yaml"))
+    with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.exploration.*{says}"):
+        validate(told(replace(EXPLORED, **change), "In {days}."), Path("trace.yaml"))
+    with pytest.raises(TraceFileError, match="has a place for nothing"):
+        validate(told(EXPLORED, "In {nothing}."), Path("trace.yaml"))

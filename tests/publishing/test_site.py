@@ -26,6 +26,8 @@ def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: P
         "cpu/setup.html",
         "cpu/search-index.js",
         "cpu/hall.js",
+        "cpu/section.js",
+        "cpu/00-first.js",
         "cpu/figures/index-time.svg",
         "cpu/figures/00-first-time.svg",
     }

@@ -6,7 +6,22 @@
 from __future__ import annotations
 
 from tests.rendering.recording import Recording, matrix
-from trace_tools.schema import Claim, Machine, Meters, Narrative, Peak, Raised, Run, Series, Trace, Value
+from trace_tools.schema import (
+    Claim,
+    Exploration,
+    Input,
+    Machine,
+    Menu,
+    Meters,
+    Narrative,
+    Peak,
+    Raised,
+    Result,
+    Run,
+    Series,
+    Trace,
+    Value,
+)
 
 PWNED = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
 FENCE = "```\n</code></pre></details></div></svg></style>" + PWNED + "\n~~~\n`"
@@ -22,6 +37,8 @@ TRICKY = [
     "]]><script>window.pwned=1</script>",
     "x" * 1_000_000,
 ]
+
+KINDS = ("text", "note", "link", "image", "table", "plot", "explore")
 
 LECTURE = '''\
 """<script>window.pwned=1</script>"""
@@ -57,7 +74,7 @@ def hostile_trace() -> Trace:
     values.append(("unit", Value("float", 1.0, unit=PWNED)))
     values.append(("tensor", matrix(2, 2, storage=PWNED)))
     meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], why=FENCE)
-    said = [_said(kind, trick) for trick in TRICKY for kind in ("text", "note", "link", "image", "table", "plot")]
+    said = [_said(kind, trick) for trick in TRICKY for kind in KINDS]
     made.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=said)
     raised = Raised(PWNED, FENCE)
     made.step(evil, "b = ", stdout=FENCE + TRICKY[6] + TRICKY[-1], warnings=TRICKY)
@@ -78,7 +95,23 @@ def _said(kind: str, trick: str) -> Narrative:
         return Narrative("image", url=trick, title=trick, width=10)
     if kind == "table":
         return Narrative("table", title=trick, columns=[trick], rows=[[trick], [None]])
+    if kind == "explore":
+        return Narrative(kind, text=trick.replace("{", "")[:1000], title=trick, exploration=_explored(trick[:190]))
     drawn = f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=1"><text>{trick}</text></svg>'
     short = trick[:2000]
     series = [Series(short, [short], [1.0], "bars")]
     return Narrative("plot", title=trick, x_label=short, series=series, svg=drawn if len(trick) % 2 else None)
+
+
+def _explored(trick: str) -> Exploration:
+    numbers = (1.0, 0.5, 2.0, "linear", False, trick)
+    return Exploration(
+        name=trick,
+        formula="def f0(v0, v1):\n    return (v0 * v1, v0 > v1)",
+        parameters=[trick, f"{trick}2"],
+        inputs=[Input(trick, trick, *numbers)],
+        menus=[Menu(trick, [Input(f"{trick}2", trick, *numbers)], [(trick, [1.0]), (trick, [2.0])], own=True)],
+        results=[Result(trick, trick, 1.0, trick), Result("is", trick, value=True)],
+        curve=(trick, trick),
+        across=trick,
+    )

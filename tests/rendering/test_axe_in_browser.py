@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.rendering.browsing import NARROW, WIDE, press, show
+from tests.rendering.explored import explored_lecture
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_compose import LECTURE, failing, lecture
 from tests.rendering.test_varied_in_browser import varied_lecture
@@ -29,6 +30,7 @@ EXAMPLES = [
     "failing/01-second",
     "hostile/00-evil",
     "varied/00-f",
+    "explored/00-f",
 ]
 
 CONTRAST = "color-contrast"  # half of the time that axe takes
@@ -38,7 +40,8 @@ NARROW_TOO = ["scrollable-region-focusable", "target-size"]  # what depends on w
 # and role. Of each kind that is not known the first element is kept in the page, if it has text of its own.
 NEW = """
 const known = new Set(arguments[0]), fresh = new Map();
-const of = (one) => [one.tagName, one.getAttribute("class"), one.getAttribute("role")].join(" ");
+const named = (one) => one.getAttribute("class")?.replace(" goes-on", "");  // what goes on follows the width
+const of = (one) => [one.tagName, named(one), one.getAttribute("role")].join(" ");
 for (const one of document.querySelectorAll("body *")) {
   const kind = one.getAttributeNames();
   for (let outer = one; outer !== document.body; outer = outer.parentElement) kind.push(of(outer));
@@ -48,6 +51,18 @@ for (const one of document.querySelectorAll("body *")) {
 const says = (one) => [...one.childNodes].some((part) => part.nodeType === Node.TEXT_NODE && part.data.trim());
 window.fresh = [...fresh.values()].filter(says);
 return [...fresh.keys()];
+"""
+
+# Until what scripts add after the first paint is there: nothing more for a third of a second.
+SETTLED = """
+const done = arguments[0], count = () => document.getElementsByTagName("*").length;
+let before = count(), still = 0;
+const look = () => {
+  still = count() === before ? still + 1 : 0;
+  before = count();
+  if (still === 10) done(); else setTimeout(look, 33);
+};
+look();
 """
 
 RUN = """
@@ -75,12 +90,15 @@ def site(axe: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     traces = {"plain": lecture().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
     render_site([SiteTrace(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
     render_site([SiteTrace(varied_lecture(), "varied")], out)
+    render_site([SiteTrace(explored_lecture(), "explored", None)], out)
     return out
 
 
 def open_wholly(browser: Any, page: Path, scheme: str) -> None:
     """Show a page with everything on it opened: wide when light, narrow when dark."""
     show(browser, page, WIDE if scheme == "light" else NARROW, scheme)
+    browser.set_script_timeout(60)
+    browser.execute_async_script(SETTLED)
     browser.execute_script("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
     browser.execute_script("document.querySelector('.varied')?.focus()")
 

@@ -44,7 +44,7 @@ def test_what_counts_as_right_is_said() -> None:
     def told(answer: Answer) -> str:
         return as_markdown(Narration(Narrative("ask", text="?", answer=answer), 1), lambda path: None, lambda n, s: n)
 
-    assert "**4 MB** (right within 1.0%)" in told(BYTES) and "- 1 MB: Elements" in told(BYTES)
+    assert "**4 MB** (right within 1%)" in told(BYTES) and "- 1 MB: Elements" in told(BYTES)
     assert "**1.5 s** (1 s to 2 s in 2 runs; right within 10%)" in told(TIME)
 
 

@@ -17,7 +17,7 @@ from trace_tools.file_format.trace_file import load
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Block, Call, Document, Section, Stop, rows_shown, visible
 from trace_tools.rendering.html import HtmlWriter, Surroundings
-from trace_tools.rendering.page_base import HALL, hall
+from trace_tools.rendering.page_base import HALL, SECTION, shared_script
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROJECTOR = (1920, 1080)
@@ -36,12 +36,14 @@ def pages(document: Document, tmp_path_factory: pytest.TempPathFactory) -> dict[
     """Three sections of the lecture, and the hall beside them."""
     folder = tmp_path_factory.mktemp("hall")
     writer = HtmlWriter(document, Surroundings(machines=lambda section: [], picture=lambda address: None))
-    (folder / HALL).write_text(hall(), encoding="utf-8")
+    for name in (HALL, SECTION):
+        (folder / name).write_text(shared_script(name), encoding="utf-8")
     written = {}
     for section in document.sections:
         if section.function in (ROOFLINE, GRADIENTS, MIXED):
             written[section.function] = folder / f"{section.slug}.html"
             written[section.function].write_text(writer.section(section), encoding="utf-8")
+            written[section.function].with_suffix(".js").write_text(writer.section_data(section), encoding="utf-8")
     return written
 
 
@@ -149,7 +151,8 @@ def test_on_stands_once_at_each_line_that_ran_and_at_each_block_and_goes_on_to_t
     ran = {stop.line for stop in core(section) if stop.anchor in in_rows and not stop.code}
     in_definitions = ask(
         browser,
-        "[...document.querySelectorAll('.called[id^=def-] .row')].map(r => [r.id, r.querySelectorAll('.l').length])",
+        "[...document.querySelectorAll('.called[id^=def-] .row')]"
+        ".map(r => [r.id, r.querySelectorAll('.code > code').length])",
     )
     defined = {
         line
@@ -219,7 +222,7 @@ def test_over_passes_a_function_and_u_leaves_it(browser: Any, pages: dict[str, P
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_type_is_large_enough_for_the_last_row(browser: Any, pages: dict[str, Path], scheme: str) -> None:
     enter(browser, pages[ROOFLINE], scheme=scheme)
-    size = """[...document.querySelectorAll('main :is(.l code, .prose p, .prose li, h1, h2)')]
+    size = """[...document.querySelectorAll('main :is(.code > code, .prose p, .prose li, h1, h2)')]
         .filter((part) => part.checkVisibility())
         .map((part) => [part.tagName, parseFloat(getComputedStyle(part).fontSize)])"""
     sizes = [pair for seen in walk(browser, "ArrowRight", size, count(browser) - 1) for pair in seen]
@@ -231,7 +234,7 @@ def test_type_is_large_enough_for_the_last_row(browser: Any, pages: dict[str, Pa
 def test_the_current_line_alone_has_its_colours(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE], at="#hall-10")
     colours = """[...document.querySelectorAll('.now .row')].map((row) => [row.matches('.spot'),
-        new Set([...row.querySelectorAll('.l code, .l code span')].map((part) => getComputedStyle(part).color)).size,
+        new Set([...row.querySelectorAll('.code > code, .code > code *')].map((it) => getComputedStyle(it).color)).size,
         getComputedStyle(row).backgroundColor])"""
     seen = ask(browser, colours)
     [spot] = [row for row in seen if row[0]]
@@ -545,8 +548,9 @@ def test_an_address_of_the_page_leads_there_in_the_hall_too(browser: Any, pages:
 def test_a_page_without_the_file_beside_it_says_what_is_missing(
     browser: Any, pages: dict[str, Path], tmp_path: Path
 ) -> None:
-    alone = tmp_path / "06-alone.html"
-    alone.write_bytes(pages[ROOFLINE].read_bytes())
+    alone = tmp_path / pages[ROOFLINE].name
+    for path in (pages[ROOFLINE], pages[ROOFLINE].with_suffix(".js"), pages[ROOFLINE].with_name(SECTION)):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
     ready(browser, alone)
     press(browser, "p")
     wait(browser, "document.getElementById('step-now').textContent.includes('hall.js')")

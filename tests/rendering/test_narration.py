@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.rendering.explored import EXPLORED
 from trace_tools.rendering.document import Narration
 from trace_tools.rendering.narration import as_html, as_markdown
-from trace_tools.schema import Answer, Narrative, Series
+from trace_tools.schema import Answer, Narrative, Series, Varied
 
 SAID = [
     Narrative("text", text="Says *it*."),
@@ -13,6 +16,7 @@ SAID = [
     Narrative("image", title="Says it", url="there.png"),
     Narrative("table", title="Says it", columns=["a", "b"], rows=[[1, "<x>"], [None, 2.5]]),
     Narrative("ask", text="Says it", answer=Answer(3, "B", 0.01)),
+    replace(EXPLORED[0], title="Says it"),
     Narrative("plot", title="Says it", series=[Series("loss", [1, 2], [3, 4])]),
 ]
 
@@ -39,3 +43,16 @@ def test_what_other_runs_said_stands_below() -> None:
     said = Narration(Narrative("text", text="Fast.", others=[("Slow.", 2)]), 1, sometimes="4 of 6 runs say this")
     for text in (as_html(said, image), as_markdown(said, image, lambda name, svg: name)):
         assert "4 of 6 runs say this" in text and "Slow." in text
+
+
+def test_a_column_of_rates_or_seconds_has_one_prefix_on_both_pages() -> None:
+    """The prefix suits the median; what other runs had is written with it, a count in FLOPs and a text as they are."""
+    rows = [["slow", 4e9, 0.002, 268_435_456], ["fast", 192e9, 0.0116, 2**31], ["none", None, 0.5, 0]]
+    varied = [Varied([4e9, 5e9], [6e9], row=0, column=1)]
+    columns = ["what", "rate, FLOP/s", "s", "claimed, FLOPs"]
+    said = Narration(Narrative("table", columns=columns, rows=rows, varied=varied), 1)
+    text = as_markdown(said, image, lambda name, svg: name)
+    assert "| what | rate, GFLOP/s | ms | claimed, FLOPs |" in text
+    assert "| slow | 4 \\[4 … 5\\] | 2 | 268,435,456 |" in text and "| none | – | 500 | 0 |" in text
+    page = as_html(said, image)
+    assert ">rate, GFLOP/s<" in page and "192" in page and "4 … 5 in 2 warm runs; first runs: 6" in page

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from trace_tools.rendering.page_base import HERE, allowed, assets, environment, hall, source_hash
+from trace_tools.rendering.page_base import (
+    HALL,
+    HERE,
+    SECTION,
+    allowed,
+    assets,
+    environment,
+    shared_script,
+    source_hash,
+)
 
 
 def test_the_policy_names_the_style_and_the_script_and_nothing_else() -> None:
@@ -33,10 +42,12 @@ def test_what_is_quoted_in_a_style_keeps_its_blanks() -> None:
     assert ";}" not in assets("page").css
 
 
-def test_the_hall_is_a_script_that_brings_its_style() -> None:
-    style, script = hall().split(";\n", 1)
+def test_a_script_beside_the_pages_brings_its_style() -> None:
+    style, script = shared_script(HALL).split(";\n", 1)
     assert json.loads(style.removeprefix("hallStyle = ")).startswith("@media screen{.hall{")
-    assert script.startswith("const lectureHall = ") and len(hall()) < 24_000
+    assert script.startswith("const lectureHall = ") and len(shared_script(HALL)) < 24_000
+    style, _ = shared_script(SECTION).split(";\n", 1)
+    assert ".panel{" in json.loads(style.removeprefix("sectionStyle = "))
 
 
 def test_templates_escape_everything_and_miss_nothing_silently(tmp_path: Path) -> None:

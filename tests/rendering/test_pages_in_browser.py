@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,16 @@ PAGES = ["index", "plain/index", "plain/00-first", "failing/01-second", "hostile
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_loads_nothing_but_itself_and_runs_nothing_but_its_script(browser: Any, site: Path, page: str) -> None:
-    show(browser, site / f"{page}.html")
+def test_a_page_loads_its_scripts_and_nothing_else(browser: Any, site: Path, page: str) -> None:
+    html = site / f"{page}.html"
+    beside = [html.with_suffix(".js"), html.with_name("section.js")] if re.match(r"\d\d-", html.name) else []
+    show(browser, html)
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    assert [url for url in asked if not url.startswith("data:")] == [(site / f"{page}.html").as_uri()]
+    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri() for path in (html, *beside)]
     assert browser.get_log("browser") == []
     assert ask(browser, "window.pwned") is None
-    assert ask(browser, "document.scripts.length") == 1
+    assert ask(browser, "document.scripts.length") == 1 + len(beside)
     assert ask(browser, "getComputedStyle(document.querySelector('.bar')).position") == "sticky"  # the style applies
 
 
@@ -120,9 +123,20 @@ def test_an_address_opens_what_it_points_into(browser: Any, site: Path) -> None:
 def test_a_value_opens_its_details_from_the_keyboard(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     summary = browser.find_element("css selector", "details.value > summary")
-    assert not browser.find_element("css selector", "details.value .facts").is_displayed()
+    assert not browser.find_elements("css selector", "details.value .facts")
     summary.send_keys("\n")
+    browser.implicitly_wait(5)
     assert browser.find_element("css selector", "details.value .facts").is_displayed()
+    browser.implicitly_wait(0)
+
+
+def test_a_page_alone_can_be_read_and_says_nothing_of_what_it_lacks(browser: Any, site: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "00-first.html"
+    alone.write_bytes((site / "plain" / "00-first.html").read_bytes())
+    show(browser, alone)
+    assert ask(browser, "document.querySelector('.o.value').checkVisibility()")
+    assert not ask(browser, "document.getElementById('player').checkVisibility()")
+    assert {entry["message"].split()[-1] for entry in browser.get_log("browser")} == {"net::ERR_FILE_NOT_FOUND"}
 
 
 def test_math_is_set(browser: Any, site: Path) -> None:
@@ -150,3 +164,30 @@ def test_print_shows_the_text_without_the_chrome(browser: Any, site: Path) -> No
     code, beside = boxes(browser, row)
     assert beside["left"] >= code["right"] - 1  # notes stay in the margin on paper
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("at", ["row", "figure"])
+def test_an_address_from_elsewhere_is_in_its_place_when_the_page_is_there(browser: Any, site: Path, at: str) -> None:
+    page = site / "plain" / "00-first.html"
+    show(browser, page)
+    anchor = ask(browser, f"[...document.querySelectorAll('main > .listing .{at}[id], main {at}[id]')].at(-1).id")
+    show(browser, page, (1280, 300), at=f"#{anchor}")
+    browser.execute_async_script("setTimeout(arguments[0], 500)")
+    where = f"document.getElementById('{anchor}').getBoundingClientRect().top"
+    landed = ask(browser, where)
+    browser.execute_script("document.documentElement.className = 'settled'; scrollTo(0, 0); location.hash = ''")
+    browser.execute_script(f"location.hash = '#{anchor}'")
+    assert landed == pytest.approx(ask(browser, where), abs=2)
+
+
+def test_on_a_phone_a_figure_keeps_its_size_and_shows_that_it_goes_on(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html", NARROW)
+    browser.execute_async_script("setTimeout(arguments[0], 500)")
+    size = "parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a"
+    sizes = ask(browser, f"[...document.querySelectorAll('.scroll > svg text')].map(text => {size})")
+    assert sizes and min(sizes) >= 10.95  # pixels
+    box = "document.querySelector('.drawn .scroll')"
+    assert ask(browser, f"{box}.matches('.goes-on')")
+    browser.execute_script(f"{box}.scrollLeft = 10000")
+    browser.execute_async_script("setTimeout(arguments[0], 200)")
+    assert not ask(browser, f"{box}.matches('.goes-on')")

@@ -13,6 +13,9 @@ from tests.publishing.test_site import first_page
 from tests.rendering.browsing import ask, press, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_compose import LECTURE, failing, lecture
+from trace_tools.comparing.compare import compare
+from trace_tools.comparing.difference import Side
+from trace_tools.comparing.reports.folder import write_reports
 from trace_tools.publishing.site import SiteTrace, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -25,6 +28,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("reading")
     traces = {"plain": lecture().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
     render_site([SiteTrace(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
+    sides = [Side(f"{name}/trace.yaml", traces[name], label=name) for name in ("plain", "failing")]
+    write_reports(out / "diff", compare(sides), "../index.html")
     return out
 
 
@@ -47,7 +52,7 @@ def test_paper_has_the_text_and_its_notes_and_nothing_of_the_player(browser: Any
     )
     assert ask(browser, "getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert ask(browser, "getComputedStyle(document.querySelector('.row.current')).boxShadow") == "none"
-    parts = "[...document.querySelectorAll('.l code, .beside, .under pre')]"
+    parts = "[...document.querySelectorAll('.code > code, .beside, .under pre')]"
     cut = f"{parts}.filter(part => part.scrollWidth > part.clientWidth + 1)"
     assert ask(browser, f"{cut}.length") == 0  # no line of code ends at the edge of the sheet
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
@@ -95,7 +100,36 @@ def test_who_wants_no_motion_gets_none(browser: Any, site: Path) -> None:
 
 @pytest.mark.parametrize("page", REAL, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_real_page_keeps_to_its_weight(page: Path) -> None:
-    assert page.stat().st_size <= 400_000
+    is_section = re.match(r"\d\d-", page.name)
+    assert page.stat().st_size <= (200_000 if is_section else 400_000)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "index",
+        "plain/index",
+        "plain/setup",
+        "plain/00-first",
+        "failing/01-second",
+        "diff/index",
+        "diff/plain-to-failing",
+    ],
+)
+def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, site: Path, page: str) -> None:
+    controls = "button, input, select, textarea, dialog, form, fieldset, [role=button], [role=combobox], summary"
+    offered = f"[...document.querySelectorAll('{controls}')].filter(part => part.checkVisibility())"
+    show(browser, site / f"{page}.html")
+    assert ask(browser, f"{offered}.some(part => part.id === 'theme')")  # with them, there is something
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, site / f"{page}.html")
+        unfolds = "part.matches('summary') && part.parentElement.textContent.trim() !== part.textContent.trim()"
+        assert ask(browser, f"{offered}.filter(part => !({unfolds})).map(part => part.outerHTML)") == []
+        pictures = "[...document.querySelectorAll('.drawn .scroll')].map(box => box.innerText + box.innerHTML)"
+        assert all("figures/" in box or "<text" in box for box in ask(browser, pictures))
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
 def test_the_first_page_goes_on_where_the_reader_was(browser: Any, tmp_path: Path) -> None:

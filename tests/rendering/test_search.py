@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.rendering.explored import explored_lecture
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_compose import failing, lecture
@@ -153,3 +154,9 @@ def test_an_anchor_survives_its_packing(anchor: str) -> None:
     index = SearchIndex(make_document(made.trace()))
     index._entries = [SearchEntry("text", 0, anchor, "here")]
     assert rows(index.within(10**6)) == [("00-f.html" + (f"#{anchor}" if anchor else ""), "text", "here")]
+
+
+def test_a_figure_that_answers_back_is_found_by_what_it_says() -> None:
+    told = [(e.kind, e.anchor, e.text) for e in found(explored_lecture())]
+    says = "How long It takes 9.494 days on 1024 H100s, which is quick."
+    assert ("figure", "said-2", says) in told

@@ -12,7 +12,7 @@ from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_compose import LECTURE, failing
 from trace_tools.publishing.site import SiteTrace, render_site
-from trace_tools.schema import Claim, Narrative, Value
+from trace_tools.schema import Claim, Narrative, Series, Value
 
 DOWN, UP, ENTER, ESCAPE, TAB = "\ue015", "\ue013", "\ue007", "\ue00c", "\ue004"
 
@@ -281,3 +281,46 @@ def test_ideas_are_found_in_other_words(browser: Any, site: Path) -> None:
     for words in ("view storage", "how do I view storages", "viewing the storage"):
         assert find(browser, words)[0][:2] == ("heading", "Views of storage"), words
     assert find(browser, "views zebra"), "what has one of two words is found, too"
+
+
+VOCABULARY = '''\
+from trace_tools import plot, text
+
+
+def main():
+    experts()
+
+
+def experts():
+    """Many small layers"""
+    text("A **mixture of experts** (MoE) has a gate.")
+    routing()
+
+
+def routing():
+    """Which one is asked"""
+    text("A gate scores each expert. The bandwidth of a bus, said in passing.")
+    text("What a wire moves in a second is its **bandwidth**.")
+    plot({"loss of the gate": [1, 2]}, x_label="epochs")
+'''
+
+
+def test_the_lectures_own_vocabulary_leads_to_its_ideas(browser: Any, tmp_path: Path) -> None:
+    made = Recording(VOCABULARY)
+    experts = made.call(made.frame("main"), "experts()", "experts")
+    said = Narrative("text", text="A **mixture of experts** (MoE) has a gate.")
+    made.step(experts, 'text("A **mix', narrative=[said])
+    routing = made.call(experts, "routing()", "routing")
+    for code, text in (
+        ('text("A gate', "A gate scores each expert. The bandwidth of a bus, said in passing."),
+        ('text("What', "What a wire moves in a second is its **bandwidth**."),
+    ):
+        made.step(routing, code, narrative=[Narrative("text", text=text)])
+    series = [Series("loss of the gate", [1, 2], [1, 2])]
+    made.step(routing, "plot(", narrative=[Narrative("plot", series=series, x_label="epochs")])
+    render_site([SiteTrace(made.trace(), "cpu", VOCABULARY)], tmp_path)
+    show(browser, tmp_path / "cpu" / "00-experts.html")
+    assert find(browser, "moe")[0] == find(browser, "mixture of experts")[0]  # an abbreviation, and what it stands for
+    assert find(browser, "routing")[0][:2] == ("heading", "Which one is asked")  # the function behind a heading
+    assert find(browser, "bandwidth")[0][1].startswith("What a wire")  # the term before its mention
+    assert find(browser, "loss epochs")[0][0] == "figure"  # what its axes say

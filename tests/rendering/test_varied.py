@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.rendering.recording import Recording
-from tests.rendering.test_html import Page, place
+from tests.rendering.test_html import Page, place, whole
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import HtmlWriter
 from trace_tools.rendering.markdown import MarkdownWriter
@@ -112,7 +112,7 @@ def test_a_cell_of_a_table_has_its_range() -> None:
     cells = [Varied([4.25, 5.5], [9.0], row=1, column=1), Varied(["a", "b"], row=0, column=0)]
     table = Narrative("table", columns=["what", "ms"], rows=rows, varied=cells)
     text = html(told(table, code="table(rows)"))
-    tip = '<span role="tooltip" id="range-1-0">4.25 … 5.5 in 2 warm runs; first runs: 9.0</span>'
+    tip = '<span role="tooltip" id="range-1-0">4.25 … 5.5 in 2 warm runs; first runs: 9</span>'
     assert (
         f'<td class="right"><span class="varied" tabindex="0" aria-describedby="range-1-0">4.25{tip}</span></td>'
         in text
@@ -151,7 +151,7 @@ def test_a_text_that_was_edited_since_has_no_ranges() -> None:
 def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:
     value = Value("float", 2.5, varies=True, samples=[2.5, 3.5], cold_samples=[9.5, 9.75])
     clock = Value("int", 3, clock=True)
-    text = Page(html(told(code="x = 1", values=[("x", value), ("n", clock)], annotated=True)))
+    text = Page(whole(told(code="x = 1", values=[("x", value), ("n", clock)], annotated=True)))
     assert "x = 2.5 … 3.5 · varies" in text.text("beside") and "n = 3 · follows from a clock" in text.text("beside")
     assert "first runs9.5, 9.75" in text.text("facts")
 

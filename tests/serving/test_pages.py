@@ -22,7 +22,8 @@ def only_second() -> Trace:
 
 def test_a_page_is_made_once_and_only_at_an_address_of_its_own(tmp_path: Path) -> None:
     site = Site(tmp_path, served(traced()))
-    names = ("index.html", "setup.html", "search-index.js", "hall.js", "00-first.html", "01-second.html")
+    names = ["index.html", "setup.html", "search-index.js", "hall.js", "section.js"]
+    names += ["00-first.html", "00-first.js", "01-second.html", "01-second.js"]
     assert [*site.addresses] == [f"cpu/{name}" for name in names]
     page = site.page("cpu/00-first.html")
     assert page is not None and page is site.page("cpu/00-first.html") and b"Paragraph 3 says something" in page

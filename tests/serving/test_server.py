@@ -68,7 +68,15 @@ def test_a_page_is_sent_with_its_policy(client: Client) -> None:
     assert (answer.status, sent, answer.headers["Content-Security-Policy"]) == (200, live.content, live.policy)
 
 
-@pytest.mark.parametrize(("name", "begins"), [("search-index", b'searchIndex = "'), ("hall", b'hallStyle = "')])
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("search-index", b'searchIndex = "'),
+        ("hall", b'hallStyle = "'),
+        ("section", b'sectionStyle = "'),
+        ("00-first", b"const sectionData = {"),
+    ],
+)
 def test_what_pages_load_later_is_sent_as_a_script(client: Client, name: str, begins: bytes) -> None:
     answer, sent = client.ask(f"/cpu/{name}.js")
     assert answer.headers["Content-Type"].startswith("text/javascript") and sent.startswith(begins)
@@ -79,7 +87,7 @@ def test_the_first_page_the_trace_and_large_pictures(client: Client) -> None:
     assert (answer.status, answer.headers["Location"]) == (307, "/cpu/index.html")
     assert client.ask("/cpu/trace.yaml")[1] == b"schema: 1\n"
     page = client.ask("/cpu/01-second.html")[1].decode()
-    [address] = re.findall(r'src="(figures/[^"]+)"', page)
+    [address] = re.findall(r'src="(figures/[^"]+\.png)"', page)
     answer, sent = client.ask(f"/cpu/{address}")
     assert sent == LARGE and answer.headers["Content-Type"] == "image/png"
 

@@ -16,23 +16,31 @@ import click
 
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format.trace_file import load_head
+from trace_tools.imports import imported
 from trace_tools.machines.devices import FORMS, checked
 from trace_tools.machines.examination import Check, Taken, examine
 from trace_tools.machines.machine import STORED
+from trace_tools.statements import read_source
 
 
 @click.command()
 @click.argument("lecture", type=click.Path(path_type=Path), required=False)
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("rendered"), show_default=True)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: rendered, beside the lecture.")
 @click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
 @click.option("--json", "as_json", is_flag=True, help="For a script.")
-def doctor(lecture: Path | None, out: Path, device: str | None, *, as_json: bool) -> None:
+def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_json: bool) -> None:
     """Look at this machine: a line for each thing, ok, look or wrong; what was found, and what to do.
 
     With LECTURE, free memory is compared with what its traces in OUT say that it takes.
     """
     found = []
-    for check in examine(device, quick=False, taken=taken_by(lecture, out)):
+    plain = (
+        lecture is not None
+        and device in (None, "cpu")
+        and "torch" not in imported(read_source(lecture), lecture.parent)
+    )
+    unneeded = Check("torch", "ok", "the lecture uses none, so there is nothing else to look at")
+    for check in [unneeded] if plain else examine(device, quick=False, taken=taken_by(lecture, out)):
         found.append(check)
         if not as_json:
             click.echo(_line(check))
@@ -47,11 +55,11 @@ def doctor(lecture: Path | None, out: Path, device: str | None, *, as_json: bool
         sys.exit(2)
 
 
-def taken_by(lecture: Path | None, out: Path) -> Taken:
-    """Return what the traces of a lecture in a folder of machines say of the memory it takes."""
+def taken_by(lecture: Path | None, out: Path | None) -> Taken:
+    """Return what the traces of a lecture in a folder of machines, by default beside it, say of the memory it takes."""
     ram_bytes = 0
     device_bytes: dict[str, int] = {}
-    for path in sorted(out.glob("*/trace.yaml")) if lecture else ():
+    for path in sorted((out or lecture.parent / "rendered").glob("*/trace.yaml")) if lecture else ():
         with suppress(TraceFileError):  # it is none's to mend here
             there = load_head(path)
             if lecture and there.run.lecture == lecture.name:

@@ -33,7 +33,7 @@ def seed(text: str) -> int:
 
 @click.command()
 @click.argument("lecture", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("rendered"), show_default=True)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: rendered, beside the lecture.")
 @click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
 @click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="Fresh processes.")
 @click.option("--seed", type=seed, default=0, show_default=True, metavar="N")
@@ -42,15 +42,18 @@ def seed(text: str) -> int:
 @click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
 @click.option("--inspect-all", is_flag=True, help="Inspect what every assignment assigns.")
 @click.option("--name", help="Folder for this machine, instead of its device's name.")
+@click.option("--draft", is_flag=True, help="One run, for a quick look at the pages.")
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
-def trace(out: Path, **options: Any) -> None:
+def trace(out: Path | None, **options: Any) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
     from trace_tools.publishing.site import render_folder
     from trace_tools.tracing.tracer import Request, Tracer
 
+    out = out or options["lecture"].parent / "rendered"
     progress = Progress()
     tracer = Tracer(Request(out=out, **options), progress.show)
-    examine_first(options["device"], options["lecture"], out)
+    if tracer.torch and tracer.request.like is None:
+        examine_first(options["device"], options["lecture"], out)
     recover_first(out)
     try:
         traced = tracer.run()
@@ -67,7 +70,14 @@ def trace(out: Path, **options: Any) -> None:
     click.echo(where_time_went(traced.trace, seconds), err=True)
     for violation in violations(traced.trace):
         click.echo(f"can't be right: {violation}", err=True)
-    click.echo(quiet(traced.trace) or "one pass only: nothing is known of how much times vary here", err=True)
+    unknown = (
+        "one run only"
+        if options["draft"]
+        else "one pass only"
+        if traced.trace.run.passes == 1
+        else "no statement takes long enough"
+    )
+    click.echo(quiet(traced.trace) or f"{unknown}: nothing is known of how much times vary here", err=True)
     if traced.trace.machine.device != "cpu" and (line := worth_telling(traced.trace, traced.path)):
         click.echo(line, err=True)
     report(traced.trace)

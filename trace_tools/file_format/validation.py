@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from trace_tools import shapes
+from trace_tools import arithmetic, shapes
+from trace_tools.explorations import LONGEST_NAME, MOST_ROWS, why_unexplorable
 from trace_tools.file_format.structure import Mismatch, short
 from trace_tools.files import why_not_inside
 from trace_tools.narrative import NEEDS, SCALES, STYLES, WIDTH
@@ -24,7 +25,9 @@ from trace_tools.schema import (
     Answer,
     Element,
     Event,
+    Exploration,
     Frame,
+    Input,
     Machine,
     Measured,
     Meters,
@@ -43,6 +46,7 @@ T = TypeVar("T")
 
 DEEPEST_VALUE = 50  # values inside values
 MOST_SOURCES = 1_000  # a lecture and its modules: each is parsed, highlighted and matched
+LARGEST_NUMBER = 1e300  # that a figure is drawn with
 LARGEST_COUNT = 10**40  # FLOPs, bytes, nanoseconds, numbers of steps: a thousand of them multiply to what a float holds
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -207,6 +211,9 @@ def _check_narrative(narrative: Narrative) -> None:
     if narrative.answer is not None:
         with _inside(".answer"):
             _check_answer(narrative.answer)
+    if narrative.exploration is not None:
+        with _inside(".exploration"):
+            _check_exploration(narrative.exploration, narrative.text or "")
 
 
 def _check_answer(answer: Answer) -> None:
@@ -219,6 +226,44 @@ def _check_answer(answer: Answer) -> None:
         raise Mismatch(f"found {answer.within}; expected how far from it a number is right", ".within")
     if answer.within is not None and not 0 <= answer.within <= LARGEST_COUNT:
         raise Mismatch(f"found {short(answer.within)}; expected 0 or more", ".within")
+
+
+def _check_exploration(told: Exploration, says: str) -> None:
+    """Check that its formula is arithmetic, and that whatever is named is there: pages make a script of it."""
+    menus = [column for menu in told.menus for column in menu.columns]
+    try:
+        taken, returned = arithmetic.shape_of(told.formula)
+    except arithmetic.NotArithmetic as error:
+        raise Mismatch(f"found no formula: {error}", ".formula") from None
+    if not sorted(told.parameters) == sorted(one.name for one in (*told.inputs, *menus)) or taken != len(
+        told.parameters
+    ):
+        raise Mismatch(f"found {len(told.parameters)}; expected the names of inputs and columns", ".parameters")
+    if returned != len(told.results):
+        raise Mismatch(f"found {len(told.results)}; expected {returned}, as the formula returns", ".results")
+    _each(told.inputs, ".inputs", _check_input)
+    for number, menu in enumerate(told.menus):
+        with _inside(f"[{number}]", ".menus"):
+            if not 1 <= len(menu.rows) <= MOST_ROWS or any(len(row) != len(menu.columns) for _, row in menu.rows):
+                raise Mismatch(f"found no {len(menu.columns)} numbers in each of 1 to {MOST_ROWS} rows", ".rows")
+            _each(menu.columns, ".columns", _check_input)
+    numbers = [one.value for one in told.results] + [n for menu in told.menus for _, row in menu.rows for n in row]
+    if not all(math.isfinite(number) and abs(number) <= LARGEST_NUMBER for number in numbers):
+        raise Mismatch("found a number that is none; expected finite numbers")
+    labels = [*(one.label for one in (*told.inputs, *menus)), *(one.label for one in told.results)]
+    labels += [row for menu in told.menus for row, _ in menu.rows]
+    if any(len(label) > LONGEST_NAME for label in labels):
+        raise Mismatch(f"found a name of more than {LONGEST_NAME} characters")
+    if wrong := why_unexplorable(told, says):
+        raise Mismatch(wrong)
+
+
+def _check_input(one: Input) -> None:
+    _one_of(one.scale, SCALES, ".scale")
+    if not -LARGEST_NUMBER <= one.low <= one.value <= one.high <= LARGEST_NUMBER or one.low == one.high:  # nan is not
+        raise Mismatch(f"found {short(one.value)}; expected a number in a range", ".value")
+    if one.scale == "log" and one.low <= 0:
+        raise Mismatch(f"found {short(one.low)}; expected more than 0 on a logarithmic slider", ".low")
 
 
 def _check_series(series: Series) -> None:

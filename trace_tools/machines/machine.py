@@ -20,7 +20,8 @@ import platform
 import re
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
@@ -30,10 +31,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from trace_tools import accelerators
 from trace_tools.accelerators import BACKENDS
-from trace_tools.errors import UsageError
+from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.file_format.trace_file import load_head
 from trace_tools.machines import host
 from trace_tools.machines.known_machines import known_machine, table_peaks
-from trace_tools.schema import Machine, Peak
+from trace_tools.schema import Machine, Peak, Trace
 
 if TYPE_CHECKING:
     import torch
@@ -97,6 +99,44 @@ def from_json(text: str) -> Machine:
     """Read what `to_json` wrote. Raises ValueError, TypeError or KeyError for anything else."""
     fields = json.loads(text)
     return Machine(**{**fields, "peaks": [Peak(**peak) for peak in fields["peaks"]]})
+
+
+def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, list[tuple[str, str]]]:
+    """Describe the computer for a lecture without torch, and the versions of what it uses: nothing is measured."""
+    name, ram_bytes = host.cpu_name(), host.ram_bytes()
+    computer = Machine(
+        name=name,
+        slug="cpu",
+        device="cpu",
+        memory_bytes=ram_bytes,
+        cpu=name,
+        cores=host.usable_cores(),
+        ram_bytes=ram_bytes,
+        os=host.operating_system(),
+    )
+    return computer, [("python", platform.python_version()), *used]
+
+
+def remembered(traces: Iterable[Path], asked: str | None) -> Trace | None:
+    """Return the newest of some traces that was made on this computer as it is, its peaks with their date, or None.
+
+    `asked` is the device that is wanted, None for the best there is. Which of several cards it was, nobody knows.
+    """
+    found: list[Trace] = []
+    for path in traces:
+        with suppress(TraceFileError, OSError):
+            trace = load_head(path)
+            here, there = (host.cpu_name(), host.usable_cores()), (trace.machine.cpu, trace.machine.cores)
+            fits = trace.machine.device == asked if asked else trace.machine.device != "cpu" or not host.has_card()
+            same = dict(trace.versions).get("torch") == _torch_build()[0] and trace.machine.peaks
+            if here == there and fits and same and not trace.machine.emulated:
+                found.append(trace)
+    if not found:
+        return None
+    newest = max(found, key=lambda trace: trace.run.started)
+    date = f", on {newest.run.started[:10]}"
+    peaks = [replace(p, source=p.source.removesuffix(date) + date) if p.measured else p for p in newest.machine.peaks]
+    return replace(newest, machine=replace(newest.machine, peaks=peaks))
 
 
 def with_best_peaks(measured: Sequence[Machine]) -> Machine:

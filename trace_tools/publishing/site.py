@@ -27,7 +27,7 @@ from trace_tools.rendering.columns import columns_block
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document, Notice, Section
 from trace_tools.rendering.html import MachineLink, Surroundings
-from trace_tools.rendering.page_base import HALL, hall
+from trace_tools.rendering.page_base import HALL, SECTION, shared_script
 from trace_tools.rendering.pictures import read_picture
 from trace_tools.rendering.search import FILE
 from trace_tools.schema import Trace
@@ -36,7 +36,7 @@ PARTIAL = "partial"
 REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
     r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)"
-    r"|search-index\.js|hall\.js"
+    r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|hall|section)\.js"
 )
 _FOLDER = re.compile(r"[\w][\w.-]*")
 
@@ -167,9 +167,10 @@ def _machine_files(one: SiteTrace, site: Traces, others: Sequence[Counterparts],
     )
     pages, texts = html.HtmlWriter(document, place), markdown.MarkdownWriter(document, place)
     files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
-    files |= {FILE: pages.search_index(), HALL: hall()}
+    files |= {FILE: pages.search_index()} | {name: shared_script(name) for name in (HALL, SECTION)}
     for section in document.sections:
         files[f"{section.slug}.html"] = pages.section(section)
+        files[f"{section.slug}.js"] = pages.section_data(section)
         files[f"{section.slug}.md"] = texts.section(section)
     return {name: text.encode("utf-8") for name, text in files.items() if text is not None} | texts.files
 

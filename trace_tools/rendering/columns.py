@@ -1,4 +1,4 @@
-"""What other machines made of a section's lines → one block of text that its page carries.
+"""What other machines made of a section's lines → one block of text beside its page.
 
     there = ColumnCell((ColumnEntry("time", "", "", "0.4 ms", "28× faster"),))
     block = columns_block([Column("NVIDIA H200", {"L216": there})])
@@ -63,7 +63,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsBlock:
-    """All columns of a section as its page carries them."""
+    """All columns of a section as the script beside its page carries them."""
 
     text: str
     columns: tuple[Column, ...]

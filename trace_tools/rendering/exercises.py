@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from trace_tools import formats
 from trace_tools.rendering import prose
@@ -41,10 +41,12 @@ def as_html(said: Narration, question: Markup) -> Markup:
         "unit": told.unit,
         "slips": slips,
     }
-    return Markup('<div class="ask" id="said-{}" data-asked="{}" data-answer="{}">{}{}{}{}</div>\n').format(
+    return Markup('<div class="ask" id="said-{}" data-asked="{}" data-answer=\'{}\'>{}{}{}{}</div>\n').format(
         said.number,
         identity(said),
-        json.dumps(judged),
+        _quoted(
+            json.dumps({name: known for name, known in judged.items() if known is not None}, separators=(",", ":"))
+        ),
         question,
         Markup('<ul class="choices">{}</ul>').format(choices) if choices else "",
         hint.format(Markup(prose.to_html(told.hint))) if told.hint else "",
@@ -102,6 +104,11 @@ def _numbers(told: Answer) -> Sequence[float]:
     return [told.value, *(sample for sample in told.samples or () if isinstance(sample, (int, float)))]
 
 
+def _quoted(text: str) -> Markup:
+    """Return text for an attribute in single quotes: JSON's double ones, of which it is full, stay as they are."""
+    return Markup(str(escape(text)).replace("&#34;", '"'))
+
+
 def _also(told: Answer) -> str:
     """Say what else counts as right."""
     parts = []
@@ -111,5 +118,5 @@ def _also(told: Answer) -> str:
         same = sum(sample == told.value for sample in told.samples)
         parts.append(f"in {same} of {len(told.samples)} runs")
     if told.within:
-        parts.append(f"right within {formats.percent(told.within)}")
+        parts.append(f"right within {formats.number(100 * told.within).removesuffix('.0')}%")
     return f" ({'; '.join(parts)})" if parts else ""

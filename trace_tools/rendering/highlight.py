@@ -16,8 +16,17 @@ from pygments.token import STANDARD_TYPES, Token
 
 from trace_tools import formats
 
-# Of Pygments' classes, those that page.css gives a colour; the rest is plain ink.
-COLOURED = frozenset({"k", "kc", "kd", "kn", "kr", "ow", "s", "sa", "sd", "se", "si", "c", "m", "nd", "nf", "nc", "nb"})
+# The tag for each of Pygments' classes that page.css gives a colour; the rest is plain ink. A page has a thousand of
+# them: tags without a class are a third of the bytes.
+_CLASSES = {
+    "b": ("k", "kc", "kd", "kn", "kr", "ow"),
+    "u": ("s", "sa", "sd", "se", "si"),
+    "em": ("c",),
+    "i": ("m",),
+    "dfn": ("nd", "nf", "nc"),
+    "var": ("nb",),
+}
+TAGS = {name: tag for tag, names in _CLASSES.items() for name in names}
 
 
 def highlighted(lines: Sequence[str]) -> tuple[str, ...]:
@@ -48,26 +57,26 @@ def _highlighted(lines: tuple[str, ...]) -> tuple[str, ...]:
     lexer = PythonLexer(stripnl=False, ensurenl=False)
     for kind, text in lexer.get_tokens("\n".join(lines)):
         first, *rest = text.split("\n")
-        style = _style(kind)
-        parts[-1].append((style, first))
-        parts += [[(style, line)] for line in rest]
+        tag = _tag(kind)
+        parts[-1].append((tag, first))
+        parts += [[(tag, line)] for line in rest]
     return tuple(_line(line) for line in parts)
 
 
 def _line(parts: Sequence[tuple[str, str]]) -> str:
-    """Write one line; neighbours of the same class share a tag."""
+    """Write one line; neighbours of the same colour share a tag."""
     out = ""
-    for style, group in groupby(parts, key=lambda part: part[0]):
+    for tag, group in groupby(parts, key=lambda part: part[0]):
         shown = html.escape(formats.visible("".join(text for _, text in group)), quote=False)
-        out += f'<span class="{style}">{shown}</span>' if style and shown else shown
+        out += f"<{tag}>{shown}</{tag}>" if tag and shown else shown
     return out
 
 
-def _style(kind: object) -> str:
-    """Return the class of a token, or of the nearest of its ancestors that has a colour."""
+def _tag(kind: object) -> str:
+    """Return the tag of a token, or of the nearest of its ancestors that has a colour."""
     while kind is not Token and kind is not None:
         name = STANDARD_TYPES.get(kind, "")  # type: ignore[call-overload]
-        if name in COLOURED:
-            return str(name)
+        if name in TAGS:
+            return TAGS[name]
         kind = getattr(kind, "parent", None)
     return ""

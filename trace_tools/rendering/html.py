@@ -1,14 +1,17 @@
-"""A document → HTML pages that need nothing but themselves, and for searching one file beside them.
+"""A document → HTML pages that can be read with nothing beside them, and the files that their scripts load.
 
     writer = HtmlWriter(document, place)
     writer.section(document.sections[0]), writer.index()        two pages as text
+    writer.section_data(document.sections[0])                   what the first one's script shows when it is asked for
 
-Each page carries its style, its script and its figures, and a security policy that allows only these, by
-their hashes. Templates escape everything; what is Markup here was made by `prose`, `svg` or `highlight`.
+Each page carries its text, its style and its figures, and a security policy that allows only these, by their hashes,
+and scripts beside it: the player and its steps, other machines' columns, what is folded beside lines, figures of what
+was measured. Templates escape everything; what is Markup here was made by `prose`, `svg` or `highlight`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,12 +23,12 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from trace_tools import formats, summaries
-from trace_tools.rendering import columns, overview, prose
+from trace_tools.rendering import columns, explorations, overview, prose
 from trace_tools.rendering.charts.distributions import histogram, samples
 from trace_tools.rendering.charts.of_pages import index_figures, section_figures
 from trace_tools.rendering.charts.roofline import Roof
 from trace_tools.rendering.charts.storage import Views, storage, views_of
-from trace_tools.rendering.charts.svg import embedded
+from trace_tools.rendering.charts.svg import embedded, frame
 from trace_tools.rendering.columns import ColumnsBlock
 from trace_tools.rendering.document import (
     Block,
@@ -44,6 +47,7 @@ from trace_tools.rendering.document import (
 )
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.rendering.narration import as_html
+from trace_tools.rendering.packing import packed
 from trace_tools.rendering.page_base import HERE, Assets, assets, environment
 from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.player import step_block
@@ -83,7 +87,8 @@ def _environment() -> Environment:
 
     found = environment(HERE / "templates")
     found.globals["overview"] = overview
-    found.filters |= {"prose": shown, "drawing": Markup, "remarked": remarked, "below": below, "stretches": stretches}
+    found.filters |= {"prose": shown, "remarked": remarked, "below": below, "stretches": stretches}
+    found.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
     found.tests |= {
         "listing": lambda block: isinstance(block, CodeListing),
         "call": lambda block: isinstance(block, Call),
@@ -103,9 +108,22 @@ class HtmlWriter:
     def __init__(self, document: Document, place: Surroundings) -> None:
         self._document = document
         self._place = place
+        self._sections: dict[str, tuple[str, str]] = {}  # page and data, by slug
 
     def section(self, section: Section) -> str:
         """Return the page of one section."""
+        return self._section(section)[0]
+
+    def section_data(self, section: Section) -> str:
+        """Return the script beside a section's page: the player's steps, other machines' columns, what is folded."""
+        return self._section(section)[1]
+
+    def _section(self, section: Section) -> tuple[str, str]:
+        if section.slug not in self._sections:
+            self._sections[section.slug] = self._made(section)
+        return self._sections[section.slug]
+
+    def _made(self, section: Section) -> tuple[str, str]:
         sections, place = self._document.sections, self._place
         at = sections.index(section)
         block = step_block(section)
@@ -115,20 +133,24 @@ class HtmlWriter:
             link = "trace.yaml" if place.has_trace else None
             notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link))
         beside = place.columns(section)
-        asked = any(isinstance(it, Narration) and it.narrative.kind == "ask" for it in visible(section.blocks))
-        parts = (("player", block.kept), ("machines", beside.columns), ("exercises", asked))
-        return self._page(
+        drawn = section_figures(section, self._document, place.roofs(section))
+        explored = [it for it in visible(section.blocks) if isinstance(it, Narration) and it.narrative.exploration]
+        whole = self._page(
             "section.html.j2",
             _HtmlPage(self._document, place, section, section.blocks, section.shared),
-            assets("page", "search", "figures", *(name for name, there in parts if there)),
+            assets("page", "search", "figures", "exercises", *(["explore"] if explored else [])),
             notices,
             section=section,
             steps=block,
             beside=beside,
-            drawn=section_figures(section, self._document, place.roofs(section)),
+            drawn=drawn,
             previous=sections[at - 1] if at else None,
             next=sections[at + 1] if at + 1 < len(sections) else None,
         )
+        page, folded = _parted(whole)
+        data = {"steps": block.text, "columns": beside.text, "folded": packed(folded)}
+        data["figures"] = packed([embedded(figure.svg) for figure in drawn])
+        return page, f"const sectionData = {json.dumps(data)};\n{explorations.script(explored)}"
 
     def index(self) -> str:
         """Return the machine's own index."""
@@ -137,7 +159,7 @@ class HtmlWriter:
         return self._page(
             "index.html.j2",
             _HtmlPage(document, self._place, None, around, shared_storages(document.opening)),
-            assets("page", "search", "figures"),
+            assets("page", "overview", "search", "figures"),
             overview.document_notices(document),
             drawn=index_figures(document, self._place.roofs(None)),
         )
@@ -164,8 +186,8 @@ class HtmlWriter:
         return _brief(text)
 
     def search_index(self) -> str:
-        """Return the file that the pages load when a reader first searches."""
-        return SearchIndex(self._document).script()
+        """Return the file that the pages load when a reader first searches: the index, and what finds things in it."""
+        return SearchIndex(self._document).script() + str(assets("finding").js)
 
 
 def site_index(
@@ -182,7 +204,7 @@ def site_index(
     """
     template = _environment().get_template("site.html.j2")
     first = machines[0] if machines and machines[0].document.sections else None
-    files = assets("page", "search") if searched is not None else assets("page")
+    files = assets("page", "overview", "search") if searched is not None else assets("page", "overview")
     text = template.render(
         title=title,
         machines=machines,
@@ -207,6 +229,14 @@ def _brief(page: str) -> str:
     """Write the figures of a page briefly, and no line breaks where none are seen: beside the tags of blocks."""
     page = re.sub(r"<svg .*?</svg>", lambda figure: embedded(figure[0]), page, flags=re.DOTALL)
     return re.sub(r"(</?(?:div|details|section|table)\b[^<>]*>)\n+", r"\1", page)
+
+
+_FOLDED = re.compile(r'<details class="(o [^"]*)"><summary>(.*?)</summary>(.*?)</details>', re.DOTALL)
+
+
+def _parted(page: str) -> tuple[str, list[str]]:
+    """Return a page without what is folded beside its lines, and that, in the order of the page (`folded.js`)."""
+    return _FOLDED.sub(r'<div class="\1 more">\2</div>', page), [found[3] for found in _FOLDED.finditer(page)]
 
 
 @dataclass(frozen=True)
@@ -267,6 +297,14 @@ class _HtmlPage:
             return []
         alone = len(value.tensor.shape) == 1 and len(value.tensor.elements or ()) <= summaries.INLINE_ELEMENTS
         return [] if alone and value.tensor.elements is not None else summaries.grids(value.tensor)
+
+    def cells(self, value: Value | None) -> Markup:
+        """Say where a matrix lies in a storage that others share, for `linked.js`: its label, offset, strides."""
+        label, _ = self._storage(value)
+        if label is None or value is None or value.tensor is None or value.tensor.strides is None:
+            return Markup("")
+        lie = (value.tensor.offset or 0, *value.tensor.strides)
+        return Markup(' data-cells="{} {}"').format(formats.one_line(label, 20), " ".join(map(str, lie)))
 
     def drawn(self, remark: Remark) -> Markup:
         """Return what a closer look at a remark shows as a figure: samples, the storage, a histogram."""

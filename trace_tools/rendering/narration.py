@@ -16,7 +16,7 @@ from dataclasses import replace
 from markupsafe import Markup, escape
 
 from trace_tools import formats
-from trace_tools.rendering import exercises, prose
+from trace_tools.rendering import exercises, explorations, prose
 from trace_tools.rendering.charts import plot
 from trace_tools.rendering.document import Narration
 from trace_tools.rendering.markdown_text import escape as escaped
@@ -56,6 +56,8 @@ def as_html(said: Narration, image: Images) -> Markup:
         case "ask":
             question = Markup('<div class="prose">{}{}</div>').format(_prose(said, image), sometimes)
             return exercises.as_html(said, question)
+        case "explore":
+            return explorations.as_html(said)
         case "note":
             note = (
                 '<details class="note" id="{}"><summary>Note for the presenter</summary><div class="prose">{}</div>{}'
@@ -111,6 +113,8 @@ def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]
             return to_markdown(it.text or "", image, it.varied or ())
         case "ask":
             return exercises.as_markdown(said, to_markdown(it.text or "", image, it.varied or ()))
+        case "explore":
+            return explorations.as_markdown(said)
         case "note":
             return joined(folded("Note for the presenter", [to_markdown(it.text or "", image, it.varied or ())]))
         case "link":
@@ -131,7 +135,7 @@ def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]
             return f"![{title}]({drawing(f'fig{said.number}', drawn)}){caption}"
         case _:
             within, left_out = _within(it, ROWS_MARKDOWN)
-            varied = {(one.row, one.column): one for one in it.varied or ()}
+            varied = {(one.row, one.column): one for one in within.varied or ()}
             rows = []
             for row, cells in enumerate(within.rows or []):
                 texts = [(_cell_markdown(cell), varied.get((row, column))) for column, cell in enumerate(cells)]
@@ -145,8 +149,34 @@ def _prose(said: Narration, image: Images) -> Markup:
     return Markup(prose.to_html(told.text or "", anchors, image, told.varied or (), f"range-{said.number}"))
 
 
+def _in_one_prefix(it: Narrative) -> Narrative:
+    """Return a table whose columns of rates, seconds or FLOP have one prefix each: "rate, FLOP/s" is in GFLOP/s."""
+    columns, factors = list(it.columns or []), dict[int, float]()
+    for place, label in enumerate(columns):
+        cells = [row[place] for row in it.rows or [] if place < len(row) and row[place] not in NO_NUMBER]
+        numbers = [cell for cell in cells if isinstance(cell, (int, float)) and not isinstance(cell, bool)]
+        if len(numbers) == len(cells):
+            columns[place], factors[place] = formats.column_unit(label, numbers)
+
+    def scaled(cell: Scalar, place: int | None) -> Scalar:
+        factor = factors.get(place, 1) if place is not None else 1
+        return cell if factor == 1 or isinstance(cell, str) or not cell else cell / factor
+
+    rows = [[scaled(cell, place) for place, cell in enumerate(row)] for row in it.rows or []]
+    varied = [
+        replace(
+            one,
+            samples=[scaled(cell, one.column) for cell in one.samples],
+            cold_samples=one.cold_samples and [scaled(cell, one.column) for cell in one.cold_samples],
+        )
+        for one in it.varied or ()
+    ]
+    return replace(it, columns=columns, rows=rows, varied=varied or it.varied)
+
+
 def _within(it: Narrative, most: int) -> tuple[Narrative, str]:
     """Return as much of a table as a page has room for, and what to say of the rest; "" where that is all of it."""
+    it = _in_one_prefix(it)
     columns, rows = it.columns or [], it.rows or []
     wide = min(len(columns), COLUMNS)
     high = min(len(rows), most, CELLS // max(wide, 1))

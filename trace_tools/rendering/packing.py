@@ -1,4 +1,4 @@
-"""Columns of numbers and texts → one block of text that a page carries for its script.
+"""Columns of numbers and texts → one block of text for a page's script.
 
     packed({"line": deltas([10, 11, 12]), "name": table(["x", "x", "y"])})     "eNqrVsrJzEtV…"
 
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
-def packed(columns: Mapping[str, Any]) -> str:
+def packed(columns: Mapping[str, Any] | Sequence[str]) -> str:
     """Deflate columns; without whitespace and with texts as they are, JSON is small and quick to read."""
     text = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")

@@ -23,7 +23,11 @@ from trace_tools import formats
 from trace_tools.rendering import prose
 
 HERE = Path(__file__).parent
-HALL = "hall.js"  # the file beside the pages that `hall` is written to
+HALL, SECTION = "hall.js", "section.js"  # scripts that lie beside the pages, one file for all of them
+_PARTS = {
+    HALL: ("hall",),
+    SECTION: ("folded", "drawn", "linked", "player", "machines", "numbers", "answering", "exploring"),
+}  # what they are made of, in `static/`
 
 # Three stacks of memory, in the colours of the figures.
 _BARS = "".join(
@@ -42,10 +46,10 @@ class Assets:
     policy: str
 
 
-def allowed(css: str, js: str, *, searches: bool = False) -> Assets:
-    """Return a style and a script with the policy that allows them by their hashes, and the index beside the page."""
-    beside = " 'self'" if searches else ""
-    sources = f"script-src '{source_hash(js)}'{beside}; style-src '{source_hash(css)}'; img-src 'self' data:"
+def allowed(css: str, js: str, *, beside: bool = False) -> Assets:
+    """Return a style and a script with the policy that allows them by their hashes, and scripts beside the page."""
+    own = " 'self'" if beside else ""
+    sources = f"script-src '{source_hash(js)}'{own}; style-src '{source_hash(css)}'; img-src 'self' data:"
     return Assets(Markup(css), Markup(js), f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'")
 
 
@@ -59,14 +63,14 @@ def assets(*names: str) -> Assets:
     """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
     found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
-    return allowed(_tight(css), js, searches="search" in names)
+    return allowed(_tight(css), js, beside="search" in names)
 
 
-@lru_cache(maxsize=1)
-def hall() -> str:
-    """Return the script of the lecture hall, with its style: pages load it when it is first asked for."""
-    css, js = ((HERE / "static" / f"hall.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
-    return f"hallStyle = {json.dumps(_tight(_lean(css)), ensure_ascii=False)};\n{_lean(js)}"
+@lru_cache(maxsize=2)
+def shared_script(file: str) -> str:
+    """Return a script that lies beside the pages, `HALL` or `SECTION`, with the style of what only it can show."""
+    found = assets(*_PARTS[file])
+    return f"{Path(file).stem}Style = {json.dumps(found.css, ensure_ascii=False)};\n{found.js}"
 
 
 def _lean(text: str) -> str:

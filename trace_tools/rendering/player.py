@@ -1,4 +1,4 @@
-"""A section's steps in order of execution → the stops of its player, and the text in which a page carries them.
+"""A section's steps in order of execution → the stops of its player, and the text beside its page that carries them.
 
     section.stepping = stepping(lecture, "tensors", anchors)
     section.stepping.stops[41].anchor       "L216": the row to highlight
@@ -175,7 +175,7 @@ def _same_storage(one: Value, other: Value) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StepBlock:
-    """A section's stops as a page carries them."""
+    """A section's stops as the script beside its page carries them."""
 
     text: str
     kept: int

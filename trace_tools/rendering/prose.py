@@ -33,6 +33,9 @@ Image = Callable[[str], str | None]  # a path → the address of what is shown; 
 _URL = re.compile(r"[\w\-.~:/?#\[\]@!$&'()*+,;=%]+")  # RFC 3986, and letters of any script
 
 
+TERM = 5  # words of a term, at most
+
+
 def safe_url(url: str) -> str | None:
     """Return `url` when following it can only open a page, a mail or a relative place; else None."""
     if len(url) > LONGEST_URL or not _URL.fullmatch(url):
@@ -105,6 +108,17 @@ def passages(markdown: str) -> str:
     tokens = parse(markdown)
     under = {id(token) for opening, token in pairwise(tokens) if opening.type == "heading_open"}
     return " ".join(_words(token) for token in tokens if id(token) not in under)
+
+
+def terms(markdown: str) -> list[str]:
+    """Return what a text puts in bold: the terms that it introduces; whole sentences are none."""
+    found = []
+    for token in parse(markdown):
+        children = token.children or []
+        for opening, inside, closing in zip(children, children[1:], children[2:], strict=False):
+            if (opening.type, inside.type, closing.type) == ("strong_open", "text", "strong_close"):
+                found.append(inside.content.strip())
+    return [term for term in found if len(term.split()) <= TERM and not re.search(r"[.:!?,]$", term)]
 
 
 def _words(token: Token) -> str:

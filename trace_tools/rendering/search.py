@@ -5,7 +5,9 @@
     index.script()              'searchIndex = "eNqtW…";', the file `search-index.js`
 
 An entry is a place that a link can lead to (a title, a paragraph, a row of code) and the text that stands
-there. The index is made from what the pages show of the source and the prose, so it does not grow with steps.
+there, under the heading above it. The index is made from what the pages show of the source and the prose, so it does
+not grow with steps. Ideas are found by the lecture's own vocabulary: the terms that its prose introduces in bold, what
+its abbreviations stand for, and the names of the functions behind its headings.
 """
 
 from __future__ import annotations
@@ -13,15 +15,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import unescape
 from itertools import chain, islice
 from typing import Literal
 
 from trace_tools import formats
 from trace_tools.narrative import PROSE
-from trace_tools.rendering import overview, prose
+from trace_tools.rendering import explorations, overview, prose
 from trace_tools.rendering.document import Block, CodeListing, CodeRow, Document, Narration, visible
 from trace_tools.rendering.narration import CELLS
 from trace_tools.rendering.packing import deltas, packed, table
+from trace_tools.rendering.vocabulary import abbreviations
 
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry: the first that fits the budget
 DEFINITION = 160  # characters of one that nothing on the pages calls
@@ -32,17 +36,23 @@ Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", 
 ORDER: tuple[Kind, ...] = (
     "section", "heading", "failed", "text", "exercise", "claim", "code", "table", "figure", "link", "note",
 )  # fmt: skip
+CODE = ("code", "claim", "failed")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchEntry:
-    """One place that can be found; `also` names what was observed there and its text does not spell out."""
+    """One place that can be found.
+
+    `also` has names that belong to it: of code, what was observed and is not spelt out; of prose, the terms that it
+    introduces; of a heading, the function behind it.
+    """
 
     kind: Kind
     page: int  # place in `pages`
     anchor: str  # "" is the top of the page
     text: str
     also: str = ""
+    under: str = ""  # the heading above it
 
 
 class SearchIndex:
@@ -52,7 +62,9 @@ class SearchIndex:
         sections = [(s.slug, f"{s.number} {prose.plain_text(s.title)}") for s in document.sections]
         pages = [*sections, ("index", "Index"), (overview.SETUP, "Around the sections")]
         self._pages = [(address, formats.one_line(title, 120)) for address, title in pages]
-        self._entries = sorted(entries(document), key=lambda entry: (entry.page, ORDER.index(entry.kind)))
+        found = list(entries(document))
+        self._entries = sorted(found, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
+        self._same = abbreviations(entry.text for entry in found if entry.kind not in CODE)
         self._packed: dict[int, str] = {}  # by the limit of an entry's length
 
     def script(self) -> str:
@@ -82,6 +94,7 @@ class SearchIndex:
             {
                 "pages": self._pages,
                 "reach": reach,
+                "same": self._same,
                 "page": deltas([entry.page for entry in shown]),
                 "kind": table(entry.kind for entry in shown),
                 "anchor": table(anchors),
@@ -89,6 +102,7 @@ class SearchIndex:
                 "last": deltas(last),
                 "text": [entry.text for entry in shown],
                 "also": table(entry.also for entry in shown),
+                "under": table(entry.under for entry in shown),
             }
         )
 
@@ -121,6 +135,13 @@ def entries(document: Document) -> Iterator[SearchEntry]:
 
 def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
     """Yield the places of a page; code that stands on several pages is found once, where it stands first."""
+    under = ""
+    for entry in _places(blocks, page, lines):
+        yield replace(entry, under=under)
+        under = entry.text if entry.kind == "heading" else under
+
+
+def _places(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
     for block in visible(blocks):
         rows: Sequence[CodeRow] = ()
         if isinstance(block, Narration):
@@ -128,7 +149,8 @@ def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
         elif isinstance(block, CodeListing):
             rows = block.rows
         elif block.shown == "part":
-            yield SearchEntry("heading", page, block.anchor, _line(prose.plain_text(block.title)))
+            title = _line(prose.plain_text(block.title))
+            yield SearchEntry("heading", page, block.anchor, title, block.function if block.function != title else "")
         elif block.header is not None and block.shown != "named":
             rows = (block.header,)
         for row in rows:
@@ -140,17 +162,25 @@ def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
 
 def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
     it = said.narrative
-    anchor = f"said-{said.number}"
+    anchor, terms = f"said-{said.number}", ""
     if it.kind in PROSE:
         yield from (SearchEntry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
         text = prose.passages(it.text or "")
+        terms = ", ".join(dict.fromkeys(prose.terms(it.text or "")))
     elif it.kind == "table":
         cells = islice(chain(it.columns or [], *(it.rows or [])), CELLS)
         text = " · ".join(prose.plain_text(cell) for cell in cells if isinstance(cell, str))
+    elif it.kind == "plot":
+        names = (series.name for series in it.series or ())
+        drawn = re.findall(r"<text[^>]*>([^<]+)</text>", it.svg or "")
+        text = " · ".join(filter(None, dict.fromkeys((it.x_label, it.y_label, *names, *map(unescape, drawn)))))
+    elif it.exploration is not None:
+        text = explorations.sentence(it.exploration, it.text or "")
     else:
         text = " ".join(filter(None, (it.text, it.authors, it.date)))
     kinds: dict[str, Kind] = {
         "plot": "figure",
+        "explore": "figure",
         "image": "figure",
         "link": "link",
         "table": "table",
@@ -159,7 +189,7 @@ def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
     }
     told = _line(f"{prose.plain_text(it.title or '')} {text}")
     if told:
-        yield SearchEntry(kinds.get(it.kind, "text"), page, anchor, told)
+        yield SearchEntry(kinds.get(it.kind, "text"), page, anchor, told, formats.shorten(terms, 300))
 
 
 def _code(row: CodeRow, page: int) -> SearchEntry:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document, Section
 from trace_tools.rendering.html import HtmlWriter, MachineLink, Surroundings
-from trace_tools.rendering.page_base import HALL, hall
+from trace_tools.rendering.page_base import HALL, SECTION, shared_script
 from trace_tools.rendering.pictures import Picture, read_picture
 from trace_tools.rendering.search import FILE
 from trace_tools.schema import Trace
@@ -106,14 +107,13 @@ class Site:
         def machines(section: Section | None) -> list[MachineLink]:
             return [MachineLink(document.machine.name, f"{section.slug}.html" if section else "index.html", True)]
 
-        def page_of(section: Section) -> Callable[[], str]:
-            return lambda: writer.section(section)
-
         writer = HtmlWriter(document, Surroundings(machines=machines, picture=picture))
         if only is None:
             self._makers |= {f"{folder}/index.html": writer.index, f"{folder}/setup.html": writer.setup}
-            self._makers |= {f"{folder}/{FILE}": writer.search_index, f"{folder}/{HALL}": hall}
+            self._makers |= {f"{folder}/{FILE}": writer.search_index}
+            self._makers |= {f"{folder}/{name}": partial(shared_script, name) for name in (HALL, SECTION)}
         for section in document.sections:
             if only is None or section.function in only:
-                self._makers[f"{folder}/{section.slug}.html"] = page_of(section)
+                self._makers[f"{folder}/{section.slug}.html"] = partial(writer.section, section)
+                self._makers[f"{folder}/{section.slug}.js"] = partial(writer.section_data, section)
         self._files.setdefault(f"{folder}/trace.yaml", one.path)

@@ -28,8 +28,6 @@ from starlette.responses import FileResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from trace_tools.errors import TraceToolsError, UsageError
-from trace_tools.rendering.page_base import HALL
-from trace_tools.rendering.search import FILE
 from trace_tools.serving.board import Board
 from trace_tools.serving.live_page import EVENTS, LivePage, live_page, plain_page
 from trace_tools.serving.pages import PARTIAL, Site
@@ -131,7 +129,7 @@ class _Live:
             return RedirectResponse(f"/{instead}", headers=HEADERS)  # what failed has been mended
         if page is None:
             return _html(plain_page("No such page", "It may come with the next save of the lecture."), 404)
-        if address.endswith((FILE, HALL)):
+        if address.endswith(".js"):
             return Response(page, media_type="text/javascript", headers=HEADERS)
         return _html(live_page(page))
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 
 _ENDS = 16 * BOUNDS["stdout"].of_step  # characters of what is printed at once that are searched for secrets
 WRITING_S = 0.2  # for so long what ends the process at once waits for who writes the journal: it may be its caller
+LOADED_TORCH = "loaded-torch"  # a file in the run's folder: torch came by the way, where nobody had expected it
 SIGN_S = 1.0  # after so long the parent is told again where the lecture is
 
 
@@ -79,6 +80,8 @@ class Job:
     text: str  # the source, as the parent read it
     journal: str
     device: str  # its type: "cpu", "cuda"
+    torch: bool  # whether the lecture needs it: else it is not loaded
+    draft: bool  # one run is enough
     passes: int
     seed: int
     limit: int
@@ -102,7 +105,7 @@ class Job:
         """The names of the runs in this process, in order."""
         if self.name == SHAKEN:
             return CLOCKS_UP, CLOCKS_DOWN, *([OTHER_SEEDS] if self.device != "cpu" else [])
-        return (COLD,) if self.metering else (COLD, WARM)
+        return (COLD,) if self.metering or self.draft else (COLD, WARM)
 
 
 def main(job_path: str) -> int:
@@ -136,13 +139,15 @@ def main(job_path: str) -> int:
 
 class _Process:
     def __init__(self, job: Job, program: Instrumented, codes: dict[str, types.CodeType], journal: Journal) -> None:
-        with unsignalled():  # its threads are none of the lecture's
-            import torch  # before the lecture does, so that seeds and settings are the same in each run
+        self.is_compiling: Callable[[], bool] = bool
+        if job.torch:
+            with unsignalled():  # its threads are none of the lecture's
+                import torch  # before the lecture does, so that seeds and settings are the same in each run
 
-            from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it,
-            from trace_tools.metering import meters  # noqa: F401  and the first `count` for this)
+                from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it,
+                from trace_tools.metering import meters  # noqa: F401  and the first `count` for this)
 
-        self.torch = torch
+            self.is_compiling = torch.compiler.is_compiling
         self.job = job
         self.program = program
         self.codes = codes
@@ -191,13 +196,16 @@ class _Process:
                 self.note("why_no_warm", again)
                 status = again if again.startswith("KeyboardInterrupt") else COMPLETE
                 break
+        if self.job.draft and not self.job.metering:
+            self.note("why_no_warm", "a draft: one run")
         self.note("notes", conditions())
         self.note("done", status)
+        if "torch" in sys.modules and not self.job.torch:
+            Path(self.job.journal).with_name(LOADED_TORCH).touch()
         return status
 
     def _run(self, name: str) -> str:
         from trace_tools.describing.values import Describer
-        from trace_tools.metering.meters import Meter
 
         self.journal.write([(RunStart, name)])
         self._progress(name)
@@ -210,7 +218,11 @@ class _Process:
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
             describe_values=not self.job.metering,
         )
-        meter = Meter(device=gpu.type if gpu else None) if self.job.metering else None
+        meter = None
+        if self.job.metering:
+            from trace_tools.metering.meters import Meter
+
+            meter = Meter(device=gpu.type if gpu else None)
         instruments = Instruments(Describer(redact=self.redact), gpu, meter, self._progress, self.output)
         recorder = self.recorder = Recorder(self.program, self.journal, instruments, settings)
         module = self._module(recorder)
@@ -282,7 +294,7 @@ class _Process:
         module = types.ModuleType(name)
         sys.modules[name] = module
         # Among the built-in names, so that `globals()` is the lecture's own.
-        vars(builtins).update(hooks(recorder, self.torch.compiler.is_compiling))
+        vars(builtins).update(hooks(recorder, self.is_compiling))
         recorder.namespace = vars(module)
         module.__file__ = str(path)
         return module

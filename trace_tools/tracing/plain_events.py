@@ -17,7 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
-from unittest import mock
+
+from trace_tools.tracing.replaced import replaced
 
 BY_INSTRUCTION = sys.version_info < (3, 12)  # since then a call can't ask for events of its own instructions
 TOOLS = tuple(f"{Path(__file__).parents[1] / part}" for part in ("tracing", "describing", "metering/meters.py"))
@@ -53,7 +54,7 @@ def plain_events(path: str, runner: CodeType) -> Iterator[None]:
             ("setprofile", setting(sys.setprofile, traces=False)),
             ("getprofile", getting(sys.getprofile)),
         ):
-            stack.enter_context(mock.patch.object(sys, name, new))
+            stack.enter_context(replaced(sys, name, new))
         yield
 
 

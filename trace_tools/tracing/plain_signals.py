@@ -20,10 +20,10 @@ from functools import partial
 from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any
-from unittest import mock
 
 from trace_tools.tracing import ending
 from trace_tools.tracing.plain_events import is_generated, is_of_tools
+from trace_tools.tracing.replaced import replaced
 
 _BETWEEN = {number for name, number in dis.opmap.items() if name == "RESUME" or "JUMP_BACKWARD" in name}
 _NOTHING = operator.is_  # what is called with a signal's number and a frame to no effect
@@ -43,8 +43,8 @@ def plain_signals(path: str, runner: CodeType) -> Iterator[None]:
         return as_set(set_handler(number, _Handler(number, handler, place) if own else handler))
 
     with (
-        mock.patch.object(signal, "signal", plainly),
-        mock.patch.object(signal, "getsignal", lambda number: as_set(handler_of(number))),
+        replaced(signal, "signal", plainly),
+        replaced(signal, "getsignal", lambda number: as_set(handler_of(number))),
     ):
         try:
             yield

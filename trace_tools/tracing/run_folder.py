@@ -203,7 +203,9 @@ def refuse_other_lecture(path: Path, lecture: str) -> None:
     """Raise SupersededError when the trace at `path` is another lecture's."""
     there = load_head(path).run.lecture if path.exists() else lecture
     if there != lecture:
-        raise SupersededError(f"{path}: is a trace of {there}, not of {lecture}; use --force to replace it")
+        raise SupersededError(
+            f"{path}: is a trace of {there}, not of {lecture}; choose another folder with -o, or --force to replace it"
+        )
 
 
 def set_aside(folder: Path, error: Exception) -> Kept:

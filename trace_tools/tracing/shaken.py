@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import sys
 import time
 import timeit
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ from typing import Any
 from trace_tools import accelerators
 from trace_tools.machines.machine import STORED, from_json, to_json
 from trace_tools.metering.measurement import Measurement, Witness, witnessed
+from trace_tools.tracing.replaced import replaced
 
 LEVELS = (1.45, 2.0, 2.9, 4.2)  # a quiet machine varies by less than the smallest, a noisy one says so itself
 CLOCKS = ("perf_counter", "monotonic", "process_time", "thread_time", "time")
@@ -46,11 +48,11 @@ def shaken_clocks(seed: int, *, inverted: bool, folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name in CLOCKS:
             for clock in (name, f"{name}_ns"):
-                stack.enter_context(_replaced(time, clock, _clock(getattr(time, clock), factor)))
-        stack.enter_context(_replaced(timeit, "default_timer", time.perf_counter))
-        stack.enter_context(_replaced(timeit.Timer, "timeit", _scaled(timeit.Timer.timeit, factor)))
+                stack.enter_context(replaced(time, clock, _clock(getattr(time, clock), factor)))
+        stack.enter_context(replaced(timeit, "default_timer", time.perf_counter))
+        stack.enter_context(replaced(timeit.Timer, "timeit", _scaled(timeit.Timer.timeit, factor)))
         for event in _event_types():
-            stack.enter_context(_replaced(event, "elapsed_time", _scaled(event.elapsed_time, factor)))
+            stack.enter_context(replaced(event, "elapsed_time", _scaled(event.elapsed_time, factor)))
         stack.enter_context(witnessed(_Measurements(factor)))
         stack.enter_context(_shaken_peaks(factor, folder / f"machine-shaken-{'down' if inverted else 'up'}.json"))
         yield
@@ -75,8 +77,8 @@ def shaken_devices() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for module, name in seeding:  # torch.manual_seed comes by here, too
             plain = getattr(module, name)
-            stack.enter_context(_replaced(module, name, lambda seed, plain=plain: plain(_other(int(seed)))))
-        stack.enter_context(_replaced(torch, "Generator", Generator))
+            stack.enter_context(replaced(module, name, lambda seed, plain=plain: plain(_other(int(seed)))))
+        stack.enter_context(replaced(torch, "Generator", Generator))
         yield
 
 
@@ -146,15 +148,5 @@ def _shaken_peaks(factor: Factor, path: Path) -> Iterator[None]:
 
 
 def _event_types() -> list[Any]:
-    found = accelerators.accelerator(accelerators.best())
+    found = accelerators.accelerator(accelerators.best()) if "torch" in sys.modules else None
     return [found.module.Event] if found is not None else []
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
-    old = getattr(owner, name)
-    setattr(owner, name, new)
-    try:
-        yield
-    finally:
-        setattr(owner, name, old)

@@ -13,7 +13,8 @@ from contextlib import ExitStack, contextmanager
 from functools import update_wrapper
 from operator import itemgetter
 from typing import Any
-from unittest import mock
+
+from trace_tools.tracing.replaced import replaced
 
 # In `os`. All other ways to run a program instead of this one call one of these.
 ENDS = ("_exit", "abort", "execv", "execve", "kill", "killpg")
@@ -24,7 +25,7 @@ def written_before(flush: Callable[[], None]) -> Iterator[None]:
     """Call `flush` before each of `ENDS` that is called inside the `with` block."""
     with ExitStack() as stack:
         for name in ENDS:
-            stack.enter_context(mock.patch.object(os, name, _End(getattr(os, name), flush)))
+            stack.enter_context(replaced(os, name, _End(getattr(os, name), flush)))
         yield
 
 

@@ -29,12 +29,15 @@ from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsErr
 from trace_tools.file_format.structure import to_plain
 from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
+from trace_tools.imports import imported
+from trace_tools.imports import versions as versions_of
 from trace_tools.machines import devices, host
 from trace_tools.machines import machine as machines
+from trace_tools.mistakes import refuse_without_main
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
 from trace_tools.tracing import private_folder
-from trace_tools.tracing.child import Job
+from trace_tools.tracing.child import LOADED_TORCH, Job
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
 from trace_tools.tracing.standard_output import give_back
@@ -70,6 +73,7 @@ class Request:
     force: bool = False
     like: Trace | None = None  # of this machine, made a moment ago: it is not measured again
     together: bool = False  # all processes at once: sooner done, and their times are worth less
+    draft: bool = False  # one run, for a look at the pages; the machine is not measured where a trace in `out` knows it
 
 
 class StoppedError(TraceToolsError):
@@ -80,9 +84,17 @@ class Tracer:
     """Runs the processes of one trace. Raises LectureError and UsageError before anything has run."""
 
     def __init__(self, request: Request, progress: Progress = lambda process, place, stalled: None) -> None:
+        self.source = check_lecture(request.lecture)
+        self.uses = imported(self.source, request.lecture.parent)
+        self.torch = "torch" in self.uses or request.device not in (None, "cpu")
+        if request.draft:
+            known = request.like
+            if known is None and self.torch:
+                known = machines.remembered(request.out.glob("*/trace.yaml"), request.device)
+            # Not together: on few cores the threads of two processes wait for each other, eight times as long.
+            request = replace(request, passes=1, like=known)
         self.request = request
         self.progress = progress
-        self.source = check_lecture(request.lecture)
         self.skipped = _skipped(self.source, request.only)
         if request.device is not None:
             devices.checked(request.device)
@@ -173,22 +185,42 @@ class Tracer:
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
         self.prepare(folder)
         names = [*(f"pass {n}" for n in range(1, self.request.passes + 1)), *self._beside()]
-        if self.request.together:
-            return self._at_once(names, folder)
+        seconds = self._at_once(names, folder) if self.request.together else self._in_turn(names, folder)
+        if self._came_with_torch(folder) and not self.interrupted and not self._stopped.is_set():
+            return [*seconds, *self._with_torch(folder)]
+        return seconds
+
+    def _in_turn(self, names: Sequence[str], folder: Path) -> list[tuple[str, float]]:
         seconds = []
         try:
             for name in names:
                 returned, taken = self.process(name, folder)
                 seconds.append((name, taken))
-                if returned != 0 or self.interrupted or self._stopped.is_set():
+                if returned != 0 or self.interrupted or self._stopped.is_set() or self._came_with_torch(folder):
                     break
         except KeyboardInterrupt:  # between two processes; `_wait` sees to the one that runs
             self.interrupted = True
         return seconds
 
+    def _came_with_torch(self, folder: Path) -> bool:
+        """Return whether something that the lecture imports has loaded torch, which none of its own lines names."""
+        return not self.torch and (folder / LOADED_TORCH).exists()
+
+    def _with_torch(self, folder: Path) -> list[tuple[str, float]]:
+        """Begin again with torch, with nothing of what was recorded without it."""
+        for path in folder.iterdir():
+            if path.is_file() and path.name != "lock":
+                path.unlink()
+        self.torch, self.request = True, replace(self.request, like=None)
+        return self._processes(folder)
+
     def _beside(self) -> list[str]:
-        """Return the processes besides the passes; for one who waits, what only comparisons need is left out."""
-        return [METERING] if self.request.together else [METERING, SHAKEN]
+        """Return the processes besides the passes: without torch there is nothing to meter.
+
+        For one who waits, what only comparisons need is left out.
+        """
+        waits = self.request.together or self.request.draft
+        return [*([METERING] if self.torch else []), *([] if waits else [SHAKEN])]
 
     def _at_once(self, names: Sequence[str], folder: Path) -> list[tuple[str, float]]:
         with ThreadPoolExecutor(len(names)) as pool:
@@ -206,12 +238,17 @@ class Tracer:
         """
         like = self.request.like
         if like is not None:
+            machine = like.machine
             (folder / "versions.json").write_text(json.dumps(like.versions), encoding="utf-8")
-        machine = like.machine if like is not None else self._surveyed(folder, 1)
+        elif self.torch:
+            machine = self._surveyed(folder, 1)
+        else:
+            machine, found = machines.without_torch(versions_of(self.uses))
+            (folder / "versions.json").write_text(json.dumps(found), encoding="utf-8")
         slug = machines.slug(self.request.name) if self.request.name else machine.slug
         if not self.request.force:
             refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
-        known = like is not None or machines.STORED in os.environ  # measured earlier
+        known = like is not None or machines.STORED in os.environ or not self.torch  # measured earlier, or not at all
         again = range(2, min(self.request.passes, SURVEYS) + 1) if machine.device == "cpu" and not known else ()
         best = machines.with_best_peaks([machine, *(self._surveyed(folder, n) for n in again)])
         (folder / "machine.json").write_text(machines.to_json(best), encoding="utf-8")
@@ -257,6 +294,8 @@ class Tracer:
             text=self.source.text,
             journal=str(folder / f"{slug}.journal"),
             device=self._device,
+            torch=self.torch,
+            draft=request.draft,
             passes=request.passes,
             seed=request.seed,
             limit=request.limit,
@@ -364,8 +403,7 @@ def check_lecture(path: Path) -> ParsedSource:
     if (why := why_not_inside(name)) is not None:  # it stands in the trace, and pages look for it beside them
         raise LectureError(path, None, f"can't be a lecture's name: {why}")
     parse_directives(source)
-    if source.function("main") is None:
-        raise LectureError(path, None, "defines no function `main`; expected `def main():`, which runs the lecture")
+    refuse_without_main(source)
     return source
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import at, differ, made, tensor, with_steps
+from tests.rendering.explored import EXPLORED
 from trace_tools.schema import Answer, Claim, Narrative, Step, Value
 
 
@@ -52,4 +54,18 @@ def test_another_answer_to_a_question_is_told() -> None:
     assert [f.verdict for _, f in differ(a, same).findings("output")] == []
     assert [(f.a, f.b) for _, f in differ(a, b).findings("output")] == [
         ("How many bytes? Answer: 4 B", "How many bytes? Answer: 8 B")
+    ]
+
+
+def test_another_result_of_a_figure_that_answers_back_is_told() -> None:
+    def explored(days: float) -> Callable[[Step], Step]:
+        told = EXPLORED[0].exploration
+        assert told is not None
+        results = [replace(told.results[0], value=days), *told.results[1:]]
+        return at(6, narrative=[replace(EXPLORED[0], text="{days}", exploration=replace(told, results=results))])
+
+    a, same, b = (with_steps(made(0), explored(days)) for days in (4.0, 4.0, 8.0))
+    assert [f.verdict for _, f in differ(a, same).findings("output")] == []
+    assert [(f.a, f.b) for _, f in differ(a, b).findings("output")] == [
+        ("{days} days: 4.0 days, quick: True", "{days} days: 8.0 days, quick: True")
     ]

@@ -14,7 +14,9 @@ from tests.rendering.browsing import ask, press
 from trace_tools.comparing.compare import compare
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.reports.comparison_report import report_of
+from trace_tools.comparing.reports.folder import write_reports
 from trace_tools.comparing.reports.html import html
+from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.schema import Machine
 
 PAGES = ("planted", "gpu", "hostile", "compare")
@@ -171,3 +173,30 @@ def test_on_paper_there_are_no_filters(browser: Any, pages: Path) -> None:
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert not browser.find_element("css selector", ".filters").is_displayed()
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize(("report", "words"), [("cpu-to-other", "total = 7"), ("index", "timing total")])
+def test_a_report_in_a_site_searches_its_rows_and_the_pages(
+    browser: Any, tmp_path: Path, report: str, words: str
+) -> None:
+    cpu = recorded()
+    other = replace(cpu, machine=Machine("Another processor", "other", "cpu"))
+    render_site([SiteTrace(cpu, "cpu")], tmp_path)
+    write_reports(
+        tmp_path / "diff", compare([Side("cpu/trace.yaml", cpu, label="cpu"), Side("b", other)]), "../index.html"
+    )
+    show(browser, tmp_path / "diff" / f"{report}.html")
+    browser.implicitly_wait(5)
+    press(browser, "/")
+    browser.find_element("id", "search-for").send_keys(words)
+    browser.find_element("css selector", "#search-found a .kind")
+    browser.implicitly_wait(0)
+    links = ask(browser, "[...document.querySelectorAll('#search-found a')].map(link => link.getAttribute('href'))")
+    pages = [link for link in links if link.startswith("../cpu/")]
+    rows = [link for link in links if link.startswith("#")]
+    assert rows and pages and len(rows) + len(pages) == len(links)
+    assert all((tmp_path / "diff" / link.partition("#")[0]).is_file() for link in pages)
+    browser.find_element("css selector", f"#search-found a[href='{rows[0]}']").click()
+    assert ask(browser, "document.activeElement.id") == rows[0][1:]
+    assert ask(browser, "document.activeElement.checkVisibility()")
+    assert browser.get_log("browser") == []

@@ -65,3 +65,9 @@ def test_only_what_was_asked_about_has_a_place_and_other_machines_stand_beside_i
     assert "roofline" not in [figure.name for figure in section_figures(quiet, made)]
     other = Roof("other", (("float32", 1e12),), 1e11, (RoofPoint(1, 1e9, "y"),))
     assert "other: float32" in section_figures(quiet, made, [other])[-1].svg
+
+
+def test_toys_three_decades_below_the_roof_have_none() -> None:
+    slow, slower = document(ns=9 * 10**6), document(ns=11 * 10**6)  # 2 MFLOP in that time, under 200 GFLOP/s
+    assert "roofline" in [figure.name for figure in section_figures(slow.sections[0], slow)]
+    assert "roofline" not in [figure.name for figure in section_figures(slower.sections[0], slower)]

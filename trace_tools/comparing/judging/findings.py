@@ -149,6 +149,9 @@ def _output(a: Step, b: Step) -> Iterator[Finding]:
 
 def _told(narrative: Narrative) -> str:
     words = narrative.text or narrative.title or narrative.url or narrative.kind
+    if narrative.exploration is not None:
+        found = narrative.exploration.results
+        return f"{words} {', '.join(f'{one.label}: {one.value} {one.unit or str()}'.rstrip() for one in found)}"
     if narrative.answer is None:
         return words
     return f"{words} Answer: {narrative.answer.value} {narrative.answer.unit or ''}".rstrip()

@@ -106,10 +106,9 @@ def report_of(
         said = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
         largest = grid(apart[:LEADING], "s", "Steps told apart", "", apart[LEADING:], "more step")
         parts.append(Part("Told apart", [said, largest], "judged"))
-    peaks: list[Content] = [
-        *(chart for chart in figures if chart.name != "roofs"),
-        grid(comparison.peaks, None, "Peaks", "peak"),
-    ]
+    peaks: list[Content] = [chart for chart in figures if chart.name != "roofs"]
+    known = grid(comparison.peaks, None, "Peaks", "peak")
+    peaks.append(known if comparison.peaks else Phrase("No peak is known of any of these machines."))
     if comparison.reached:
         peaks += [Phrase("Highest MFU of an annotated step:"), grid(comparison.reached, None, "Highest MFU", "dtype")]
     parts.append(Part("Peaks", peaks, "peaks", folded=not terminal))

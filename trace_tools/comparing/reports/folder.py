@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from trace_tools.comparing.compare import Comparison
 from trace_tools.comparing.judging.between import Choices, difference_between
@@ -28,6 +28,8 @@ PAIR = re.compile(r"\w[\w.-]*-to-[\w.-]+\.(?:html|md)")
 def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
     """Return the files of a folder of reports by name; `home` is the index of the site they belong to."""
     base = comparison.sides[comparison.base]
+    folder = PurePath(base.name).parent.name  # of its pages, in the site
+    pages = f"../{folder}/" if home is not None and folder else None
     texts: dict[str, str] = {}
     pairs: list[Phrase] = []
     for other, aligned in zip(comparison.sides, comparison.aligned, strict=True):
@@ -35,7 +37,7 @@ def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
             difference = difference_between(base, other, Choices(force=True), aligned)
             name = f"{_plain(base.label)}-to-{_plain(other.label)}"
             page = difference_report.report_of(difference, "html", site="index.html")
-            texts[f"{name}.html"] = html(page, home)
+            texts[f"{name}.html"] = html(page, home, pages)
             texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"), comment=True)
             said = difference_report.headline(difference)
             pairs.append(Phrase(f"{base.label} → {other.label}", soft=said, link=name))
@@ -45,7 +47,7 @@ def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
     text = comparison_report.report_of(
         comparison, "md", csv=CSV, pairs=[replace(p, link=f"{p.link}.md") for p in pairs]
     )
-    texts |= {"index.html": html(page, home), "index.md": markdown(text), CSV: csv_text(comparison)}
+    texts |= {"index.html": html(page, home, pages), "index.md": markdown(text), CSV: csv_text(comparison)}
     return {**{name: said.encode("utf-8") for name, said in texts.items()}, **figure_files(text.parts)}
 
 

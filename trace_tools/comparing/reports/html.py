@@ -1,6 +1,6 @@
 """A report → an HTML page that needs nothing but itself, on the base of the pages (`rendering.page_base`).
 
-html(report, home="../index.html")     "<!doctype html>…"
+html(report, home="../index.html", pages="../cpu/")     "<!doctype html>…"
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ HERE = Path(__file__).parent
 PAGES = page_base.HERE
 
 
-def html(report: Report, home: str | None = None) -> str:
-    """Return the page; `home` is the index of the site it belongs to."""
+def html(report: Report, home: str | None = None, pages: str | None = None) -> str:
+    """Return the page; `home` is the index of the site it belongs to, `pages` the folder of pages that it searches."""
     page = {"home": home or "#text"}
     return (
         _environment()
         .get_template("report.html.j2")
-        .render(assets=_assets(), page=page, report=report, aspects=ASPECTS)
+        .render(assets=_assets(searches=pages is not None), page=page, report=report, aspects=ASPECTS, folder=pages)
     )
 
 
@@ -43,11 +43,13 @@ def _test(kind: type) -> Callable[[object], bool]:
     return lambda part: isinstance(part, kind)
 
 
-@lru_cache(maxsize=1)
-def _assets() -> Assets:
+@lru_cache(maxsize=2)
+def _assets(*, searches: bool) -> Assets:
     """Read the pages' style and script with the reports' own after them."""
+    shared = page_base.assets("page", *(["search"] if searches else []))
+    own = HERE / "static" / "comparing.css", HERE / "static" / "comparing.js"
     css, js = (
-        "\n".join(path.read_text(encoding="utf-8") for path in (PAGES / "static" / pages, HERE / "static" / reports))
-        for pages, reports in (("page.css", "comparing.css"), ("page.js", "comparing.js"))
+        "\n".join((of_pages, path.read_text(encoding="utf-8")))
+        for of_pages, path in zip((shared.css, shared.js), own, strict=True)
     )
-    return page_base.allowed(css, js)
+    return page_base.allowed(css, js, beside=searches)

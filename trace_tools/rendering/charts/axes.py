@@ -61,16 +61,20 @@ Marks = Iterable[tuple[float, str]]  # ticks with their labels
 def grid_up(drawing: Drawing, axes: Axes, marks: Marks, *, apart: float = 6, opacity: float = 0.3) -> None:
     """Draw a line across at each mark, with its label at the left."""
     (left, right), up = (axes.across.start, axes.across.end), axes.up
-    for tick, words in marks:
+    marks = list(marks)
+    for tick, _ in marks:  # all lines before all labels: what neighbours share is said once
         drawing.line((left, up(tick)), (right, up(tick)), stroke=SOFT, width=0.8, stroke_opacity=opacity)
+    for tick, words in marks:
         drawing.text((left - apart, up(tick) + 4), words, size=TICK, anchor="end")
 
 
 def grid_across(drawing: Drawing, axes: Axes, marks: Marks, *, opacity: float = 0.25) -> None:
     """Draw a line upwards at each mark, with its label below."""
     across, (bottom, top) = axes.across, (axes.up.start, axes.up.end)
-    for tick, words in marks:
+    marks = list(marks)
+    for tick, _ in marks:
         drawing.line((across(tick), bottom), (across(tick), top), stroke=SOFT, width=0.8, stroke_opacity=opacity)
+    for tick, words in marks:
         drawing.text((across(tick), bottom + 16), words, size=TICK, anchor="middle")
 
 

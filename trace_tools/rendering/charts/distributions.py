@@ -17,7 +17,7 @@ WIDTH, STRIP, BARS, TALL = 260.0, 44.0, 66.0, 48.0
 EDGE = 10.0
 MOST_SAMPLES = 200  # of a row
 FAR = 20  # times the shortest, beyond which the strip is logarithmic
-LETTERS = 10.5
+LETTERS = 11
 
 
 def samples(timing: Timing) -> str | None:

@@ -58,7 +58,8 @@ def describe(told: Narrative) -> str:
             decimal = told.y_scale == "log" or formats.is_decimal(heights)
             low, high = (_height_text(end, unit, decimal=decimal) for end in (min(heights), max(heights)))
             name = formats.one_line(series.name, 60)
-            parts.append(f"{name}: {formats.plural(len(series.y), 'value')} from {low} to {high}")
+            ends = f"of {low}" if low == high else f"from {low} to {high}"
+            parts.append(f"{name}: {formats.plural(len(series.y), 'value')} {ends}")
     return ". ".join(parts) + "." if parts else "A drawing."
 
 

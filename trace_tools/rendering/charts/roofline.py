@@ -25,7 +25,7 @@ LEFT, RIGHT, TOP, BOTTOM = 92.0, 14.0, 14.0, 46.0
 ROW = 17.0  # height of a line of the legend
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 NAMED = 16  # points that may have their names beside them
-SMALL = 10.5  # size of such a name
+SMALL = 11.0  # size of such a name
 DRAWN = 1e-100, 1e100  # rates and intensities: their quotients, too, are numbers that axes can have
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom

@@ -111,6 +111,6 @@ def _dots(drawing: Drawing, label: str, view: Tensor, place: int, cells: int) ->
     words = f"{formats.one_line(label, 30)} {size}, strides ({strides})" + (
         f", offset {view.offset}" if view.offset else ""
     )
-    drawing.text((1, top + 11), words, size=10.5)
+    drawing.text((1, top + 11), words, size=11)
     for at in sorted({at for at in shapes.places(view, MOST_ELEMENTS) if 0 <= at < cells}):
         drawing.circle((1 + CELL * (at + 0.5), top + ROW + 3), 4, fill=colour(place))

@@ -107,17 +107,48 @@ def embedded(figure: str) -> str:
         root = fromstring(figure)
     except ParseError:
         return figure
-    for names in (_COMMON, _COMMON - {"text-anchor"}):  # a second time, for words at both ends of an axis
+    for names in (_COMMON, _COMMON - {"text-anchor"}, _COMMON - {"fill", "fill-opacity"}):
+        # more than once: words at both ends of an axis, marks in several colours
         for parent in [element for element in root.iter() if element.tag in ("svg", "g")]:
             _gather(parent, names)
     for path in root.iter("path"):
-        path.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", path.get("d", "")))
+        path.set("d", _straight(path.get("d", "")))
+    for parent in [*root.iter()]:
+        for one in [*parent]:  # the ground that matplotlib puts under a figure, and its lists of nothing
+            if (one.get("fill"), one.get("opacity")) == ("none", "0") or (one.tag == "defs" and not len(one)):
+                parent.remove(one)
     text = tostring(root, encoding="unicode").replace(" />", "/>")
+    ids = dict.fromkeys(re.findall(r' id="(\w+)-(\w{8,})"', text))  # a hash, for each of hundreds of marks
+    for number, (prefix, name) in enumerate(ids):
+        text = re.sub(rf'(?<=[#"]){prefix}-{name}(?=[")])', f"{prefix}-{number}", text)
     return re.sub(r"var\((--[a-z0-9]+), #[0-9a-f]{6}\)", r"var(\1)", text)
 
 
+def frame(figure: str) -> str:
+    """Return an empty figure of the same size, where a script puts the whole one."""
+    size = re.findall(r' (?:width|height|viewBox)="[^"]*"', figure.partition(">")[0])
+    return f'<svg{"".join(size)} aria-hidden="true"></svg>'
+
+
+def _straight(path: str) -> str:
+    """Write a path without blanks that mean nothing, and its lines along an axis by their one coordinate."""
+    out, x, y = "", "", ""
+    for command, given in re.findall(r"([A-DF-Za-df-z])([^A-DF-Za-df-z]*)", path):  # 1e-5 is a number
+        numbers = [re.sub(r"\.0$", "", number) for number in re.findall(r"[^\s,]+", given)]
+        if command == "L" and len(numbers) == 2 and x in numbers[:1]:
+            command, numbers, y = "V", numbers[1:], numbers[1]
+        elif command == "L" and len(numbers) == 2 and y in numbers[1:]:
+            command, numbers, x = "H", numbers[:1], numbers[0]
+        elif command in "HV" and len(numbers) == 1:
+            x, y = (numbers[0], y) if command == "H" else (x, numbers[0])
+        else:
+            x, y = numbers[-2:] if command in "MLCQ" and len(numbers) > 1 else ("", "")
+        out += command + " ".join(numbers)
+    return out
+
+
 def _gather(parent: Element, names: Set[str]) -> None:
-    """Put three neighbours or more that have the same look into a group that says it once."""
+    """Put neighbours that have the same look into a group that says it once, where that is shorter."""
 
     def look(child: Element) -> dict[str, str]:
         plain = child.tag in _DRAWN and "transform" not in child.attrib  # which would move what clips it
@@ -126,7 +157,7 @@ def _gather(parent: Element, names: Set[str]) -> None:
     children: list[Element] = []
     for shared, run in groupby(list(parent), key=look):
         same = list(run)
-        if shared and len(same) > 2:
+        if sum(len(f' {name}="{value}"') for name, value in shared.items()) * (len(same) - 1) > len("<g></g>"):
             for child in same:
                 child.attrib = {name: value for name, value in child.attrib.items() if name not in shared}
             group = Element("g", shared)

@@ -8,9 +8,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   const $ = (id) => document.getElementById(id);
   const NOTE = "details.note:not(.others)";
   const root = document.documentElement, main = $("text"), title = document.querySelector("main > h1").textContent;
-  const style = new CSSStyleSheet();
-  style.replaceSync(hallStyle);
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, style];
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, styled(hallStyle)];
   const button = (label, sign, act) => {
     const made = make("button", "", sign);
     Object.assign(made, { type: "button", ariaLabel: label, title: label });
@@ -48,7 +46,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
       for (const part of box.children) {
         if (part.matches(".under")) for (const call of part.querySelectorAll(":scope > .called")) inside(call);
         if (!part.matches(".row")) continue;
-        const [, source, line] = /^(?:call-\d+-|def-.*-(?=L))?(.*L)(\d+)$/.exec(part.id) ?? [], own = [...part.querySelectorAll(".l")];
+        const [, source, line] = /^(?:call-\d+-|def-.*-(?=L))?(.*L)(\d+)$/.exec(part.id) ?? [], own = [...part.querySelectorAll(".code > code")];
         const isNew = (nth) => lines.size < lines.add(source + (Number(line) + nth)).size;
         if (defined) own.forEach((one, nth) => { if (isNew(nth) && one.textContent.trim()) add(box, one); });
         else if ((steps.standing.has(part.id) || (called && !part.previousElementSibling)) && own.map((_, nth) => isNew(nth)).some(Boolean)) add(box, part);
@@ -85,7 +83,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   };
   const brief = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
   const label = ({ spot }) => {
-    const said = spot.matches("figure") ? spot.querySelector("h3, figcaption, td") : spot.matches(".row") ? spot.querySelector(".code") : spot;
+    const said = spot.matches("figure") ? spot.querySelector("h3, figcaption, .answer, td") : spot.matches(".row") ? spot.querySelector(".code") : spot;
     return brief(text(said ?? spot) || "Figure", 70);
   };
   const part = () => {  // the heading above
@@ -116,10 +114,10 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
       }
     }
     for (const [element, name] of spotted.splice(0)) element.classList.remove(name);
-    const listing = spot.matches(".row, .l");
+    const listing = spot.matches(".row, .code > code");
     if (listing) {
       give(spotted, spot, "spot");
-      if (spot.matches(".l")) give(spotted, spot.closest(".row"), "holds");
+      if (spot.matches("code")) give(spotted, spot.closest(".row"), "holds");
       for (const row of shown.children) {
         const stops = row.matches(".row") && steps.standing.get(row.id);
         if (stops && stops[0] > here()) give(spotted, row, "ahead");
@@ -242,7 +240,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   const hall = { on: false, key, move: (way) => moves[way]?.(), visit };
   hall.address = () => `#hall-${at + 1}${isOwn() ? `-${steps.number[here()]}` : ""}`;
   hall.spoken = () => {
-    const { spot } = places[at], code = spot.matches(".row, .l");
+    const { spot } = places[at], code = spot.matches(".row, .code > code");
     const before = notice;
     notice = "";
     return `${before}${at + 1} of ${places.length}. ${brief(text(spot.querySelector?.(".code") ?? spot), 300)}${code && isOwn() ? ` ${spoken()}` : ""}`;

@@ -7,7 +7,8 @@
   const KINDS = ["value", "held", "failed", "time", "memory", "absent", "other"];
   const SIGNS = { held: "✓ ", failed: "✗ " };
   const $ = (id) => document.getElementById(id);
-  const block = $("columns"), box = $("machines"), main = $("text");
+  const box = $("machines"), main = $("text");
+  if (!box) return;
 
   const make = (tag, name, ...inside) => {
     const made = document.createElement(tag);
@@ -82,7 +83,6 @@
     box.addEventListener("change", choose);
     $("differs-back").addEventListener("click", () => jump(-1));
     $("differs-on").addEventListener("click", () => jump(1));
-    box.hidden = false;
     if (choices.some((choice) => choice.checked)) draw();
   };
 
@@ -97,5 +97,6 @@
   });
 
   if (typeof DecompressionStream === "undefined") return;
-  requestAnimationFrame(() => setTimeout(() => unpack(block.content.textContent).then(({ columns }) => compare(columns), () => {})));
+  box.hidden = false;  // before the page is shown at a place below it
+  requestAnimationFrame(() => setTimeout(() => unpack(sectionData.columns).then(({ columns }) => compare(columns), () => {})));
 })();

@@ -3,6 +3,18 @@
 const reveal = (element) => {
   for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
 };
+const copied = async (text) => {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {  // no clipboard for this page, or not now
+    const field = document.createElement("textarea");
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+};
 // The columns that `packing.py` packed: numbers as differences between neighbours, texts as places in a table.
 const unpack = async (text) => {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -11,6 +23,7 @@ const unpack = async (text) => {
 };
 const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
 const table = ({ of, at }) => sums(at).map((place) => of[place]);
+const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(css); return sheet; };
 (() => {
   const follow = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -19,11 +32,16 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
     target.scrollIntoView({ block: target.classList.contains("row") ? "center" : "start" });
   };
 
-  const root = document.documentElement;
+  // Where no place in the page is asked for, only what is in sight is laid out at first.
+  const root = document.documentElement, settle = () => root.classList.add("settled");
+  if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") settle();
+  else requestAnimationFrame(() => setTimeout(settle));
   const store = (theme) => { try { localStorage.setItem("theme", theme); } catch { /* a page may have no storage */ } };
   const stored = () => { try { return localStorage.getItem("theme"); } catch { return null; } };
   if (stored()) root.dataset.theme = stored();
-  document.getElementById("theme")?.addEventListener("click", () => {
+  const button = document.getElementById("theme");
+  button.hidden = false;
+  button.addEventListener("click", () => {
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
     store(root.dataset.theme);
@@ -31,29 +49,17 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
 
   // A line's number, with a link to it, where the pointer is: in the page itself hundreds would be in the way of the keyboard.
   document.addEventListener("pointerover", ({ target }) => {
-    const row = target.closest?.(".row:not(:has(> .code > .l > .n))"), number = row && /L(\d+)$/.exec(row.id);
+    const row = target.closest?.(".row:not(:has(> .code > .n))"), number = row && /L(\d+)$/.exec(row.id);
     if (!number) return;
     const link = Object.assign(document.createElement("a"), { className: "n", href: `#${row.id}`, textContent: number[1] });
     link.ariaLabel = `Line ${number[1]}`;
-    row.querySelector(".l").prepend(link);
+    row.querySelector(".code").prepend(link);
   });
 
   // Copying code: a button for each listing, and a selection that begins in code takes no observations along.
   const heard = document.createElement("p");
   heard.className = "hidden";
   heard.role = "status";
-  const write = async (text) => {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {  // no clipboard for this page, or not now
-      const field = document.createElement("textarea");
-      field.value = text;
-      document.body.append(field);
-      field.select();
-      document.execCommand("copy");
-      field.remove();
-    }
-  };
   const copier = (listing) => {
     const button = document.createElement("button");
     button.type = "button";
@@ -61,8 +67,8 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
     button.ariaLabel = "Copy this code";
     button.addEventListener("click", async (event) => {
       event.stopPropagation();  // the line under it is not meant
-      const lines = [...listing.querySelectorAll(":scope > .row > .code > .l > code, :scope > .unran > .row > .code > .l > code")].map((line) => line.textContent);
-      await write(`${lines.join("\n")}\n`);
+      const lines = [...listing.querySelectorAll(":scope > .row > .code > code, :scope > .unran > .row > .code > code")].map((line) => line.textContent);
+      await copied(`${lines.join("\n")}\n`);
       button.focus();
       button.classList.add("done");
       heard.textContent = `Copied ${lines.length} ${lines.length === 1 ? "line" : "lines"}.`;
@@ -74,6 +80,13 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
     document.body.append(heard);
     document.querySelectorAll(".listing").forEach(copier);
   }));
+  // On a phone, what is wider than the window fades at its edge where it goes on.
+  const narrow = matchMedia("(max-width: 800px)");
+  const goesOn = (box) => box.classList.toggle("goes-on", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+  const fade = () => { if (narrow.matches) document.querySelectorAll(".scroll").forEach(goesOn); };
+  document.addEventListener("scroll", ({ target }) => { if (target.matches?.(".scroll")) goesOn(target); }, { capture: true, passive: true });
+  for (const event of ["load", "resize"]) addEventListener(event, fade);
+  document.addEventListener("toggle", fade, true);
   addEventListener("mousedown", ({ target }) => document.body.classList.toggle("taking", Boolean(target.closest?.(".code"))));
 
   document.addEventListener("keydown", ({ key }) => {
@@ -93,6 +106,10 @@ const table = ({ of, at }) => sums(at).map((place) => of[place]);
   });
   addEventListener("hashchange", follow);
   follow();
+  addEventListener("load", () => {
+    follow();  // once more, when scripts have added what they add above it; without moving there
+    root.classList.add("moving");
+  });
 
   // Where a reader was, in sections; the first page offers to go on there.
   const place = `place-${document.querySelector(".bar .home").textContent}`;

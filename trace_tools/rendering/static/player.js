@@ -1,6 +1,6 @@
 // The player: steps through what the lecture did, one statement at a time.
 //
-// `step_block.py` packed the steps into columns: stops (where each step stands), frames (calls), seen (what was
+// `player.py` packed the steps into columns: stops (where each step stands), frames (calls), seen (what was
 // observed at a stop, in order). A stop is a place in these columns; its `number` is what readers see. The panel
 // shows what is known once a stop's statement has been executed: what a call's own line observed is known at that
 // line, and inside the call it is not known yet. Nothing is kept per step: the state is worked out at each key press.
@@ -10,8 +10,8 @@
   const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
   const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "Warning: " };
   const $ = (id) => document.getElementById(id);
-  const block = $("steps"), main = $("text"), panel = $("panel");
-  if (!block || typeof DecompressionStream === "undefined") return;
+  const main = $("text"), panel = $("panel");
+  if (!panel || typeof DecompressionStream === "undefined") return;
 
   const make = (tag, name, ...inside) => {
     const made = document.createElement(tag);
@@ -172,14 +172,16 @@
       }
       for (const [anchor, [, told]] of alive) if (!wanted.has(anchor)) {
         told.parentElement.classList.remove("alive");
-        told.remove();
+        if (told.nextElementSibling) told.remove(); else told.parentElement.remove();
         alive.delete(anchor);
       }
       for (const [anchor, stop] of wanted) {
         const [shown, old] = alive.get(anchor) ?? [], key = `${stop} ${isCovered(stop)} ${stop + (steps.inside[stop] ?? 0) < here}`;
         if (shown === key) continue;
-        const beside = old?.parentElement ?? $(anchor)?.querySelector(".beside"), told = old ?? make("div", "live");
-        if (!beside) continue;
+        const row = $(anchor), told = old ?? make("div", "live");
+        if (!row?.matches(".row")) continue;
+        const beside = old?.parentElement ?? row.querySelector(".beside") ?? make("div", "beside");
+        if (!beside.parentElement) row.querySelector(".code").after(beside);
         told.replaceChildren(...toldOf(stop));
         if (!old) { beside.prepend(told); beside.classList.add("alive"); }
         alive.set(anchor, [key, told]);
@@ -241,7 +243,7 @@
       document.querySelectorAll("button.cover:not(.panel *)").forEach((button) => button.remove());
       document.querySelectorAll(".covered, .untold").forEach((covered) => covered.classList.remove("covered", "untold"));
       if (!modes.predict) return;
-      for (const box of main.querySelectorAll(".beside:not(.empty), .under > pre")) {
+      for (const box of main.querySelectorAll(".beside, .under > pre")) {
         const button = make("button", "cover", "What do you expect? Show");
         button.type = "button";
         box.classList.add("covered");
@@ -500,5 +502,5 @@
   };
 
   // After the first paint; steps that can't be read leave the page to be read as it is.
-  requestAnimationFrame(() => setTimeout(() => unpack(block.content.textContent).then(read).then(play, () => {})));
+  requestAnimationFrame(() => setTimeout(() => unpack(sectionData.steps).then(read).then(play, () => {})));
 })();

@@ -42,7 +42,7 @@
   const place = recall();
   if (place) {
     history.scrollRestoration = "manual";  // for this load: what the browser restores is a distance from the top
-    goBack(place);
+    addEventListener("DOMContentLoaded", () => goBack(place));  // when the page's own scripts have made of it what they do
     if (/^#step-\d+$/.test(location.hash)) {  // the player brings its step into sight once it has read the steps
       const watcher = new MutationObserver(() => {
         if (!document.body.classList.contains("stepping")) return;

@@ -1,0 +1,31 @@
+"""JavaScript that tests run: by node, or by the browser where there is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+from tests.rendering.browsing import open_browser
+
+PLAIN = "(key, it) => (typeof it === 'number' && !Number.isFinite(it) ? String(it) : it)"
+
+
+def evaluated(script: str, given: object) -> Any:
+    """Return what an expression is in JavaScript, in which `given` is what it is given; numbers are floats."""
+    node = shutil.which("node")
+    if node is None:
+        browser = open_browser()
+        try:
+            told = browser.execute_script(
+                f"const given = arguments[0]; return JSON.stringify({script}, {PLAIN});", given
+            )
+        finally:
+            browser.quit()
+        return json.loads(told, parse_int=float)
+    program = "const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
+    program += f"process.stdout.write(JSON.stringify({script}, {PLAIN}));"
+    ended = subprocess.run([node, "-e", program], input=json.dumps(given), capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout, parse_int=float)

@@ -1,0 +1,85 @@
+"""The wheel, installed into a fresh environment and used from an empty folder: what a stranger has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LECTURE = '''from trace_tools import text
+
+
+def main() -> None:
+    sums()
+
+
+def sums() -> None:
+    """Sums"""
+    text("A sum.")
+    total = sum(range(5))  # @inspect total
+    assert total == 10
+'''
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("setuptools", reason="setuptools, which builds the wheel, is not installed")
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"  # pip builds in the tree itself, and leaves folders in it
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "trace_tools", source / "trace_tools", ignore=shutil.ignore_patterns("__pycache__"))
+    command = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source)]
+    subprocess.run([sys.executable, *command], check=True)
+    return next(folder.glob("*.whl"))
+
+
+def test_a_wheel_holds_all_files_of_the_package(wheel: Path) -> None:
+    there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "trace_tools").rglob("*") if path.is_file()}
+    held = set(zipfile.ZipFile(wheel).namelist())
+    assert {name for name in there if "__pycache__" not in name} <= held
+    assert not {name for name in held if name.startswith(("tests/", "rendered/", "lecture"))}
+
+
+def test_a_stranger_traces_renders_and_compares_from_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
+    """Its dependencies are this environment's, since the test needs no network."""
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    python = tmp_path / "env" / "bin" / "python"
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "env"), "platbase": ""}))
+    with zipfile.ZipFile(wheel) as held:
+        held.extractall(packages)
+    there = [path for path in (*site.getsitepackages(), sysconfig.get_path("purelib")) if Path(path).is_dir()]
+    (packages / "others.pth").write_text("\n".join(dict.fromkeys(there)) + "\n")
+    folder = tmp_path / "far away"
+    folder.mkdir()
+    (folder / "talk.py").write_text(LECTURE)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def tools(*arguments: str) -> str:
+        command = [str(python), "-m", "trace_tools", *arguments]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    script = "import trace_tools; print(trace_tools.__file__)"
+    loaded = subprocess.run(
+        [str(python), "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    assert Path(loaded.stdout.strip()).is_relative_to(packages)
+    assert tools("--version").startswith("trace-tools ")
+    tools("trace", "talk.py", "--passes", "1")
+    trace = "rendered/cpu/trace.yaml"  # beside the lecture
+    assert "total = 10" in (folder / "rendered" / "cpu" / "00-sums.md").read_text()
+    tools("render", trace)
+    tools("diff", trace, trace)
+    tools("compare", trace, trace)

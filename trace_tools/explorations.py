@@ -1,0 +1,86 @@
+"""What `explore` shows: the places for results in its sentence, and what has to fit together.
+
+places("In {days}. {fits?It fits.|It does not.}")    ["In ", ("days",), ". ", ("fits", ["It fits."], […])]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trace_tools.schema import Exploration
+
+MOST_ROWS = 200  # of a menu
+LONGEST_NAME, LONGEST_SENTENCE = 200, 5_000  # characters
+DEEPEST = 20  # places in places
+
+Places = list["str | tuple[str] | tuple[str, Places, Places]"]
+
+
+def places(text: str) -> Places:
+    """Return the parts of a sentence of `explore`: texts, (name,), and (result, parts if true, parts if false).
+
+    Raises ValueError where its braces are not closed, and where they are too deep.
+    """
+
+    def read(at: int, ends: str, depth: int) -> tuple[Places, int]:
+        parts: Places = []
+        mark = re.compile(f"[{{{ends}]")
+        while True:
+            found = mark.search(text, at)
+            after = found.start() if found else len(text)
+            if after > at:
+                parts.append(text[at:after])
+            if found is None or found[0] != "{":
+                if found is None and ends:
+                    raise ValueError("a { has no }")
+                return parts, after
+            name = re.compile(r"[^{}?|]*").match(text, after + 1)
+            assert name is not None
+            at = name.end()
+            if depth == DEEPEST or at == len(text) or text[at] not in "}?":
+                raise ValueError("a { has no }" if depth < DEEPEST else f"places in places, {DEEPEST} deep")
+            if text[at] == "}":
+                parts.append((name[0],))
+            else:
+                then, at = read(at + 1, "|", depth + 1)
+                otherwise, at = read(at + 1, "}", depth + 1)
+                parts.append((name[0], then, otherwise))
+            at += 1
+
+    return read(0, "", 0)[0]
+
+
+def why_unexplorable(told: Exploration, says: str) -> str | None:
+    """Return what does not fit together in an exploration; None where all does."""
+    results = {one.name: one.value for one in told.results}
+    inputs, menus = {one.name for one in told.inputs}, {menu.label for menu in told.menus}
+    known = {*results, *told.parameters, *menus}
+
+    def unknown(parts: Places) -> Iterator[str]:
+        for name, *branches in (part for part in parts if not isinstance(part, str)):
+            if name not in known:
+                yield f"the sentence has a place for {name}; expected one of {', '.join(sorted(known))}"
+            elif branches and not isinstance(results.get(name), bool):
+                yield f"the sentence asks whether {name}; expected a result that is true or false"
+            for branch in branches:
+                yield from unknown(branch)
+
+    if len(says) > LONGEST_SENTENCE:
+        return f"the sentence has {len(says):,} characters; expected at most {LONGEST_SENTENCE:,}"
+    try:
+        if wrong := next(unknown(places(says)), None):
+            return wrong
+    except ValueError as error:
+        return f"the sentence: {error}"
+    numbers = [name for name, value in results.items() if not isinstance(value, bool)]
+    for name in told.stack or ():
+        if name not in numbers:
+            return f"the stack has {name}; expected results that are numbers: {', '.join(numbers)}"
+    if told.limit is not None and (told.limit not in {*numbers, *told.parameters} or not told.stack):
+        return f"the limit is {told.limit}; expected a number beside a stack"
+    if told.curve is not None and (told.curve[0] not in inputs or told.curve[1] not in numbers or told.stack):
+        return f"the curve is {', '.join(told.curve)}; expected an input, a result, and no stack"
+    if told.across is not None and told.across not in menus:
+        return f"across is {told.across}; expected a menu"
+    return None

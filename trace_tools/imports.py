@@ -1,0 +1,80 @@
+"""What a lecture imports, by its source: whether it needs torch, and the versions of what it uses.
+
+used = imported(parse_source(text, "lecture.py"), Path("lecture.py").parent)
+"torch" in used               # False: neither torch is loaded nor the machine's peaks are measured
+versions(used)                # [("numpy", "2.3.1")]
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+from trace_tools.statements import ParsedSource
+
+OURS = "trace_tools"
+PLAIN = frozenset({"narrative", "drawings"})  # of ours, what needs no torch; `measure`, `count` and the peaks do
+
+
+def imported(source: ParsedSource, folder: Path) -> frozenset[str]:
+    """Return the packages that a lecture imports, anywhere in it or in the modules beside it, Python's own left out.
+
+    "torch" is among them where the lecture uses what needs it. What an installed package imports in turn is not seen.
+    """
+    found: set[str] = set()
+    seen: set[Path] = set()
+    trees = [source.tree]
+    while trees:
+        for name in _imports(trees.pop()):
+            root = name.partition(".")[0]
+            beside = [folder / f"{root}.py", *(folder / root).glob("**/*.py")]
+            local = [path for path in beside if path.is_file() and path not in seen]
+            seen.update(local)
+            for path in local:
+                # What is wrong with it is the lecture's to say.
+                with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+                    trees.append(ast.parse(path.read_bytes()))
+            if not any(path.is_file() for path in beside) and root not in sys.stdlib_module_names:
+                found.add(root)
+    return frozenset(found - {OURS})
+
+
+def versions(used: frozenset[str]) -> list[tuple[str, str]]:
+    """List the versions of the packages that are distributed by their own name."""
+    found = []
+    for name in sorted(used):
+        with suppress(metadata.PackageNotFoundError):
+            found.append((name, metadata.version(name)))
+    return found
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules that a source imports by absolute names; "torch" for each of ours that needs it."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            if any(alias.name == OURS and alias.asname for alias in node.names):  # by a name of the lecture's own
+                yield "torch"
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+            if node.module == OURS:
+                names = [f"{OURS}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == OURS:
+            names = [f"{OURS}.{node.attr}"]
+        for name in names:
+            yield name
+            if name.startswith(f"{OURS}.") and not _is_plain(name):
+                yield "torch"
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether what is imported of ours needs no torch: a word of the vocabulary, or a module of `PLAIN`."""
+    from trace_tools import narrative
+
+    part = name.split(".")[1]
+    return part in PLAIN or part in narrative.__all__ or part.startswith("__")
