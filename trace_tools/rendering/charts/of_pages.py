@@ -20,7 +20,6 @@ from trace_tools.rendering.time_tree import StatementTime
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Under the roof"
 ABOVE = " A point above its roof was served by a cache, or is of a type with another peak."
-FAR = 1e-3  # of the roof: what is below it is far from any limit
 HOST = " On a device, an unannotated statement's time is only its launch."
 
 
@@ -74,18 +73,8 @@ def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
 
 def _roofline(document: Document, points: Iterable[RoofPoint], others: Sequence[Roof]) -> str | None:
     roofs = [roof_of("here", document.machine, points), *others]
-    return roofline(roofs, "roofline", ROOF) if any(map(_teaches, roofs)) else None
-
-
-def _teaches(roof: Roof) -> bool:
-    """Whether a point is near enough to its roof for that to say something of it: toys are three decades below."""
-    top = max((rate for _, rate in roof.peaks), default=None)
-    for point in roof.points:
-        known = (top, point.intensity * roof.bytes_per_second if roof.bytes_per_second else None)
-        at_most = min((rate for rate in known if rate is not None), default=0.0)
-        if point.flops_per_second >= FAR * at_most:
-            return True
-    return False
+    near = any(not roof.is_far(point) for roof in roofs for point in roof.points)  # what is far says nothing of a roof
+    return roofline(roofs, "roofline", ROOF) if near else None
 
 
 def section_points(
