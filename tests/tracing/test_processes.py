@@ -56,7 +56,7 @@ def starter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     (folder / "does_as_told.py").write_text(DOES)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", str(folder))
-        with ForkServer(environment()) if request.param is ForkServer else Spawner() as starter:
+        with ForkServer(environment(), torch=True) if request.param is ForkServer else Spawner() as starter:
             yield starter
 
 
@@ -130,7 +130,7 @@ def test_many_at_once(starter: Spawner, tmp_path: Path) -> None:
 def test_a_server_takes_what_it_has_forked_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "does_as_told.py").write_text(DOES)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    server = ForkServer(environment())
+    server = ForkServer(environment(), torch=True)
     process = _run(server, tmp_path / "out", "wait")
     _until((tmp_path / "out").read_text)
     server.stop()

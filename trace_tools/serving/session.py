@@ -189,7 +189,7 @@ class Session:
         try:
             source = parsed_once(self._text, self._lecture.name)
             if FORKS and "torch" in imported(source, self._folder) and not (self._server and self._server.alive):
-                self._server = ForkServer(environment())
+                self._server = ForkServer(environment(), torch=True)
             tracer = Tracer(request, progress, self._server)
         except TraceToolsError as error:  # saved once more, meanwhile
             self._board.post(problems=(str(error),), link="", doing="")

@@ -1,11 +1,11 @@
-"""The process that a draft's are forked from: it has imported torch, so that each begins in milliseconds, not seconds.
+"""The process that others are forked from: it has imported what they need, so that each begins in milliseconds.
 
-    python -P -m trace_tools.tracing.fork_server N    (`processes.ForkServer` starts it, and asks)
+    python -P -m trace_tools.tracing.fork_server N torch|plain    (`processes.ForkServer` starts it, and asks)
 
 A request on the socket N is one byte with three descriptors: a socket of the new process's own, its output, and a pipe
 on which it tells where it is. On its own socket comes what it shall do, a line of JSON: {"module": …, "arguments": […],
 "telling": the descriptor as which it has the pipe, "environment": {…}}. What goes back there is its process id, and its
-status once it has ended: a line each. When nobody listens on N any more, everything ends.
+status once it has ended: a line each. It ends when nobody listens on N any more; so does a process whose parent ends.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 from trace_tools.describing.threads import unsignalled
 
 LOOK_S = 0.01  # how often it looks whether a process has ended, while there are any
-IMPORTED = ("torch", "trace_tools.describing.tensors", "trace_tools.metering.meters", "trace_tools.describing.values")
+PLAIN = ("trace_tools.tracing.child", "trace_tools.describing.values")
+TORCH = ("torch", *PLAIN, "trace_tools.describing.tensors", "trace_tools.metering.meters")
 
 
-def serve(asking: socket.socket) -> None:
+def serve(asking: socket.socket, imported: Sequence[str]) -> None:
     """Fork a process for each request, and tell how it ended, until nobody asks any more."""
     with unsignalled():  # torch's threads are none of a lecture's
-        for name in IMPORTED:
+        for name in imported:
             importlib.import_module(name)
     running: dict[int, socket.socket] = {}
     while True:
@@ -53,9 +55,6 @@ def serve(asking: socket.socket) -> None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(number, signal.SIGKILL)  # what it started and left, while its number is not another's
             _tell(running.pop(number), os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
-    for number in running:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(number, signal.SIGKILL)
 
 
 def _tell(own: socket.socket, number: int) -> None:
@@ -89,5 +88,5 @@ def _become(own: socket.socket, output: int, told: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), TORCH if sys.argv[2] == "torch" else PLAIN)
     os._exit(0)  # Python would take torch's modules apart first

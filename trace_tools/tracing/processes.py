@@ -94,13 +94,13 @@ class _Spawned(Running):
 
 
 class ForkServer(Spawner):
-    """Forks each process from one that has imported torch. That one ends when it is left, or this process ends."""
+    """Forks each process from one that has imported what they need. It ends when it is left, or this process ends."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], *, torch: bool) -> None:
         self._asking, theirs = socket.socketpair()
         with theirs:
             self._server = subprocess.Popen(
-                [*PYTHON, "trace_tools.tracing.fork_server", str(theirs.fileno())],
+                [*PYTHON, "trace_tools.tracing.fork_server", str(theirs.fileno()), "torch" if torch else "plain"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -119,7 +119,7 @@ class ForkServer(Spawner):
         self.stop()
 
     def stop(self) -> None:
-        """End it, and what it has forked."""
+        """End it. What it has forked sees that its parent has ended."""
         self._asking.close()
         self._server.wait()
 
@@ -146,7 +146,7 @@ class _Forked(Running):
         self._status: int | None = None
         while b"\n" not in self._said:
             if not (said := own.recv(64)):
-                raise OSError("the process that imports torch has ended")
+                raise OSError("the process that forks others has ended")
             self._said += said
         first, self._said = self._said.split(b"\n", 1)
         self.pid = int(first)
@@ -155,7 +155,10 @@ class _Forked(Running):
         while self._status is None and select.select([self._own], [], [], 0)[0]:
             said = self._own.recv(64)
             self._said += said
-            if b"\n" in self._said or not said:  # without a word: the server was killed, and its children end with it
-                self._status = int(self._said or -signal.SIGKILL)
+            if b"\n" in self._said or not said:
                 self._own.close()
+                if not said:  # the server has ended, and nobody else would see to this process
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.killpg(self.pid, signal.SIGKILL)
+                self._status = int(self._said or -signal.SIGKILL)
         return self._status

@@ -83,7 +83,8 @@ class StoppedError(TraceToolsError):
 class Tracer:
     """Runs the processes of one trace. Raises LectureError and UsageError before anything has run.
 
-    A draft's are forked from `server`, or from one of its own, which begins to import torch at once.
+    A draft's are forked from `server`, or from one of its own, which begins to import torch at once; those of a lecture
+    without torch are forked as well, since Python's start and the tools' would be most of what they do.
     """
 
     def __init__(
@@ -107,9 +108,10 @@ class Tracer:
         self._longest_s = 60.0  # that any process may be expected to take
         self._stopped = threading.Event()
         self._own = None
-        if server is None and request.draft and self.torch and FORKS:
-            self._own = server = ForkServer(environment())
-        self._starter = server if server is not None and self.torch else Spawner()
+        if FORKS and (not self.torch or (request.draft and server is None)):
+            with contextlib.suppress(OSError):  # which `run` will meet again, and tell of
+                self._own = server = ForkServer(environment(), torch=self.torch)
+        self._starter = server or Spawner()
 
     def stop(self) -> None:
         """Kill the processes at once and drop what they recorded: `run`, in another thread, raises StoppedError."""
@@ -227,7 +229,7 @@ class Tracer:
         for path in folder.iterdir():
             if path.is_file() and path.name != "lock":
                 path.unlink()
-        self.torch, self.request = True, replace(self.request, like=None)
+        self.torch, self.request, self._starter = True, replace(self.request, like=None), Spawner()
         return self._processes(folder)
 
     def _beside(self) -> list[str]:

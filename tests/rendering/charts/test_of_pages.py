@@ -41,7 +41,7 @@ def test_a_section_shows_its_time_its_memory_and_its_steps_under_the_roof() -> N
     assert [figure.name for figure in (time, memory, roof)] == ["time", "memory", "roofline"]
     hrefs = [[link.get("href") for link in read(figure.svg).iter("a")] for figure in (time, memory, roof)]
     assert hrefs == [["#L6", "#L7", "#L8"], ["#L7", "#L8"], ["#L7"]]
-    assert time.caption == "A statement is as wide as its time, warm; below it is what it called."
+    assert time.caption == "A statement is as wide as its time in a second run (warm); below it is what it called."
     assert section_figures(made.sections[0], document("cuda"))[0].caption.endswith("is only its launch.")
 
 

@@ -37,11 +37,11 @@ def section_figures(section: Section, document: Document, others: Sequence[Roof]
     """Return a section's figures; `others` are the roofs of the other machines with this section's steps."""
     where = StatementTime(section.title, 0, "", sum(t.ns for t in section.times), 1, section.times)
     wide = "A statement is as wide as its time in a second run (warm); below it is what it called."
-    alive = "Bytes of tensors, counted in a process of its own: at least this much; what an operation needs meanwhile is not seen."
-    under = (
-        "Each statement whose FLOPs and bytes were counted, under what its machine could do "
-        "at most." + ABOVE
+    alive = (
+        "Bytes of tensors, counted in a process of its own: at least this much, "
+        "since what an operation needs meanwhile is not seen."
     )
+    under = "Each statement whose FLOPs and bytes were counted, under what its machine could do at most." + ABOVE
     return _figures(
         (TIME, wide + HOST * (document.machine.device != "cpu"), flame(where, "time", TIME)),
         (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", MEMORY)),
@@ -58,7 +58,10 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
     whole = "The whole lecture, section by section, and the lines that took the most."
-    under = "Every statement of the lecture whose FLOPs and bytes were counted, under what the machine can do at most." + ABOVE
+    under = (
+        "Every statement of the lecture whose FLOPs and bytes were counted, under what the machine can do at most."
+        + ABOVE
+    )
     return _figures(
         (TIME, whole, flame(where, "time", TIME, rows=5)),
         (ROOF, under, _roofline(document, points, others)),
