@@ -145,6 +145,8 @@ class Narration:
     sometimes: str | None = None  # in how many of the timed runs this was said, where it is not all of them
     headings: tuple[Heading, ...] = ()  # of its prose
     cover: bool = False  # it stands on the first page, too
+    steps: tuple[int, ...] = ()  # of a passage: further ones that said something of it
+    cited: tuple[Narrative, ...] = ()  # of a passage: the references in it, of which more is known than their address
 
 
 def said_in_runs(narrative: Narrative, step: Step, timed_runs: int | None) -> str | None:
@@ -469,8 +471,9 @@ class Anchors:
                 self.others.setdefault(block.step, block.anchor)
             elif isinstance(block, Narration) and block.step is not None:
                 anchor = f"said-{block.number}"
-                if self.others.setdefault(block.step, anchor) == anchor and block.step not in self.rows:
-                    self.said[block.step] = anchor
+                for step in (block.step, *block.steps):
+                    if self.others.setdefault(step, anchor) == anchor and step not in self.rows:
+                        self.said[step] = anchor
                 self.narrations.append((block.number, block.step))
 
 

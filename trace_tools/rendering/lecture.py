@@ -10,10 +10,12 @@ Every later stage on the way to the document reads this, and nothing else of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trace_tools.call_tree import Tree
+from trace_tools.layout import with_narrative
 from trace_tools.rendering.document import Execution, Failure, execution
+from trace_tools.rendering.passages import telling
 from trace_tools.rendering.staleness import Edition, edition_of
 from trace_tools.schema import SourceFile, Step, Trace
 from trace_tools.statements import MODULE, Statement
@@ -29,6 +31,7 @@ class Lecture:
     executions: Mapping[int, Execution]  # by step; the calls that it made are added where they are shown
     lines: Mapping[int, int]  # by step: where it stands in the text
     definitions: Mapping[int, Statement | None]  # by frame: the `def` in the text; None for the module
+    helpers: frozenset[str] = frozenset()  # functions that only tell the reader what they are given
 
     def source(self, step: Step) -> int:
         """Return which of the sources a step is in."""
@@ -82,4 +85,8 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
                 )
             executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
             lines[step.id] = edition.line(step)
-    return Lecture(trace, tree, editions, executions, lines, definitions)
+    helpers, told = telling(tree, editions[0].source.parsed, editions[0].shown)
+    if told:
+        own = editions[0]
+        editions = (replace(own, source=with_narrative(own.source, told)), *editions[1:])
+    return Lecture(trace, tree, editions, executions, lines, definitions, helpers)

@@ -29,7 +29,7 @@ from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsErr
 from trace_tools.file_format.structure import to_plain
 from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
-from trace_tools.imports import imported
+from trace_tools.imports import imported, modules
 from trace_tools.imports import versions as versions_of
 from trace_tools.machines import devices, host
 from trace_tools.machines import machine as machines
@@ -41,6 +41,7 @@ from trace_tools.tracing.child import LOADED_TORCH, Job
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
 from trace_tools.tracing.standard_output import give_back
+from trace_tools.vocabularies import BORROWED, detected
 
 # Told (process, place, how long nothing has changed): ("pass 1", "napkin_math", "line 42 for 30 s"), mostly with "".
 Progress = Callable[[str, str, str], None]
@@ -73,6 +74,8 @@ class Request:
     force: bool = False
     like: Trace | None = None  # of this machine, made a moment ago: it is not measured again
     together: bool = False  # all processes at once: sooner done, and their times are worth less
+    vocabularies: tuple[str, ...] = ()  # of other tools, besides those that its imports tell of
+    module: str | None = None  # "package.module": the lecture is that, and runs from where the package lies
     draft: bool = False  # one run, for a look at the pages; the machine is not measured where a trace in `out` knows it
 
 
@@ -85,7 +88,12 @@ class Tracer:
 
     def __init__(self, request: Request, progress: Progress = lambda process, place, stalled: None) -> None:
         self.source = check_lecture(request.lecture)
-        self.uses = imported(self.source, request.lecture.parent)
+        self.package = (request.module or "").rpartition(".")[0]
+        self.folder = request.lecture.resolve().parents[len(self.package.split(".")) if self.package else 0]
+        self.name = request.lecture.resolve().relative_to(self.folder).as_posix()  # of the lecture, in its folder
+        self.uses = imported(self.source, self.folder)
+        found = detected(modules(self.source, self.folder))
+        self.vocabularies = [name for name in BORROWED if name in (*request.vocabularies, *found)]
         self.torch = "torch" in self.uses or request.device not in (None, "cpu")
         if request.draft:
             known = request.like
@@ -148,7 +156,7 @@ class Tracer:
         (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
         request = self.request
         run = Run(
-            lecture=request.lecture.name,
+            lecture=self.name,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             seed=request.seed,
             passes=request.passes,
@@ -247,7 +255,7 @@ class Tracer:
             (folder / "versions.json").write_text(json.dumps(found), encoding="utf-8")
         slug = machines.slug(self.request.name) if self.request.name else machine.slug
         if not self.request.force:
-            refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
+            refuse_other_lecture(self.request.out / slug / "trace.yaml", self.name)
         known = like is not None or machines.STORED in os.environ or not self.torch  # measured earlier, or not at all
         again = range(2, min(self.request.passes, SURVEYS) + 1) if machine.device == "cpu" and not known else ()
         best = machines.with_best_peaks([machine, *(self._surveyed(folder, n) for n in again)])
@@ -304,6 +312,8 @@ class Tracer:
             inspect_all=request.inspect_all,
             progress=telling,
             parent=os.getpid(),
+            vocabularies=self.vocabularies,
+            package=self.package,
         )
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
