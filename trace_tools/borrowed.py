@@ -219,7 +219,7 @@ def _show(kind: str, desk: Desk, url: Any, style: Mapping[str, Any] | None, widt
     path = str(url)
     look = dict(style or {})
     asked = width if width is not None else look.pop("width", look.pop("maxWidth", None))
-    shown: dict[str, Any] = {"width": _width(asked), "style": _style(look), "title": _alt(path)}
+    shown: dict[str, Any] = {"width": _width(asked), "style": _style(look), "title": _alt(path), "flows": True}
     if _is_on_the_web(path):
         tell(Narrative(kind, url=path, **shown))
         return

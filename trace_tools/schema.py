@@ -172,7 +172,7 @@ class Narrative:
     varied: list[Varied] | None = None  # numbers that other runs said differently
     others: list[tuple[str, int]] | None = None  # another text in its place, and in how many timed runs
     left_out: int | None = None  # of a table rows, of a plot points (or characters of its svg), else characters
-    flows: bool = False  # a piece of a line: what one step says with it is one line of text, and lines join
+    flows: bool = False  # a piece of a line: what one step says is one line of text, or images side by side; lines join
     style: list[tuple[str, str]] | None = None  # how it is to look, as CSS: ("color", "red")
     label: str | None = None  # of a link that flows: what stands for it in the text
     target: str | None = None  # of a link: the function or class of the lecture that it leads to

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
+from trace_tools import formats
 from trace_tools.invariants import violations
 from trace_tools.layout import Segment
 from trace_tools.rendering import prose
@@ -48,6 +49,7 @@ from trace_tools.rendering.document import (
     visible,
 )
 from trace_tools.rendering.lecture import Lecture, lecture_of
+from trace_tools.rendering.markdown_text import escape
 from trace_tools.rendering.passages import cited, flowing, in_order, references, targets, with_places
 from trace_tools.rendering.player import stepping
 from trace_tools.rendering.time_tree import times
@@ -61,6 +63,7 @@ EMULATED = (
     "Emulated: no such device ran this. Software played one, to test the tools; no time here is a measurement, and no "
     "machine may be compared with it."
 )
+_SECTION = re.compile(r"(\w+)\([^#]*\)\s*(?:#\s*(.*))?")  # a line that calls a function, and what it says of that
 LISTED = 3  # level of the deepest headings in a section's contents
 # What the templates and scripts call their own parts: a heading of that name must not be found in their place.
 _TAKEN = re.compile(
@@ -84,7 +87,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed), *calls]))
     definitions = Definitions(ran)
     pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
-    opening, setup = _around(ran, {*order, MAIN, *(name for _, name in definitions.places)})
+    opening, setup = _around(ran, {*order, MAIN, *(name for _, name in definitions.places)}, pages)
     places = _places(ran, pages, definitions, (opening, setup))
     pages = [replace(page, blocks=with_places(page.blocks, places)) for page in pages]
     opening = with_places(opening, places)
@@ -162,7 +165,7 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     )
 
 
-def _around(ran: Lecture, known: set[str]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+def _around(ran: Lecture, known: set[str], pages: Sequence[Section]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
     """Return what `main` itself says and does, and the module's own code.
 
     Of that, the `def` statements of what was called, or is a section, are left out: their lines stand where they ran.
@@ -172,6 +175,8 @@ def _around(ran: Lecture, known: set[str]) -> tuple[tuple[Block, ...], tuple[Blo
     statements = ran.editions[0].source.parsed.statements
     called = frozenset(s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in known)
     opening = page.body(tree.main, "", DEEPEST) if tree.main is not None else []
+    if any(isinstance(block, Narration) and block.narrative.flows for block in opening):
+        opening = flowing(page.linked(opening, pages))
     setup = page.body(tree.module, "", 0, skip=called) if tree.module is not None else []
     blocks = fold(opening)
     return (*blocks, *page.references(blocks)), fold(setup)
@@ -299,6 +304,23 @@ class _Composer:
         told = references(blocks)
         return [] if told is None else [Narration(told, next(self._numbers), cited=cited(blocks))]
 
+    def linked(self, blocks: Sequence[Block], pages: Sequence[Section]) -> Iterator[Block]:
+        """Yield the blocks of `main` with links where it does nothing but call sections: to these, in its own words."""
+        by_name = {page.function: page for page in pages}
+        for block in blocks:
+            rows = block.rows if isinstance(block, CodeListing) else ()
+            called = [_SECTION.fullmatch(line.text.strip()) for row in rows for line in row.lines if line.text.strip()]
+            found = [(by_name.get(call[1]), call[2]) for call in called if call is not None]
+            quiet = not any(e.troubled or e.step.stdout or e.step.warnings for row in rows for e in row.executions)
+            if not (called and len(found) == len(called) and quiet and all(page for page, _ in found)):
+                yield block
+                continue
+            for page, remark in found:
+                assert page is not None
+                link = f"[{page.number} {escape(prose.plain_text(page.title))}](<{page.slug}.html>)"
+                told = f"{link}: {escape(remark)}" if remark else link
+                yield Narration(Narrative("text", text=told, flows=True), next(self._numbers))
+
     def _only_tells(self, call: Call) -> bool:
         """Whether a call is one of a helper, whose words are its caller's."""
         known = call.function in self._ran.helpers and not (call.observed or call.troubled)
@@ -378,7 +400,7 @@ def _titled(definition: Statement | None, function: str) -> tuple[str, str | Non
     node = definition.node if definition is not None else None
     text = ast.get_docstring(node) if isinstance(node, FUNCTIONS) else None
     if not text:
-        return function.rpartition(".")[2].replace("_", " ").strip().capitalize() or function, None
+        return formats.readable(function.rpartition(".")[2]), None
     first, _, rest = text.partition("\n")
     return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip() or None
 

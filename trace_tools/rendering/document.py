@@ -145,6 +145,7 @@ class Narration:
     sometimes: str | None = None  # in how many of the timed runs this was said, where it is not all of them
     headings: tuple[Heading, ...] = ()  # of its prose
     cover: bool = False  # it stands on the first page, too
+    beside: bool = False  # of an image: others of its line stand beside it
     steps: tuple[int, ...] = ()  # of a passage: further ones that said something of it
     cited: tuple[Narrative, ...] = ()  # of a passage: the references in it, of which more is known than their address
 

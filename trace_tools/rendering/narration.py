@@ -49,14 +49,13 @@ def as_html(said: Narration, image: Images) -> Markup:
         sometimes += Markup('<p class="label">{}</p>').format(_left_out(said))
     if it.title:
         caption = Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(it.title)))
-    figure = Markup('<figure id="{}">{}{}{}</figure>\n')
+    look = Markup(' class="piece{}"').format(" beside" if said.beside else "") if it.flows else Markup("")
+    figure = Markup('<figure id="{}"') + look + Markup(">{}{}{}</figure>\n")
     scroll = Markup('<div class="scroll" tabindex="0" role="group" aria-label="{}">{}</div>')
     match it.kind:
         case "text":
-            look = classes(it)
-            return Markup('<div class="prose{}" id="{}">{}{}</div>\n').format(
-                look, identity, _prose(said, image), sometimes
-            )
+            whole = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
+            return whole.format(classes(it), identity, _prose(said, image), sometimes)
         case passages.REFERENCES:
             return _references_html(said, identity)
         case "ask":
@@ -105,8 +104,7 @@ def as_html(said: Narration, image: Images) -> Markup:
                 shown = Markup('<p class="label">Image not shown: {} is not an image beside the lecture.</p>')
                 return figure.format(identity, shown.format(missing), caption, sometimes)
             width = _width(it)
-            if it.style is not None or (it.url and it.url.startswith("data:")):  # another vocabulary's: no caption
-                caption = Markup("")
+            caption = Markup("") if it.flows else caption  # its text was made of its file's name
             shown = Markup('<img src="{}" alt="{}"{}>').format(source, formats.one_line(it.title or "", 500), width)
             return figure.format(identity, shown, caption, sometimes)
         case "plot":
@@ -273,6 +271,8 @@ def _references_markdown(said: Narration) -> str:
         line = f"- {link_markdown(formats.one_line(it.title or it.url or '', 300), it.url)}"
         line += f" ({escaped(by)})" if by else ""
         line += f": {escaped(formats.one_line(it.notes, 500))}" if it.notes else ""
+        if it.text:
+            line += f"\n  > {escaped(formats.one_line(it.text, 3_000))}"
         listed.append(line)
     counted = formats.plural(len(said.cited), "reference")
     return joined(folded(f"{counted} on this page", ["\n".join(listed)]))

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import TypeGuard
 
 from trace_tools import formats
 from trace_tools.call_tree import Tree
@@ -111,7 +112,7 @@ def flowing(blocks: Iterable[Block]) -> list[Block]:
     for flows, group in groupby(blocks, lambda block: isinstance(block, Narration) and _flows(block)):
         some = list(group)
         if not flows:
-            found += some
+            found += _beside_each_other(some)
             continue
         pieces = [block for block in some if isinstance(block, Narration)]
         passage: Narration | None = None
@@ -123,6 +124,18 @@ def flowing(blocks: Iterable[Block]) -> list[Block]:
         if passage is not None:
             found.append(passage)
     return found
+
+
+def _beside_each_other(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks, with images of one line marked as such."""
+    for step, group in groupby(blocks, lambda block: block.step if _is_image(block) else None):
+        some = list(group)
+        several = step is not None and len(some) > 1
+        yield from (replace(it, beside=True) if several and isinstance(it, Narration) else it for it in some)
+
+
+def _is_image(block: Block) -> TypeGuard[Narration]:
+    return isinstance(block, Narration) and block.narrative.flows and block.narrative.kind in ("image", "video")
 
 
 def _flows(said: Narration) -> bool:

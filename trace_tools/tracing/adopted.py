@@ -27,6 +27,7 @@ from typing import Any
 from trace_tools.borrowed import Desk, guarded, stand_ins, words
 from trace_tools.citations import Library
 from trace_tools.tracing.recorder import DroppedFrame, Recorder
+from trace_tools.tracing.replaced import replaced
 from trace_tools.vocabularies import VOCABULARIES
 
 UNTRACED = (
@@ -152,11 +153,8 @@ def saying_it_is_traced(root: str) -> Iterator[None]:
             return traces_nothing
         return found
 
-    sys.gettrace = gettrace
-    try:
+    with replaced(sys, "gettrace", gettrace):
         yield
-    finally:
-        sys.gettrace = real
 
 
 def traces_nothing(frame: types.FrameType, event: str, argument: Any) -> None:
