@@ -53,8 +53,9 @@ def _converted(spec: Spec) -> str | None:
         converter = importlib.import_module("vl_convert")
     except ImportError:
         return None
+    clear = {"background": "transparent", **spec}  # the page has a ground of its own, and another one in the dark
     with suppress(Exception):  # of a specification it can't draw, or of another version of it
-        return str(converter.vegalite_to_svg(dict(spec)))
+        return str(converter.vegalite_to_svg(clear))
     return None
 
 
@@ -69,7 +70,8 @@ def _parts(spec: Spec) -> tuple[list[Series], list[str]]:
         x, y = encoding.get("x") or {}, encoding.get("y") or {}
         rows = _rows(view)
         as_it_is = kind in STYLES and _is_field(x) and _is_field(y) and not view.get("transform")
-        if not as_it_is or "y2" in encoding or "x2" in encoding or not rows:
+        has_both = any(x.get("field") in row and y.get("field") in row for row in rows)
+        if not as_it_is or "y2" in encoding or "x2" in encoding or not has_both:
             if kind != "None":
                 left_out.append(kind)
             continue

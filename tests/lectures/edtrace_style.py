@@ -45,7 +45,7 @@ def article(url: str):
 
 def bisection():
     text("A continuous function that changes its sign has a root "), link(rounding), text(".")
-    text("Halve the "), link(Interval), text(" that holds it "), article("https://example.org/wiki/bisection"), link(standard)
+    text("Halve the "), link(Interval), text(" that holds it "), article("https://example.org/halving"), link(standard)
     text("1. evaluate the middle"), text(", once")
     text("2. keep the half in which the sign changes")
     note("Ask for the sign at both ends first.")

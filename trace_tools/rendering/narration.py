@@ -260,7 +260,7 @@ def _references_html(said: Narration, identity: str) -> Markup:
             shown += Markup(abstract).format(formats.shorten(it.text, 3_000))
         listed += Markup("<li>{}</li>").format(shown)
     counted = formats.plural(len(said.cited), "reference")
-    whole = '<details class="note references" id="{}"><summary>{} on this page</summary><ul>{}</ul></details>\n'
+    whole = '<details class="references" id="{}"><summary>{} on this page</summary><ul>{}</ul></details>\n'
     return Markup(whole).format(identity, counted, listed)
 
 

@@ -193,6 +193,8 @@ def _quoted(text: str) -> str:
 def _joined(first: Narration, second: Narration) -> Narration | None:
     """Return two lines as one passage; None where they stand better apart."""
     a, b = (it.narrative.text or "" for it in (first, second))
+    if "\n" in a and first.step is not None and not first.steps:  # of several lines by itself, perhaps indented
+        return None
     if (
         first.narrative.style
         or second.narrative.style
