@@ -30,7 +30,7 @@ def said(*lines: list[Narrative | str]) -> list[Narration]:
 
 
 def one(*lines: list[Narrative | str]) -> Narration:
-    (passage,) = flowing(said(*lines))
+    (passage,) = flowing(said(*lines), {"bisect"})
     assert isinstance(passage, Narration)
     return passage
 
@@ -106,6 +106,8 @@ def test_a_link_to_a_function_leads_to_its_place() -> None:
         placed, lambda path: None
     )
     assert with_places([CodeListing(())], {}) == (CodeListing(()),)
+    (elsewhere,) = flowing(said(["see ", CODE]))  # in a module beside the lecture, say
+    assert isinstance(elsewhere, Narration) and elsewhere.narrative.text == "see `bisect`"
 
 
 def test_references_stand_at_the_end_once_with_their_abstract_folded() -> None:

@@ -117,17 +117,11 @@ def _places(
     if not wanted:
         return {}
     setup = Anchors(around[1])
-    defined = {
-        qualified_name(s): s.line
-        for s in ran.editions[0].source.parsed.statements
-        if isinstance(s.node, (*FUNCTIONS, ast.ClassDef))
-    }
     found = {name: f"{page}.html#{anchor}" for (_, name), (page, _, anchor) in reversed(definitions.places.items())}
     found |= {page.function: f"{page.slug}.html" for page in pages}
     for name in wanted - found.keys():
         outer = name.partition(".")[0]
-        line = defined.get(name) or defined.get(outer)
-        anchor = setup.lines.get((0, line)) if line is not None else None
+        anchor = setup.lines.get((0, ran.defined[name]))
         found[name] = found.get(outer) or (f"setup.html#{anchor}" if anchor else "index.html")
     return found
 
@@ -297,7 +291,7 @@ class _Composer:
                 close()
                 blocks += said
         close()
-        return flowing(blocks)
+        return flowing(blocks, self._ran.defined)
 
     def references(self, blocks: Sequence[Block]) -> list[Narration]:
         """Return what stands at the end of a page that refers to papers: a list of them."""

@@ -9,8 +9,9 @@ Every later stage on the way to the document reads this, and nothing else of the
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trace_tools.call_tree import Tree
 from trace_tools.layout import with_narrative
@@ -18,7 +19,7 @@ from trace_tools.rendering.document import Execution, Failure, execution
 from trace_tools.rendering.passages import telling
 from trace_tools.rendering.staleness import Edition, edition_of
 from trace_tools.schema import SourceFile, Step, Trace
-from trace_tools.statements import MODULE, Statement
+from trace_tools.statements import FUNCTIONS, MODULE, Statement, qualified_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Lecture:
     lines: Mapping[int, int]  # by step: where it stands in the text
     definitions: Mapping[int, Statement | None]  # by frame: the `def` in the text; None for the module
     helpers: frozenset[str] = frozenset()  # functions that only tell the reader what they are given
+    defined: Mapping[str, int] = field(default_factory=dict)  # of what can be linked to: qualified name → line
 
     def source(self, step: Step) -> int:
         """Return which of the sources a step is in."""
@@ -89,4 +91,6 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     if told:
         own = editions[0]
         editions = (replace(own, source=with_narrative(own.source, told)), *editions[1:])
-    return Lecture(trace, tree, editions, executions, lines, definitions, helpers)
+    statements = editions[0].source.parsed.statements if told else ()
+    defined = {qualified_name(s): s.line for s in statements if isinstance(s.node, (*FUNCTIONS, ast.ClassDef))}
+    return Lecture(trace, tree, editions, executions, lines, definitions, helpers, defined)

@@ -76,9 +76,7 @@ def as_html(said: Narration, image: Images) -> Markup:
             shown += Markup("<br>") + Markup(prose.inline_html(it.text)) if it.text else Markup("")
             return Markup('<p class="reference" id="{}">{}</p>{}\n').format(identity, shown, sometimes)
         case "image" if it.url and on_the_web(it.url):  # what is not there where it is read has its name and address
-            caption = Markup('<figcaption class="address"><a href="{0}" rel="noreferrer">{1}</a></figcaption>').format(
-                it.url, short_address(it.url)
-            )
+            caption = _address(it.url)
             shown = Markup('<img src="{}" alt="{}"{} loading="lazy">').format(it.url, _alt(it), _width(it))
             return figure.format(identity, shown, caption, sometimes)
         case "video":
@@ -88,14 +86,7 @@ def as_html(said: Narration, image: Images) -> Markup:
                 shown = Markup('<p class="label">Video not shown: {} is no video beside the lecture.</p>')
                 return figure.format(identity, shown.format(missing), "", sometimes)
             shown = Markup('<video src="{0}"{1} aria-label="{2}" controls preload="metadata"></video>')
-            where = source if source.startswith("data:") else it.url
-            caption = (
-                Markup("")
-                if source != it.url
-                else Markup('<figcaption class="address"><a href="{}" rel="noreferrer">{}</a></figcaption>').format(
-                    where, short_address(source)
-                )
-            )
+            caption = _address(source) if source == it.url else Markup("")
             return figure.format(identity, shown.format(source, _width(it), _alt(it) or "Video"), caption, sometimes)
         case "image":
             source = image(it.url or "")
@@ -235,6 +226,12 @@ def _size(said: str) -> float | None:
 def on_the_web(url: str) -> bool:
     """Whether an image or a video is to be had from elsewhere, by an address that is safe to put in a page."""
     return url.lower().startswith(("http://", "https://")) and prose.safe_url(url) is not None
+
+
+def _address(url: str) -> Markup:
+    """Return where an image or a video is to be had, to stand below it: what is not shown can be gone to."""
+    shown = '<figcaption class="address"><a href="{}" rel="noreferrer">{}</a></figcaption>'
+    return Markup(shown).format(url, short_address(url))
 
 
 def _alt(it: Narrative) -> str:

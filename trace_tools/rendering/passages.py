@@ -31,6 +31,7 @@ HOVER = 400  # characters that a link says on hover
 REFERENCES = "references"  # kind of what stands at the end of a page: no word of a lecture makes it
 
 _ITEM = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s")
+_NAME = re.compile(r"[\w.]+")
 _TARGET = re.compile(r"\]\[f:([\w.]+)\]")
 
 
@@ -106,8 +107,11 @@ def _narrations(call: Call) -> list[Narration]:
 # --- pieces → lines → passages ---
 
 
-def flowing(blocks: Iterable[Block]) -> list[Block]:
-    """Return blocks with the pieces of each line joined, and lines that follow one another as one passage."""
+def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Block]:
+    """Return blocks with the pieces of each line joined, and lines that follow one another as one passage.
+
+    `defined` are the lecture's functions and classes: links to these lead to their code.
+    """
     found: list[Block] = []
     for flows, group in groupby(blocks, lambda block: isinstance(block, Narration) and _flows(block)):
         some = list(group)
@@ -116,7 +120,7 @@ def flowing(blocks: Iterable[Block]) -> list[Block]:
             continue
         pieces = [block for block in some if isinstance(block, Narration)]
         passage: Narration | None = None
-        for line in _lines(pieces):
+        for line in _lines(pieces, defined):
             joined = _joined(passage, line) if passage is not None else line
             if passage is not None and joined is None:
                 found.append(passage)
@@ -144,11 +148,11 @@ def _flows(said: Narration) -> bool:
     return it.flows and it.kind in ("text", "link") and not alone
 
 
-def _lines(pieces: Sequence[Narration]) -> Iterator[Narration]:
+def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Narration]:
     """Yield one narration for each line: pieces that one step said, as far as none has lines of its own."""
     for step, some in groupby(pieces, lambda piece: piece.step):
         line: Narration | None = None
-        for piece in map(_as_text, some):
+        for piece in (_as_text(one, defined) for one in some):
             if line is None:
                 line = piece
             elif step is None or "\n" in f"{line.narrative.text}{piece.narrative.text}":
@@ -162,7 +166,7 @@ def _lines(pieces: Sequence[Narration]) -> Iterator[Narration]:
             yield line
 
 
-def _as_text(piece: Narration) -> Narration:
+def _as_text(piece: Narration, defined: Collection[str]) -> Narration:
     """Return a piece as prose: a link as Markdown has it."""
     it = piece.narrative
     if it.kind == "text":
@@ -170,7 +174,8 @@ def _as_text(piece: Narration) -> Narration:
     label = formats.one_line(it.label or it.title or it.url or "?", 120)
     cited = (it,) if it.url and (it.authors or it.date or it.text or it.notes) else ()
     if it.target:
-        text = f"[{code_span(label)}][f:{it.target}]" if re.fullmatch(r"[\w.]+", it.target) else code_span(label)
+        is_here = it.target in defined and _NAME.fullmatch(it.target)
+        text = f"[{code_span(label)}][f:{it.target}]" if is_here else code_span(label)
     elif url := safe_url(it.url or ""):
         text = f"[{escape(label)}](<{url}>{_hover(it)})"
     else:
