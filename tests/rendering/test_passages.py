@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -45,6 +46,21 @@ def test_what_one_line_says_is_one_line_of_prose() -> None:
     assert page.count("<li>") == 1 and 'class="prose lines"' in page and "It works" not in page
     text = as_markdown(passage, lambda path: None, lambda name, svg: name)
     assert '[Example+ 2014](https://arxiv.org/abs/1412.6980 "Adam: A \\"Method\\".' in text
+
+
+def test_pieces_stand_as_they_are_given_and_links_apart() -> None:
+    assert one(["one th", "at is ", "split"]).narrative.text == "one that is split"
+    text = one(["See", ARTICLE, ARTICLE, ", (", ARTICLE, ")."]).narrative.text or ""
+    assert to_html(text).replace(' rel="noreferrer"', "").count("</a>") == 3
+    assert re.sub(r"\(<[^>]*>\)", "", text) == r"See [\[article\]] [\[article\]], ([\[article\]])."
+
+
+def test_a_piece_that_looks_otherwise_than_its_line_is_emphasised() -> None:
+    pieces = [("A digit", "fontWeight", "bold"), (" or ", "color", "red"), ("two ", "fontStyle", "italic")]
+    line: list[Narrative | str] = [Narrative("text", text=t, flows=True, style=[(n, v)]) for t, n, v in pieces]
+    assert one([*line, "cost."]).narrative.text == "**A digit** or *two* cost."
+    (alike,) = flowing(said([line[1], line[1]]))
+    assert isinstance(alike, Narration) and alike.narrative.style == [("color", "red")]
 
 
 def test_lines_that_follow_one_another_are_one_passage_and_items_one_list() -> None:

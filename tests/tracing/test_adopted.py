@@ -206,6 +206,24 @@ def test_edtrace_installed_or_not_the_same_is_told(traced: Traced, tmp_path: Pat
         assert said(traced("edtrace_style.py", tmp_path / "none")) == real
 
 
+def test_a_vocabulary_can_be_asked_for(traced: Traced, tmp_path: Path) -> None:
+    """Where no import tells of it: the module's name is computed."""
+    lines = [
+        "import importlib",
+        "words = importlib.import_module('ed' + 'trace')",
+        "def main():",
+        "    part()",
+        "def part():",
+    ]
+    (tmp_path / "hidden.py").write_text(
+        "\n".join([*lines, "    words.text('a'), words.text('b')"]) + "\n", encoding="utf-8"
+    )
+    assert [one.text for one in said(traced("hidden.py", vocabularies=("edtrace",)))] == ["a", "b"]
+    render_folder(tmp_path / "rendered", tmp_path / "hidden.py")
+    page = (tmp_path / "rendered/cpu/00-part.md").read_text(encoding="utf-8")
+    assert "\nab\n" in page and "words.text" not in page  # known from the run
+
+
 def test_a_lecture_inside_a_package(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ HOVER = 400  # characters that a link says on hover
 REFERENCES = "references"  # kind of what stands at the end of a page: no word of a lecture makes it
 
 _ITEM = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s")
+_BEFORE_A_LINK = " \t\n([{\"'“‘„/-–—"
 _NAME = re.compile(r"[\w.]+")
 _TARGET = re.compile(r"\]\[f:([\w.]+)\]")
 
@@ -150,8 +151,11 @@ def _flows(said: Narration) -> bool:
 
 def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Narration]:
     """Yield one narration for each line: pieces that one step said, as far as none has lines of its own."""
-    for step, some in groupby(pieces, lambda piece: piece.step):
+    for step, group in groupby(pieces, lambda piece: piece.step):
         line: Narration | None = None
+        some = list(group)
+        if len({str(one.narrative.style) for one in some if one.narrative.kind == "text"}) > 1:
+            some = [_emphasised(one) for one in some]
         for piece in (_as_text(one, defined) for one in some):
             if line is None:
                 line = piece
@@ -160,10 +164,22 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
                 line = piece
             else:
                 before = line.narrative.text or ""
-                apart = "" if before[-1:].isspace() or (piece.narrative.text or "")[:1] in ("", *" .,:;!?)") else " "
+                is_link = (piece.narrative.text or "").startswith("[")  # theirs have room around them, too
+                apart = " " if is_link and before and before[-1] not in _BEFORE_A_LINK else ""
                 line = _together(line, piece, before + apart)
         if line is not None:
             yield line
+
+
+def _emphasised(piece: Narration) -> Narration:
+    """Return a piece that looks otherwise than its line, as far as Markdown has that: bold, slanted, as code."""
+    it = piece.narrative
+    text, style = (it.text or "").strip(), {value.lower() for _, value in it.style or ()}
+    if it.kind != "text" or not text or it.varied or "\n" in text or re.search(r"[*`_$]", text):
+        return piece
+    mark = "**" if style & {"bold", "bolder", "600", "700"} else "*" if "italic" in style else ""
+    told = code_span(text) if "monospace" in style else f"{mark}{text}{mark}"
+    return replace(piece, narrative=replace(it, text=(it.text or "").replace(text, told), style=None))
 
 
 def _as_text(piece: Narration, defined: Collection[str]) -> Narration:
