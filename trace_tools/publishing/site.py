@@ -35,7 +35,7 @@ from trace_tools.schema import Trace
 PARTIAL = "partial"
 REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
-    r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)"
+    r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
     r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|hall|section)\.js"
 )
 _FOLDER = re.compile(r"[\w][\w.-]*")
