@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from trace_tools.rendering.document import Call, CodeListing, Narration
+from trace_tools.rendering.document import Call, CodeListing, Narration, reading_minutes
 from trace_tools.rendering.narration import as_html, as_markdown, classes
 from trace_tools.rendering.passages import cited, flowing, in_order, references, targets, with_places
 from trace_tools.rendering.prose import to_html
@@ -124,6 +124,12 @@ def test_a_link_to_a_function_leads_to_its_place() -> None:
     assert with_places([CodeListing(())], {}) == (CodeListing(()),)
     (elsewhere,) = flowing(said(["see ", CODE]))  # in a module beside the lecture, say
     assert isinstance(elsewhere, Narration) and elsewhere.narrative.text == "see `bisect`"
+
+
+def test_what_a_link_says_on_hover_takes_no_time_to_read() -> None:
+    many = dict.fromkeys(range(100), ADAM)
+    (passage,) = flowing(said(["word " * 38, *many.values()]))
+    assert reading_minutes([passage]) == 1, "38 words, and 100 of two"
 
 
 def test_references_stand_at_the_end_once_with_their_abstract_folded() -> None:

@@ -383,6 +383,9 @@ def visible(blocks: Sequence[Block]) -> Iterator[Block]:
 # are taken for words.
 WORDS_A_MINUTE = 238
 WORD = re.compile(r"\w+")
+_LEADS = re.compile(
+    r'\]\(<[^>]*>(?: "(?:[^"\\]|\\.)*")?\)'
+)  # where a link of a passage leads, and what it says on hover
 
 
 def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> int:
@@ -400,7 +403,8 @@ def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> 
             elif deeper is not None and below is not deeper:
                 continue
             elif isinstance(block, Narration) and block.narrative.kind in ("text", "ask"):
-                words += len((block.narrative.text or "").split())
+                text = block.narrative.text or ""
+                words += len((_LEADS.sub("]", text) if block.narrative.flows else text).split())
             elif isinstance(block, CodeListing):
                 words += sum(len(WORD.findall(line.text)) for row in block.rows for line in row.lines)
 

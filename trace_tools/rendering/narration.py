@@ -36,6 +36,7 @@ from trace_tools.schema import Narrative, Scalar
 ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # of a table
 OTHERS = 12  # texts that other runs said in the place of one
 NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")  # a table's cell that the lecture wrote itself
+_HOST = re.compile(r"https?://[a-z0-9.-]+(:\d+)?(?=[/?#]|$)", re.IGNORECASE)  # as a policy may name it
 NO_NUMBER = (None, "", "-", "–", "—")
 
 Images = Callable[[str], str | None]
@@ -225,7 +226,7 @@ def _size(said: str) -> float | None:
 
 def on_the_web(url: str) -> bool:
     """Whether an image or a video is to be had from elsewhere, by an address that is safe to put in a page."""
-    return url.lower().startswith(("http://", "https://")) and prose.safe_url(url) is not None
+    return prose.safe_url(url) is not None and _HOST.match(url) is not None
 
 
 def _address(url: str) -> Markup:
