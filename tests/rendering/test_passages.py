@@ -122,6 +122,7 @@ def test_a_link_to_a_function_leads_to_its_place() -> None:
         placed, lambda path: None
     )
     assert with_places([CodeListing(())], {}) == (CodeListing(()),)
+    assert with_places([one(["[a][f:b]"])], {"c": "x.html"}) == (one(["[a][f:b]"]),)
     (elsewhere,) = flowing(said(["see ", CODE]))  # in a module beside the lecture, say
     assert isinstance(elsewhere, Narration) and elsewhere.narrative.text == "see `bisect`"
 

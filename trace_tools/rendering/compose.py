@@ -114,6 +114,7 @@ def _places(
 ) -> dict[str, str]:
     """Return where each function and class stands that a page has a link to: its section, its code, or the module's."""
     wanted = {name for blocks in (*(page.blocks for page in pages), around[0]) for name in targets(blocks)}
+    wanted &= ran.defined.keys()  # a text may say anything
     if not wanted:
         return {}
     setup = Anchors(around[1])

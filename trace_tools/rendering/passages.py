@@ -282,7 +282,7 @@ def with_places(blocks: Sequence[Block], places: Mapping[str, str]) -> tuple[Blo
 
     def placed(said: Narration) -> Narration:
         it = said.narrative
-        named = dict.fromkeys(_TARGET.findall(it.text or "")) if it.flows else ()
+        named = [name for name in dict.fromkeys(_TARGET.findall(it.text or "")) if it.flows and name in places]
         if not named:
             return said
         lines = "".join(f"\n[f:{name}]: <{places[name]}>" for name in named)
