@@ -34,6 +34,7 @@ from trace_tools.rendering.varied import in_words
 from trace_tools.schema import Narrative, Scalar
 
 ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # of a table
+REFERENCES, NOTES = 300, 20  # of a page; lines of one's notes
 OTHERS = 12  # texts that other runs said in the place of one
 NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")  # a table's cell that the lecture wrote itself
 _HOST = re.compile(r"https?://[a-z0-9.-]+(:\d+)?(?=[/?#]|$)", re.IGNORECASE)  # as a policy may name it
@@ -149,8 +150,8 @@ def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]
             return f"![{escaped(alt)}](<{it.url}>)" if it.kind == "image" else link_markdown(f"Video: {alt}", it.url)
         case "video":
             source = image(it.url or "")
-            name = f"Video: {it.title or it.url or ''}"
-            return link_markdown(name, source) if source else f"*Video not shown: {escaped(it.url or '')}*"
+            name = formats.one_line(it.title or it.url or "", 300)
+            return link_markdown(f"Video: {name}", source) if source else f"*Video not shown: {escaped(name)}*"
         case "image":
             source = image(it.url or "")
             return (
@@ -246,16 +247,18 @@ def _width(it: Narrative) -> Markup:
 def _references_html(said: Narration, identity: str) -> Markup:
     """List what a page refers to, abstracts folded."""
     listed = Markup("")
-    for it in said.cited:
+    for it in said.cited[:REFERENCES]:
         url = prose.safe_url(it.url or "")
         title = formats.one_line(it.title or it.url or "", 300)
         shown = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, title) if url else escape(title)
         by = formats.one_line(", ".join(filter(None, (it.authors, it.date))), 400)
         shown += Markup(' <span class="by">{}</span>').format(by) if by else Markup("")
-        shown += Markup("<p>{}</p>").format(Markup("<br>").join(it.notes.splitlines())) if it.notes else Markup("")
+        if it.notes:
+            lines = [formats.one_line(line, 500) for line in it.notes.split("\n")[:NOTES]]
+            shown += Markup("<p>{}</p>").format(Markup("<br>").join(lines))
         if it.text:
             abstract = "<details><summary>Abstract</summary><p>{}</p></details>"
-            shown += Markup(abstract).format(formats.shorten(it.text, 3_000))
+            shown += Markup(abstract).format(formats.one_line(it.text, 3_000))
         listed += Markup("<li>{}</li>").format(shown)
     counted = formats.plural(len(said.cited), "reference")
     whole = '<details class="references" id="{}"><summary>{} on this page</summary><ul>{}</ul></details>\n'
@@ -264,7 +267,7 @@ def _references_html(said: Narration, identity: str) -> Markup:
 
 def _references_markdown(said: Narration) -> str:
     listed = []
-    for it in said.cited:
+    for it in said.cited[:REFERENCES]:
         by = ", ".join(formats.one_line(part, 400) for part in (it.authors, it.date) if part)
         line = f"- {link_markdown(formats.one_line(it.title or it.url or '', 300), it.url)}"
         line += f" ({escaped(by)})" if by else ""
