@@ -13,7 +13,6 @@ import json
 import os
 import re
 import tempfile
-import urllib.request
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -143,6 +142,8 @@ class Library:
 
 def fetched(url: str) -> bytes:
     """Return what lies at an address. Raises OSError."""
+    import urllib.request  # takes longer to load than all of this
+
     asked = urllib.request.Request(url, headers={"User-Agent": "trace-tools"})
     with urllib.request.urlopen(asked, timeout=WAIT_S) as answer:
         return bytes(answer.read(LARGEST))

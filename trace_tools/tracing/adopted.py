@@ -19,21 +19,14 @@ import sys
 import types
 import warnings
 from collections.abc import Iterator, Sequence
-from multiprocessing import process as processes
 from pathlib import Path
 from sys import _getframe
 from typing import Any
 
 from trace_tools.borrowed import Desk, guarded, stand_ins, words
 from trace_tools.citations import Library
-from trace_tools.tracing.recorder import DroppedFrame, Recorder
 from trace_tools.tracing.replaced import replaced
 from trace_tools.vocabularies import VOCABULARIES
-
-UNTRACED = (
-    "NotTraced: processes that begin anew ({method}) were started here; what happens in them is not on this page, "
-    "but for what they print"
-)
 
 
 class StandInWarning(UserWarning):
@@ -74,7 +67,7 @@ class Adoption(importlib.abc.MetaPathFinder):
     def run(self, real: Path | None, root: str) -> Iterator[None]:
         """Begin a run of the lecture, whose files lie below `root`, a copy of the folder `real`."""
         self.desk.library, self.desk.real = Library(self.kept), real
-        with saying_it_is_traced(root) if self.names else contextlib.nullcontext():
+        with saying_it_is_traced(root):
             yield
 
 
@@ -159,26 +152,3 @@ def saying_it_is_traced(root: str) -> Iterator[None]:
 
 def traces_nothing(frame: types.FrameType, event: str, argument: Any) -> None:
     """Be a trace function that wants to know nothing more."""
-
-
-@contextlib.contextmanager
-def saying_what_is_untraced(recorder: Recorder) -> Iterator[None]:
-    """Warn at a step that starts processes in which the lecture's modules are imported anew, once each."""
-    start = processes.BaseProcess.start
-    told: set[int] = set()
-
-    def recorded_start(self: processes.BaseProcess) -> None:
-        method = getattr(self, "_start_method", None)
-        owner = recorder.owner(_getframe(1)) if method in ("spawn", "forkserver") else None
-        while isinstance(owner, DroppedFrame):
-            owner = owner.parent
-        if owner is not None and owner.seq not in told:
-            told.add(owner.seq)
-            recorder.emit("warnings", UNTRACED.format(method=method))
-        start(self)
-
-    processes.BaseProcess.start = recorded_start  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        processes.BaseProcess.start = start  # type: ignore[method-assign]

@@ -42,7 +42,6 @@ from trace_tools.machines import host
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
 from trace_tools.statements import parse_source
-from trace_tools.tracing.adopted import Adoption, saying_what_is_untraced
 from trace_tools.tracing.bounds import BOUNDS, TEXT, shortened
 from trace_tools.tracing.claims import TimedClaims
 from trace_tools.tracing.ending import WAIT_S, limited, processes_of_session, wait_for_others
@@ -56,12 +55,14 @@ from trace_tools.tracing.private_folder import LINKS, inside, leave, make
 from trace_tools.tracing.process_settings import working_directory
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings, exit_status, exits_well, hooks, shown
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
+from trace_tools.tracing.spawned import saying_what_is_untraced
 from trace_tools.tracing.standard_output import OutputFile, printing
 from trace_tools.tracing.sudden_ends import written_before
 from trace_tools.vocabularies import BORROWED
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter, Totals
+    from trace_tools.tracing.adopted import Adoption
 
 _ENDS = 16 * BOUNDS["stdout"].of_step  # characters of what is printed at once that are searched for secrets
 WRITING_S = 0.2  # for so long what ends the process at once waits for who writes the journal: it may be its caller
@@ -94,6 +95,7 @@ class Job:
     progress: int  # file descriptor
     parent: int  # process id
     vocabularies: list[str]  # of other tools, in whose words the lecture may be written
+    spawns: bool  # whether something that it imports may start processes
     package: str  # that it is a module of, "" for none
 
     @property
@@ -174,8 +176,12 @@ class _Process:
         self.peak_device_bytes = 0
         self.place: str | None = None  # the last one told to the parent
         self.listener = os.fstat(job.progress).st_ino
-        self.adoption = Adoption(job.vocabularies, kept=Path(job.journal).with_name(FETCHED))
-        sys.meta_path.insert(0, self.adoption)
+        self.adoption: Adoption | None = None
+        if job.vocabularies:
+            from trace_tools.tracing.adopted import Adoption
+
+            self.adoption = Adoption(job.vocabularies, kept=Path(job.journal).with_name(FETCHED))
+            sys.meta_path.insert(0, self.adoption)
 
     def run(self) -> str:
         """Run the lecture as often as the job says, each time from the same state; return how that ended."""
@@ -244,10 +250,12 @@ class _Process:
             stack.enter_context(self._private_folder())
             self._observe(name, recorder, meter, stack)
             stack.enter_context(_listening(recorder, self.redact))
-            stack.enter_context(saying_what_is_untraced(recorder))
+            if self.job.spawns or "multiprocessing.process" in sys.modules:
+                stack.enter_context(saying_what_is_untraced(recorder))
             stack.enter_context(recorder.watching(self._alive(recorder)))
             stack.enter_context(plain_events(self.job.path, _Process._run.__code__))
-            stack.enter_context(self.adoption.run(self.job.folder, self.job.root))
+            if self.adoption is not None:
+                stack.enter_context(self.adoption.run(self.job.folder, self.job.root))
             stack.enter_context(plain_signals(self.job.path, _Process._run.__code__))
             stack.enter_context(written_before(partial(self._write, recorder)))
             self.output.connect()
@@ -525,4 +533,6 @@ if __name__ == "__main__":
     sys.stderr.flush()
     os._exit(ended_with)  # threads that the lecture left behind don't keep the process
 elif __name__ == "__mp_main__":  # a child of `multiprocessing`, which begins anew: the lecture's words are there, too
+    from trace_tools.tracing.adopted import Adoption
+
     sys.meta_path.insert(0, Adoption(BORROWED))

@@ -53,6 +53,7 @@ GRACE_S = 5.0  # what a process has to end after Ctrl-C
 # Of the interpreter's settings, those that take asserts away, which are claims; that keep a process from ending; and
 # that write where a process says in its last line what went wrong.
 UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
+SPAWNING = ("multiprocessing", "concurrent")  # what starts processes; torch loads the first of them itself
 SURVEY = "survey"
 SURVEYS = 3  # of a CPU, whose roof no datasheet gives
 
@@ -92,7 +93,9 @@ class Tracer:
         self.folder = request.lecture.resolve().parents[len(self.package.split(".")) if self.package else 0]
         self.name = request.lecture.resolve().relative_to(self.folder).as_posix()  # of the lecture, in its folder
         self.uses = imported(self.source, self.folder)
-        found = detected(modules(self.source, self.folder))
+        imports = modules(self.source, self.folder)
+        self.spawns = any(name.partition(".")[0] in SPAWNING for name in imports)
+        found = detected(imports)
         self.vocabularies = [name for name in BORROWED if name in (*request.vocabularies, *found)]
         self.torch = "torch" in self.uses or request.device not in (None, "cpu")
         if request.draft:
@@ -313,6 +316,7 @@ class Tracer:
             progress=telling,
             parent=os.getpid(),
             vocabularies=self.vocabularies,
+            spawns=self.spawns,
             package=self.package,
         )
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
