@@ -68,6 +68,7 @@ SPEAKERS = {
     "trace_tools.machines.torch_build": {"print"},  # for the Makefile, before anything is installed
     "trace_tools.plain": {"print"},  # which section begins, where no tracer is
     "trace_tools.cli": {"click.echo", "ctx.exit"},  # an error of the project, as one line
+    "trace_tools.tracing.fork_server": {"os._exit"},  # a process, and those that it forks
     "trace_tools.tracing.survey": {"print", "sys.exit"},  # a process, whose last line is its parent's error
     "trace_tools.tracing.child": {"os._exit", "SystemExit", "sys.stderr.write"},  # a process: it ends as plain Python
     "trace_tools.tracing.recorder": {"SystemExit"},  # a lecture's own
@@ -81,6 +82,7 @@ UNTESTED = {
     "trace_tools.errors": "messages and exit codes are tested where they are raised",
     "trace_tools.schema": "declarations: tests of the file read and write them",
     "trace_tools.tracing.child": "a process: test_tracer runs it",
+    "trace_tools.tracing.fork_server": "a process: test_processes runs it",
 }
 
 MOST_TYPES_OF_AN_EXECUTION = 5

@@ -408,6 +408,8 @@ def plot(
     `figure` is a mapping from series name to y values (drawn against `x`, or against 0, 1, 2 …),
     a mapping from series name to a pair (x values, y values), or a matplotlib `Figure`.
     `style` is "line", "points", "bars", "stacked" (bars on one another) or "steps"; scales are "linear" or "log".
+    Of several series of points, a curve joins those that sample a function: few, in order along x, and not picked
+    from the places of another.
     Raises ValueError for another of these, for series of unequal length and for a stack on a logarithmic scale or of
     numbers below 0, TypeError for another kind of figure.
     """

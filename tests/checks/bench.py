@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import importlib.util
 import io
 import json
 import os
@@ -95,11 +96,44 @@ def main():
         y = x  # @inspect y
 """
 
+TRAINED = """
+import torch
+from torch import nn
+
+def main():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear({width}, 4 * {width}), nn.ReLU(), nn.Linear(4 * {width}, {width}))
+    optimizer = torch.optim.AdamW(model.parameters())
+    for step in range({steps}):
+        x = torch.randn({batch}, {width})
+        loss = (model(x) - x).square().mean()  # @inspect loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
 COUNTING = """
 def main():
     for i in range({n} // 2):
         x = i
 """
+
+
+# Three lectures by what they spend their time on: almost nothing, small operators, large ones.
+DRAFTED = {
+    "shapes": """
+import torch
+
+def main():
+    x = torch.zeros(4, 8)  # @inspect x
+    for i in range(20):
+        y = x.t() * i  # @inspect y
+    q, k = torch.randn(2, 16, 32), torch.randn(2, 16, 32)  # @inspect q k
+    p = (q @ k.transpose(1, 2) / 32**0.5).softmax(-1)  # @inspect p
+""",
+    "300 steps of width 128": TRAINED.format(width=128, batch=16, steps=300),
+    "60 steps of width 512": TRAINED.format(width=512, batch=512, steps=60),
+}
 
 
 def main(names: Sequence[str]) -> None:
@@ -230,6 +264,35 @@ def goals() -> Iterator[str]:
     yield f"{'100,000 steps loaded':42} {spread(ours, ' s')}   goal 1.2   plain `json.loads` {spread(plainly, ' s')}"
 
 
+def turnaround() -> Iterator[str]:
+    """What one waits for after an edit: whole processes, `trace --draft` to its pages and edtrace to its trace."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, source) in enumerate(DRAFTED.items()):
+            lecture = Path(folder, f"drafted_{number}.py")
+            lecture.write_text(f"{source}\nif __name__ == '__main__':\n    main()\n", encoding="utf-8")
+            draft = ["trace_tools", "trace", lecture.name, "--draft", "--force", "--device", "cpu"]
+            theirs = ["edtrace.execute", "-m", lecture.stem, "-o", "theirs"]
+            has_edtrace = importlib.util.find_spec("edtrace") is not None
+            whole = [[lecture.name], ["-m", *draft], *([["-m", *theirs]] if has_edtrace else [])]
+            bare, ours, *other = rounds([_process(command, folder) for command in whole], 5)
+            yield f"{name:24} plain {spread(bare, ' s')}   draft {spread(ours, ' s')}"
+            if other:
+                ratios = [a / b for a, b in zip(ours, other[0], strict=True)]
+                yield f"{'':24} edtrace {spread(other[0], ' s')}   draft / edtrace {spread(ratios)}   goal 1"
+
+
+def _process(arguments: Sequence[str], folder: str) -> Run:
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+
+    def run() -> float:
+        given = {**os.environ, "PYTHONPATH": path}
+        command = [sys.executable, *arguments]
+        return _timed(lambda: subprocess.run(command, cwd=folder, env=given, capture_output=True, check=True))
+
+    return run
+
+
 def statements() -> Iterator[str]:
     """What an inspection costs more than plain."""
     yield _cost("scalar @inspect", SCALARS, 10_000, 1, "goal 5")
@@ -318,6 +381,7 @@ BENCHMARKS = {
     "goals": goals,
     "library": library,
     "statements": statements,
+    "turnaround": turnaround,
     "flat": flat,
     "file": file,
     "importing": importing,

@@ -260,6 +260,20 @@ def linear_algebra() -> None:
 
 
 @case
+def products_of_16_bit_numbers_are_rounded_once() -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        a, b, c = (drawn(n, 512, 512).cuda().to(dtype) for n in (2, 2, 2))
+        wide = torch.bmm(a.float(), b.float())
+        assert torch.equal(torch.bmm(a, b), wide.to(dtype))
+        assert torch.equal(
+            torch.mm(a[0], b[0].t(), out=torch.empty_like(c[0])), (a[0].float() @ b[0].float().t()).to(dtype)
+        )
+        inside = c.clone().baddbmm_(a, b)
+        torch.testing.assert_close(inside, (c.float() + wide).to(dtype))
+        assert torch.dot(a[0, 0], b[0, 0]).dtype == dtype
+
+
+@case
 def outputs_that_are_resized() -> None:
     def program(d: str) -> list[torch.Tensor]:
         x, out = drawn(4, 4).to(d), torch.empty(0, device=d)

@@ -323,6 +323,23 @@ inline void grow(const Tensor& t, int64_t bytes) {  // what the storage held is 
   storage->set_nbytes(bytes);
 }
 
+// A product of 16-bit numbers is computed in fp32 and rounded once, as tensor cores do it: a CPU without instructions
+// for such numbers takes a hundred times as long over its own kernel. `widened` are the arguments it writes to.
+inline bool is_16_bit(const Tensor& t) { return t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf; }
+inline std::vector<std::pair<Tensor, Tensor>> widen(const Operator& known, Stack& stack) {
+  std::vector<std::pair<Tensor, Tensor>> widened;
+  if (!known.product || known.id.overload_name.find("dtype") != std::string::npos || known.id.name == "aten::_scaled_mm")
+    return widened;
+  for (size_t a = 0; a < stack.size(); ++a)
+    each(stack[a], [&](const Tensor& t) {
+      if (!is_16_bit(t)) return t;
+      Tensor wide = t.to(at::kFloat);
+      if (known.writes[a]) widened.emplace_back(t, wide);
+      return wide;
+    });
+  return widened;
+}
+
 // ------------------------------------------------------------------------------------------------ queued
 // Queue the CPU's kernel of `op` on its arguments from `begin`, writing to `targets` what it returns beside them.
 inline void queue_kernel(const c10::OperatorHandle& op, const Operator& known, const Stack& stack, size_t begin,
@@ -347,7 +364,9 @@ inline void queue_kernel(const c10::OperatorHandle& op, const Operator& known, c
     at::NoGradGuard no_grad;
     Hush hush(true);
     Stack run = *arguments;  // a graph replays it
+    const auto widened = widen(*self, run);
     op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &run);
+    for (const auto& [to, from] : widened) at::native::copy_(const_cast<Tensor&>(to), from, false);
     size_t next = 0;
     auto put = [&](const Tensor& result) {
       const Tensor& to = targets.at(next++);

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import NARROW, ask, show
+from tests.rendering.browsing import NARROW, WIDE, ask, show
 from tests.rendering.hostile import hostile_trace
+from tests.rendering.recording import Recording
 from tests.rendering.test_compose import failing, lecture
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.page_base import HERE, assets
-from trace_tools.schema import Narrative, Run, Step
+from trace_tools.schema import Narrative, Run, Step, Tensor, Value
 
 
 @pytest.fixture(scope="module")
@@ -191,3 +192,23 @@ def test_on_a_phone_a_figure_keeps_its_size_and_shows_that_it_goes_on(browser: A
     browser.execute_script(f"{box}.scrollLeft = 10000")
     browser.execute_async_script("setTimeout(arguments[0], 200)")
     assert not ask(browser, f"{box}.matches('.goes-on')")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_what_is_drawn_beside_a_line_shows_that_it_goes_on(browser: Any, tmp_path: Path, size: tuple[int, int]) -> None:
+    made = Recording("def main():\n    part()\n\n\ndef part():\n    x = torch.arange(32)  # @inspect x\n")
+    elements = [float(n) for n in range(32)]
+    x = Tensor("float32", [4, 8], "cpu", 128, [8, 1], storage="A", storage_bytes=128, elements=elements)
+    made.step(made.call(made.frame("main"), "part()", "part"), "x = torch.arange(32)", annotated=True,
+              values=[("x", Value("tensor", tensor=x))])  # fmt: skip
+    render_site([SiteTrace(made.trace(), "cells")], tmp_path)
+    show(browser, next((tmp_path / "cells").glob("00-*.html")), size)
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", "details.value > summary").click()
+    box = browser.find_element("css selector", ".drawnbox.goes-on")
+    browser.implicitly_wait(0)
+    assert ask(browser, "arguments[0].scrollWidth > arguments[0].clientWidth", box)
+    assert "gradient" in box.value_of_css_property("mask-image")
+    browser.execute_script("arguments[0].scrollLeft = 10000", box)
+    browser.execute_async_script("setTimeout(arguments[0], 200)")
+    assert not ask(browser, "arguments[0].matches('.goes-on')", box)

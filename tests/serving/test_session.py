@@ -36,7 +36,7 @@ def traced_alone(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     asked: list[str | None] = []
 
     class Pretended:
-        def __init__(self, request: Request, progress: object) -> None:
+        def __init__(self, request: Request, progress: object, server: object) -> None:
             self.request = request
             self.source: Any = parse_source(request.lecture.read_text(), request.lecture.name)
             asked.append(request.only)

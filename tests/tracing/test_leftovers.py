@@ -128,7 +128,7 @@ def traced(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
     def run(source: str) -> Trace:
         lecture = tmp_path / "lecture.py"
         lecture.write_text(source, encoding="utf-8")
-        asked = Request(lecture, tmp_path / "rendered", device="cpu", passes=1, like=example_trace(), together=True)
+        asked = Request(lecture, tmp_path / "rendered", device="cpu", passes=1, like=example_trace())
         return Tracer(asked).run().trace
 
     return run
@@ -137,7 +137,7 @@ def traced(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_warm_run_is_as_a_new_processs(traced: Callable[[str], Trace]) -> None:
     """The oracle is the cold run, which is one: not one value, warning or line differs."""
     trace = traced(LEAVES)
-    (timed, metering) = trace.run.processes
+    timed, metering, _ = trace.run.processes
     assert trace.run.complete and timed.why_no_warm is None and timed.warm_ns and metering.ended == "complete"
     steps = [event for event in trace.steps if isinstance(event, Step)]
     values = [(name, value) for step in steps for name, value in step.values or ()]

@@ -16,7 +16,7 @@ from trace_tools.machines.machine import from_json
 def test_a_full_disk_is_one_line(room: int, environment: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "machine-1.json"
     ran = subprocess.run(
-        [sys.executable, "-m", "trace_tools.tracing.survey", str(path), "cpu"],
+        [sys.executable, "-m", "trace_tools.tracing.survey", str(path), "cpu", "measure"],
         env=environment,
         capture_output=True,
         text=True,

@@ -31,7 +31,8 @@ from trace_tools.schema import Frame, Step, Trace, Value
 from trace_tools.tracing import run_folder
 from trace_tools.tracing import tracer as tracer_module
 from trace_tools.tracing.run_folder import recover
-from trace_tools.tracing.tracer import UNFIT, Request, StoppedError, Tracer, _environment
+from trace_tools.tracing.tracer import UNFIT, Request, StoppedError, Tracer
+from trace_tools.tracing.tracer import environment as interpreters_environment
 
 
 @dataclass(frozen=True)
@@ -630,7 +631,7 @@ def test_what_is_written_to_standard_error_fills_no_disk(
 ) -> None:
     source = "import os, time\ndef main():\n    for _ in range(64): os.write(2, b'x' * (1 << 20))\n"
     source += "    time.sleep(0.5)\n    taken = os.fstat(2).st_blocks * 512  # @inspect taken, os.fstat(2).st_size\n"
-    trace, wrong = traced(lecture(source), together=True)
+    trace, wrong = traced(lecture(source), draft=True)
     taken, size = values(trace).values()
     assert wrong == [] and taken.value <= 4 << 20 and size.value >= 64 << 20
 
@@ -640,7 +641,7 @@ def test_a_claim_that_fails_in_a_warm_run_has_failed(
 ) -> None:
     source = "import os\nimport json\ndef main():\n    runs = json.dumps.__dict__.setdefault('runs', [])\n"
     source += "    runs.append(1)\n    assert len(runs) < 2\n"
-    trace, wrong = traced(lecture(source), passes=2, together=True)
+    trace, wrong = traced(lecture(source), passes=2)
     (claim,) = [step.claim for step in trace.steps if isinstance(step, Step) and step.claim is not None]
     assert wrong == ["lecture.py:6: claim failed: len(runs) < 2: 1 < 2 (pass 1, warm, pass 2, warm)"]
     assert trace.run.complete
@@ -729,8 +730,9 @@ def test_a_run_that_is_stopped_leaves_nothing(
     monkeypatch.setenv(STORED, environment[STORED])
     complete = already_traced(tmp_path)
     known = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    known = replace(known, machine=replace(known.machine, device="cpu"))  # on a GPU one waits for the other
     asked = Request(
-        lecture("import torch\n" + WAITING), tmp_path / "rendered", device="cpu", passes=1, like=known, together=True
+        lecture("import torch\n" + WAITING), tmp_path / "rendered", device="cpu", passes=1, like=known, draft=True
     )
     processes: set[str] = set()
     tracer = Tracer(asked, lambda process, place, stalled: processes.add(process))
@@ -748,7 +750,11 @@ def test_a_process_ends_as_it_says_whatever_the_interpreter_was_told(monkeypatch
         monkeypatch.setenv(name, "1")
     code = "import sys; assert sys.exit(3), 'kept'"
     ran = subprocess.run(
-        [sys.executable, "-c", code], env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env=interpreters_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
     )
     assert (ran.returncode, ran.stderr) == (3, "")
 
@@ -786,7 +792,7 @@ def test_the_processes_of_a_run_see_the_card_that_was_asked_for(
     (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
     tracer = Tracer(Request(lecture=tmp_path / "lecture.py", device=asked))
     tracer._device = machine
-    assert _environment(device=tracer._sees)["CUDA_VISIBLE_DEVICES"] == seen
+    assert interpreters_environment(device=tracer._sees)["CUDA_VISIBLE_DEVICES"] == seen
 
 
 def test_a_device_of_no_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:

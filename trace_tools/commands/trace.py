@@ -48,10 +48,10 @@ def seed(text: str) -> int:
 )
 @click.option("--name", help="Folder for this machine, instead of its device's name.")
 @click.option("--draft", is_flag=True, help="One run, for a quick look at the pages.")
+@click.option("--survey", is_flag=True, help="Measure the machine again, though it was measured before.")
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
 def trace(out: Path | None, **options: Any) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
-    from trace_tools.publishing.site import render_folder
     from trace_tools.tracing.tracer import Request, Tracer
 
     if (options["lecture"] is None) == (options["module"] is None):
@@ -62,7 +62,9 @@ def trace(out: Path | None, **options: Any) -> None:
     out = out or options["lecture"].parent / "rendered"
     progress = Progress()
     tracer = Tracer(Request(out=out, **options), progress.show)
-    if tracer.torch and tracer.request.like is None:
+    from trace_tools.publishing.site import render_folder  # a draft's processes have begun meanwhile
+
+    if tracer.torch and not options["draft"]:
         examine_first(options["device"], options["lecture"], out)
     recover_first(out)
     try:
@@ -117,8 +119,7 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self.shown: str | None = None
-        self.told = -math.inf  # when a log was told that this process makes no progress
+        self.told: dict[str, float] = {}  # of each process a log knows: when it was told that it makes no progress
 
     def done(self) -> None:
         """Leave the terminal's line empty."""
@@ -129,13 +130,12 @@ class Progress:
         where = ", ".join(filter(None, (place, stalled)))
         if sys.stderr.isatty():
             self._say(f"\r\x1b[K{process}: {where}")
-        elif process != self.shown:
-            self.told = -math.inf
+        elif process not in self.told:
+            self.told[process] = -math.inf
             self._say(f"{process}\n")
-        elif stalled and time.monotonic() > self.told + LOGGED_S:
-            self.told = time.monotonic()
+        elif stalled and time.monotonic() > self.told[process] + LOGGED_S:
+            self.told[process] = time.monotonic()
             self._say(f"{process}: {where}\n")
-        self.shown = process
 
     def _say(self, text: str) -> None:
         with suppress(OSError):  # nobody reads it: that is no reason to lose a run

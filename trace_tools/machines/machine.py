@@ -20,8 +20,7 @@ import platform
 import re
 import runpy
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
@@ -31,11 +30,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from trace_tools import accelerators
 from trace_tools.accelerators import BACKENDS
-from trace_tools.errors import TraceFileError, UsageError
-from trace_tools.file_format.trace_file import load_head
+from trace_tools.errors import UsageError
 from trace_tools.machines import host
 from trace_tools.machines.known_machines import known_machine, table_peaks
-from trace_tools.schema import Machine, Peak, Trace
+from trace_tools.schema import Machine, Peak
 
 if TYPE_CHECKING:
     import torch
@@ -43,11 +41,11 @@ if TYPE_CHECKING:
 STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measured earlier
 
 
-def this_machine(device: str | None = None) -> Machine:
+def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
     """Describe this machine with its peaks; `device` is a type, "cpu" or "cuda", or None for the best there is.
 
-    Measuring takes about a second, once per process. Raises UsageError for a device that is not there
-    and for a stored machine that can't be read.
+    Measuring takes about a second, once per process; without, the peaks are those of the table. Raises UsageError for
+    a device that is not there and for a stored machine that can't be read.
     """
     if device not in (None, "cpu", *BACKENDS):
         raise UsageError(f"device {device!r}; expected one of cpu, {', '.join(BACKENDS)}")
@@ -56,7 +54,7 @@ def this_machine(device: str | None = None) -> Machine:
         stored = _stored(path)
         if device in (None, stored.device):
             return stored
-    return _described(device or accelerators.best())
+    return _described(device or accelerators.best(), measure=measure)
 
 
 def device() -> str:
@@ -117,28 +115,6 @@ def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, list[tuple[
     return computer, [("python", platform.python_version()), *used]
 
 
-def remembered(traces: Iterable[Path], asked: str | None) -> Trace | None:
-    """Return the newest of some traces that was made on this computer as it is, its peaks with their date, or None.
-
-    `asked` is the device that is wanted, None for the best there is. Which of several cards it was, nobody knows.
-    """
-    found: list[Trace] = []
-    for path in traces:
-        with suppress(TraceFileError, OSError):
-            trace = load_head(path)
-            here, there = (host.cpu_name(), host.usable_cores()), (trace.machine.cpu, trace.machine.cores)
-            fits = trace.machine.device == asked if asked else trace.machine.device != "cpu" or not host.has_card()
-            same = dict(trace.versions).get("torch") == _torch_build()[0] and trace.machine.peaks
-            if here == there and fits and same and not trace.machine.emulated:
-                found.append(trace)
-    if not found:
-        return None
-    newest = max(found, key=lambda trace: trace.run.started)
-    date = f", on {newest.run.started[:10]}"
-    peaks = [replace(p, source=p.source.removesuffix(date) + date) if p.measured else p for p in newest.machine.peaks]
-    return replace(newest, machine=replace(newest.machine, peaks=peaks))
-
-
 def with_best_peaks(measured: Sequence[Machine]) -> Machine:
     """Give the first machine with the best of each peak that they measured: none can be faster than its roof."""
     every = [{peak.name: peak for peak in machine.peaks if peak.measured} for machine in measured]
@@ -183,8 +159,8 @@ def _stored(path: str) -> Machine:
 
 
 @cache
-def _described(device: str) -> Machine:
-    """Measure the device and describe the computer around it; of a GPU, add what its driver and the table say."""
+def _described(device: str, *, measure: bool) -> Machine:
+    """Measure the device, or not, and describe the computer around it; of a GPU, add what driver and table say."""
     import torch
 
     from trace_tools.machines import float32_precision  # these import torch
@@ -205,7 +181,7 @@ def _described(device: str) -> Machine:
         threads=torch.get_num_threads(),
         ram_bytes=ram_bytes,
         os=host.operating_system(),
-        peaks=measured_peaks(device),
+        peaks=measured_peaks(device) if measure else [],
     )
     if gpu is None:
         return computer

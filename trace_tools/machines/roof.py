@@ -110,13 +110,17 @@ def _copy_peak(device: str, gpu: Accelerator | None) -> Peak:
         mebibyte = torch.rand(1 << 18, generator=generator, dtype=torch.float32, device=device)
         source = mebibyte.repeat(max(copied >> 20, 1))
         target = source.clone()  # its pages are there before the clock runs
-        ways = {"copies": lambda: target.copy_(source), "dot products": lambda: torch.dot(target, source)}
+        # Each touches twice the bytes of one tensor: a copy reads one and writes the other, a dot product reads both.
+        ways = {
+            "copies of {}, bytes read and written": lambda: target.copy_(source),
+            "dot products of two times {}, bytes read": lambda: torch.dot(target, source),
+        }
         timed = [(*_best_seconds(gpu, run, perf_counter() + COPY_BUDGET_S / len(ways)), n) for n, run in ways.items()]
         seconds, calls, name = min(timed)
     except RuntimeError as error:  # out of memory
         return _not_measured("memory", error)
     size = source.numel() * source.element_size()
-    how = f"measured: best of {calls} {name} of {size >> 20} MiB, bytes read and written"
+    how = f"measured: best of {calls} {name.format(f'{size >> 20} MiB')}"
     return Peak("memory", 2 * size / seconds, how, measured=True)
 
 

@@ -21,6 +21,7 @@ import watchfiles
 
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load
+from trace_tools.imports import imported
 from trace_tools.machines import devices
 from trace_tools.outcome import problems
 from trace_tools.rendering import page_base
@@ -32,7 +33,8 @@ from trace_tools.serving.neighbours import Neighbours, neighbours
 from trace_tools.serving.pages import PARTIAL, ServedTrace, Site, serve_trace
 from trace_tools.serving.retracing import Outcome, Retracer
 from trace_tools.statements import ParsedSource, read_text
-from trace_tools.tracing.tracer import Request, Tracer
+from trace_tools.tracing.processes import FORKS, ForkServer
+from trace_tools.tracing.tracer import Request, Tracer, environment
 
 LOOKS = (page_base.HERE / "templates", page_base.HERE / "static")
 
@@ -58,7 +60,7 @@ class Session:
         self._whole: ServedTrace | None = None
         self._section: ServedTrace | None = None
         self._failed: ServedTrace | None = None
-        self._measured: Trace | None = None  # the last one made here: of this machine, with these versions
+        self._server: ForkServer | None = None  # imports torch once for all of this session's traces
         self.site = Site(self._folder)
 
     @property
@@ -112,6 +114,8 @@ class Session:
     def stop(self) -> None:
         """End what is being traced."""
         self._retracer.stop(wait_s=2)
+        if self._server is not None:
+            self._server.stop()
 
     # ------------------------------------------------------------------ what a save means
 
@@ -171,12 +175,10 @@ class Session:
             lecture=self._lecture,
             out=self._out,
             device=self._device,
-            passes=1,
             only=only,
             keep_going=self._keep_going,
             force=True,
-            like=self._measured,
-            together=devices.kind(self._device) == "cpu",
+            draft=True,
         )
 
         def progress(process: str, place: str, stalled: str) -> None:
@@ -185,7 +187,10 @@ class Session:
                 self._board.post(doing=f"Tracing {what}: {where}")
 
         try:
-            tracer = Tracer(request, progress)
+            source = parsed_once(self._text, self._lecture.name)
+            if FORKS and "torch" in imported(source, self._folder) and not (self._server and self._server.alive):
+                self._server = ForkServer(environment())
+            tracer = Tracer(request, progress, self._server)
         except TraceToolsError as error:  # saved once more, meanwhile
             self._board.post(problems=(str(error),), link="", doing="")
             return
@@ -202,7 +207,6 @@ class Session:
             if isinstance(outcome, TraceToolsError):
                 self._board.post(problems=(str(outcome),), link="", doing="")
                 return
-            self._measured = outcome.trace
             fresh = serve_trace(outcome.trace, outcome.path, self._text, self._running_with)
             self._failed = None if outcome.trace.run.complete else fresh
             if tracer.request.only and outcome.trace.run.complete:

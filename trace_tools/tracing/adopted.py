@@ -26,7 +26,7 @@ from typing import Any
 from trace_tools.borrowed import Desk, guarded, stand_ins, words
 from trace_tools.citations import Library
 from trace_tools.tracing.replaced import replaced
-from trace_tools.vocabularies import VOCABULARIES
+from trace_tools.vocabularies import BORROWED, VOCABULARIES
 
 
 class StandInWarning(UserWarning):
@@ -75,6 +75,11 @@ def _found(finder: Any, name: str, path: Sequence[str] | None) -> importlib.mach
     find = getattr(finder, "find_spec", None)
     found: importlib.machinery.ModuleSpec | None = find(name, path) if find is not None else None
     return found
+
+
+def adopt_in_spawned() -> None:
+    """Have the words in a process that a lecture has spawned, which imports its modules anew: nobody hears them."""
+    sys.meta_path.insert(0, Adoption(BORROWED))
 
 
 class _Loader(importlib.abc.Loader):

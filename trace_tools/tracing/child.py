@@ -58,7 +58,6 @@ from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, MET
 from trace_tools.tracing.spawned import saying_what_is_untraced
 from trace_tools.tracing.standard_output import OutputFile, printing
 from trace_tools.tracing.sudden_ends import written_before
-from trace_tools.vocabularies import BORROWED
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter, Totals
@@ -532,7 +531,7 @@ if __name__ == "__main__":
     ended_with = main(sys.argv[1])
     sys.stderr.flush()
     os._exit(ended_with)  # threads that the lecture left behind don't keep the process
-elif __name__ == "__mp_main__":  # a child of `multiprocessing`, which begins anew: the lecture's words are there, too
-    from trace_tools.tracing.adopted import Adoption
+elif __name__ == "__mp_main__":  # a child of `multiprocessing`, which begins anew
+    from trace_tools.tracing.adopted import adopt_in_spawned
 
-    sys.meta_path.insert(0, Adoption(BORROWED))
+    adopt_in_spawned()

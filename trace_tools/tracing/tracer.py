@@ -13,9 +13,6 @@ import contextlib
 import json
 import os
 import select
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -31,16 +28,18 @@ from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
 from trace_tools.imports import imported, modules
 from trace_tools.imports import versions as versions_of
-from trace_tools.machines import devices, host
+from trace_tools.machines import devices, host, surveys
 from trace_tools.machines import machine as machines
 from trace_tools.mistakes import refuse_without_main
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
 from trace_tools.tracing import private_folder
 from trace_tools.tracing.child import LOADED_TORCH, Job
+from trace_tools.tracing.processes import FORKS, ForkServer, Running, Spawner
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
 from trace_tools.tracing.standard_output import give_back
+from trace_tools.tracing.survey import DESCRIBE, MEASURE, RECALL
 from trace_tools.vocabularies import BORROWED, detected
 
 # Told (process, place, how long nothing has changed): ("pass 1", "napkin_math", "line 42 for 30 s"), mostly with "".
@@ -55,6 +54,7 @@ GRACE_S = 5.0  # what a process has to end after Ctrl-C
 UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
 SPAWNING = ("multiprocessing", "concurrent")  # what starts processes; torch loads the first of them itself
 SURVEY = "survey"
+CHILD, SURVEYING = "trace_tools.tracing.child", "trace_tools.tracing.survey"
 SURVEYS = 3  # of a CPU, whose roof no datasheet gives
 
 
@@ -74,10 +74,10 @@ class Request:
     name: str | None = None
     force: bool = False
     like: Trace | None = None  # of this machine, made a moment ago: it is not measured again
-    together: bool = False  # all processes at once: sooner done, and their times are worth less
     vocabularies: tuple[str, ...] = ()  # of other tools, besides those that its imports tell of
     module: str | None = None  # "package.module": the lecture is that, and runs from where the package lies
-    draft: bool = False  # one run, for a look at the pages; the machine is not measured where a trace in `out` knows it
+    draft: bool = False  # one run, for a look at the pages: no time is worth much, and the machine is not measured
+    survey: bool = False  # measure the machine, even if it was measured earlier and nothing of it has changed
 
 
 class StoppedError(TraceToolsError):
@@ -85,9 +85,17 @@ class StoppedError(TraceToolsError):
 
 
 class Tracer:
-    """Runs the processes of one trace. Raises LectureError and UsageError before anything has run."""
+    """Runs the processes of one trace. Raises LectureError and UsageError before anything has run.
 
-    def __init__(self, request: Request, progress: Progress = lambda process, place, stalled: None) -> None:
+    A draft's are forked from `server`, or from one of its own, which begins to import torch at once.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        progress: Progress = lambda process, place, stalled: None,
+        server: ForkServer | None = None,
+    ) -> None:
         self.source = check_lecture(request.lecture)
         self.package = (request.module or "").rpartition(".")[0]
         self.folder = request.lecture.resolve().parents[len(self.package.split(".")) if self.package else 0]
@@ -98,23 +106,21 @@ class Tracer:
         found = detected(imports)
         self.vocabularies = [name for name in BORROWED if name in (*request.vocabularies, *found)]
         self.torch = "torch" in self.uses or request.device not in (None, "cpu")
-        if request.draft:
-            known = request.like
-            if known is None and self.torch:
-                known = machines.remembered(request.out.glob("*/trace.yaml"), request.device)
-            # Not together: on few cores the threads of two processes wait for each other, eight times as long.
-            request = replace(request, passes=1, like=known)
-        self.request = request
+        self.request = request = replace(request, passes=1) if request.draft else request
         self.progress = progress
         self.skipped = _skipped(self.source, request.only)
         if request.device is not None:
             devices.checked(request.device)
         if request.passes < 1 or request.limit < 2:
             raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
-        self.interrupted = False
+        self._interrupts = 0  # how often Ctrl-C was pressed
         self._device = "cpu"
         self._longest_s = 60.0  # that any process may be expected to take
         self._stopped = threading.Event()
+        self._own = None
+        if server is None and request.draft and self.torch and FORKS:
+            self._own = server = ForkServer(environment())
+        self._starter = server if server is not None and self.torch else Spawner()
 
     def stop(self) -> None:
         """Kill the processes at once and drop what they recorded: `run`, in another thread, raises StoppedError."""
@@ -129,7 +135,7 @@ class Tracer:
         """
         out, folder = self.request.out, None
         try:
-            with run_folder(out) as folder:
+            with self._own or contextlib.nullcontext(), run_folder(out) as folder:
                 seconds = self._processes(folder)
                 if self._stopped.is_set():
                     remove(folder)
@@ -153,6 +159,11 @@ class Tracer:
             where = f"{out}: " if isinstance(error, OSError) and not error.filename else ""
             raise UsageError(f"{where}{in_words(error)}{what}") from error
         return replace(traced, seconds=seconds)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self._interrupts > 0
 
     def prepare(self, folder: Path) -> None:
         """Write what is asked for into a run's folder, and measure the machine."""
@@ -193,10 +204,15 @@ class Tracer:
         asked = self.request.device
         return asked if asked is not None and devices.kind(asked) == self._device else self._device
 
+    @property
+    def _together(self) -> bool:
+        """Whether all processes run at once: on a GPU they would share its memory, which the lecture may count on."""
+        return self.request.draft and self._device == "cpu"
+
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
         self.prepare(folder)
         names = [*(f"pass {n}" for n in range(1, self.request.passes + 1)), *self._beside()]
-        seconds = self._at_once(names, folder) if self.request.together else self._in_turn(names, folder)
+        seconds = self._at_once(names, folder) if self._together else self._in_turn(names, folder)
         if self._came_with_torch(folder) and not self.interrupted and not self._stopped.is_set():
             return [*seconds, *self._with_torch(folder)]
         return seconds
@@ -210,7 +226,7 @@ class Tracer:
                 if returned != 0 or self.interrupted or self._stopped.is_set() or self._came_with_torch(folder):
                     break
         except KeyboardInterrupt:  # between two processes; `_wait` sees to the one that runs
-            self.interrupted = True
+            self._interrupts += 1
         return seconds
 
     def _came_with_torch(self, folder: Path) -> bool:
@@ -228,19 +244,21 @@ class Tracer:
     def _beside(self) -> list[str]:
         """Return the processes besides the passes: without torch there is nothing to meter.
 
-        For one who waits, what only comparisons need is left out.
+        For a draft, what only comparisons need is left out.
         """
-        waits = self.request.together or self.request.draft
-        return [*([METERING] if self.torch else []), *([] if waits else [SHAKEN])]
+        return [*([METERING] if self.torch else []), *([] if self.request.draft else [SHAKEN])]
 
     def _at_once(self, names: Sequence[str], folder: Path) -> list[tuple[str, float]]:
         with ThreadPoolExecutor(len(names)) as pool:
             running = [(name, pool.submit(self.process, name, folder)) for name in names]
-            try:
-                return [(name, ended.result()[1]) for name, ended in running]
-            except BaseException:  # Ctrl-C: the pool waits for its threads, and they for their processes
-                self.stop()
-                raise
+            while True:
+                try:
+                    return [(name, ended.result()[1]) for name, ended in running]
+                except KeyboardInterrupt:  # `_wait` passes it on
+                    self._interrupts += 1
+                except BaseException:  # the pool waits for its threads, and they for their processes
+                    self.stop()
+                    raise
 
     def _survey(self, folder: Path) -> str:
         """Measure the machine in processes of their own, which leave no warm caches to the passes.
@@ -252,43 +270,39 @@ class Tracer:
             machine = like.machine
             (folder / "versions.json").write_text(json.dumps(like.versions), encoding="utf-8")
         elif self.torch:
-            machine = self._surveyed(folder, 1)
+            machine = self._surveyed(folder, 1, DESCRIBE if self.request.draft else RECALL)
         else:
             machine, found = machines.without_torch(versions_of(self.uses))
             (folder / "versions.json").write_text(json.dumps(found), encoding="utf-8")
         slug = machines.slug(self.request.name) if self.request.name else machine.slug
         if not self.request.force:
             refuse_other_lecture(self.request.out / slug / "trace.yaml", self.name)
-        known = like is not None or machines.STORED in os.environ or not self.torch  # measured earlier, or not at all
-        again = range(2, min(self.request.passes, SURVEYS) + 1) if machine.device == "cpu" and not known else ()
-        best = machines.with_best_peaks([machine, *(self._surveyed(folder, n) for n in again)])
-        (folder / "machine.json").write_text(machines.to_json(best), encoding="utf-8")
-        return best.device
+        measured = any(peak.measured for peak in machine.peaks) and not surveys.are_recalled(machine)
+        if like is None and self.torch and measured and machines.STORED not in os.environ:
+            if machine.device == "cpu":
+                again = range(2, min(self.request.passes, SURVEYS) + 1)
+                machine = machines.with_best_peaks([machine, *(self._surveyed(folder, n, MEASURE) for n in again)])
+            surveys.remember(machine, [*map(tuple, json.loads((folder / "versions.json").read_text(encoding="utf-8")))])
+        (folder / "machine.json").write_text(machines.to_json(machine), encoding="utf-8")
+        return machine.device
 
-    def _surveyed(self, folder: Path, number: int) -> Machine:
+    def _surveyed(self, folder: Path, number: int, how: str) -> Machine:
         self.progress(SURVEY, "this machine", "")
-        stored = folder / f"machine-{number}.json"
-        command = [sys.executable, "-P", "-m", "trace_tools.tracing.survey", str(stored), self.request.device or ""]
-        with subprocess.Popen(
-            command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        ) as process:
+        stored, said = folder / f"machine-{number}.json", folder / f"machine-{number}.out"
+        arguments = [str(stored), self.request.device or "", MEASURE if self.request.survey else how]
+        with said.open("wb") as output:
+            process = self._starter.start(SURVEYING, arguments, output.fileno(), None, environment())
             try:
-                said = self._said(process)
+                while (status := process.ended()) is None:
+                    if self._stopped.wait(0.01):
+                        raise StoppedError(f"{self.request.lecture.name}: stopped")
             finally:
                 process.kill()
-        if self._stopped.is_set():
-            raise StoppedError(f"{self.request.lecture.name}: stopped")
-        if process.returncode != 0:
-            lines = said.strip().splitlines() or [f"this machine can't be measured: status {process.returncode}"]
-            raise UsageError(lines[-1].removeprefix("error: "))
+        if status != 0:
+            lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            line = lines[-1] if lines else f"this machine can't be measured: status {status}"
+            raise UsageError(line.removeprefix("error: "))
         return machines.from_json(stored.read_text(encoding="utf-8"))
-
-    def _said(self, process: subprocess.Popen[str]) -> str:
-        """Wait for a process, unless the run is stopped; return what it wrote to its standard error."""
-        while not self._stopped.is_set():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return process.communicate(timeout=0.05)[1]
-        return ""
 
     def _child(self, name: str, folder: Path, limit_s: float | None) -> int:
         """Run one process to its end, or for so long; return its status, negative for a signal."""
@@ -296,7 +310,7 @@ class Tracer:
         slug = name.replace(" ", "-")
         request, path = self.request, folder / f"{slug}.json"
         lecture = request.lecture.resolve()
-        side_by_side = request.together and name != METERING
+        side_by_side = self._together and name != METERING
         root = private_folder.root_for(folder, lecture, int(name.removeprefix("pass ")) if side_by_side else 0)
         job = Job(
             name=name,
@@ -314,50 +328,43 @@ class Tracer:
             keep_going=request.keep_going,
             inspect_all=request.inspect_all,
             progress=telling,
-            parent=os.getpid(),
+            parent=self._starter.pid,
             vocabularies=self.vocabularies,
             spawns=self.spawns,
             package=self.package,
         )
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-X", "faulthandler", "-m", "trace_tools.tracing.child", str(path)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=_environment(stored=folder / "machine.json", device=self._sees),
-                pass_fds=[telling],
-                start_new_session=True,  # so that Ctrl-C comes to us, and we pass it on
-            )
+            given = environment(stored=folder / "machine.json", device=self._sees)
+            process = self._starter.start(CHILD, [str(path)], output.fileno(), telling, given)
             os.close(telling)
             try:
                 return self._wait(process, _Sign(name, progress.fileno(), output.fileno()), limit_s)
             except BaseException:
-                _kill_all(process)
-                process.wait()
+                process.kill()
                 raise
             finally:
                 if root.parent != folder.resolve():
                     private_folder.remove(root)
 
-    def _wait(self, process: subprocess.Popen[bytes], sign: _Sign, limit_s: float | None) -> int:
-        deadline: float | None = None
+    def _wait(self, process: Running, sign: _Sign, limit_s: float | None) -> int:
+        deadline, interrupts = None, 0
         ends = time.monotonic() + limit_s if limit_s is not None else None
         while True:
             try:
                 self._listen(sign)
-                if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                    _kill_all(process)  # what it started and left, while its number is not given to another
-                    return process.wait()
+                if (status := process.ended()) is not None:
+                    return status
                 if self._stopped.is_set() or any(at is not None and time.monotonic() > at for at in (ends, deadline)):
-                    _kill_all(process)
+                    process.kill()
             except KeyboardInterrupt:
-                self.interrupted = True
+                self._interrupts += 1
+            if self._interrupts > interrupts:
+                interrupts = self._interrupts
                 if deadline is None:
-                    process.send_signal(signal.SIGINT)
+                    process.interrupt()
                 else:
-                    _kill_all(process)
+                    process.kill()
                 deadline = time.monotonic() + GRACE_S
 
     def _listen(self, sign: _Sign) -> None:
@@ -404,12 +411,6 @@ class _Sign:
             self.given_back = size - OUTPUT_BYTES
 
 
-def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that leads its session, and those that it started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 def check_lecture(path: Path) -> ParsedSource:
     """Read and check a lecture; raises LectureError where it is no lecture."""
     source = read_source(path)
@@ -431,15 +432,15 @@ def _skipped(source: ParsedSource, only: str | None) -> list[str]:
     return [name for name in names if name != only]
 
 
-def _environment(stored: Path | None = None, device: str | None = None) -> dict[str, str]:
+def environment(stored: Path | None = None, device: str | None = None) -> dict[str, str]:
     """Return the children's environment: fixed hashing, this package on the path, the machine as measured."""
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
-    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
+    given = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
     for name in UNFIT:
-        environment.pop(name, None)
+        given.pop(name, None)
     if stored is not None:
-        environment[machines.STORED] = str(stored)
+        given[machines.STORED] = str(stored)
         with contextlib.suppress(OSError):  # of a run that is like another, nobody asked
-            environment[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
-    return environment | devices.environment(device)
+            given[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
+    return given | devices.environment(device)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from tests.rendering.charts.reading import places, read, words
+from tests.rendering.charts.reading import circles, places, read, words
 from trace_tools.rendering.charts.plot import bars, describe, figure, plot
 from trace_tools.rendering.charts.svg import standalone
 from trace_tools.schema import Narrative, Scalar, Series
@@ -85,6 +86,21 @@ def test_any_numbers_can_be_drawn_on_logarithmic_axes() -> None:
 def test_a_figure_is_described_in_words() -> None:
     words = describe(plotted("line", [1, 2, 3], [3.0, None, 1.0]))
     assert words == "across: n, up: t. a: 3 values from 1 to 3."
+
+
+def test_few_points_in_order_are_joined_and_what_was_picked_from_them_stays_points() -> None:
+    function = Series("f", [1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0], "points")
+    picked, scattered = Series("counted", [2, 8], [4.0, 64.0], "points"), Series("runs", [3, 1, 5], [1, 2, 3], "points")
+    root = read(figure(Narrative("plot", series=[function, picked, scattered]), "f"))
+    [curve] = [p for p in root.iter("path") if p.get("fill") == "none"]
+    marks = {(x, y) for x, y in circles(root)}
+    assert len(places(curve.get("d", ""))) == 4 and set(places(curve.get("d", ""))) <= marks  # points on a curve
+    short = [line for line in root.iter("line") if line.get("stroke") == curve.get("stroke")]
+    assert len(short) == 1  # so in the legend
+    many = Series("many", list(range(1000)), [1.0] * 1000, "points")
+    for series in ([function], [many, scattered], [replace(function, x=["a", "b", "c", "d"]), picked]):
+        root = read(figure(Narrative("plot", series=series), "f"))
+        assert [p for p in root.iter("path") if p.get("fill") == "none"] == []
 
 
 # --- machines side by side ------------------------------------------------------------------------

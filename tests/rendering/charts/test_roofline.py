@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rendering.charts.reading import circles, places, read
+from tests.rendering.charts.reading import circles, places, read, words
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roofline
 from trace_tools.schema import Machine, Peak
 
@@ -57,3 +57,26 @@ def test_a_roof_has_the_peaks_that_its_points_are_measured_against() -> None:
     assert [name for name, _ in roof_of("g", machine, [RoofPoint(1, 1, "a")]).peaks] == ["bfloat16"]
     both = roof_of("g", machine, [RoofPoint(1, 1, "a", dtype="float32")])
     assert [name for name, _ in both.peaks] == ["float32", "bfloat16"] and both.bytes_per_second == 1e11
+
+
+def test_a_step_far_below_its_roof_stretches_no_axis_and_its_rate_is_said() -> None:
+    near = (RoofPoint(1, 5e9, "a", None), RoofPoint(100, 9e10, "b", None))
+    peaks = (("float32", 1e11),)
+    alone = circles(read(roofline([Roof("cpu", peaks, 1e10, near)], "roof")))
+    beside = read(roofline([Roof("cpu", peaks, 1e10, (*near, RoofPoint(1, 9e4, "toy()", "#L9")))], "roof"))
+    a, b, toy = circles(beside)[:3]  # the last one is the legend's
+    assert a[1] - b[1] > 0.6 * (alone[0][1] - alone[1][1])  # as if it were not there, but for its roof
+    assert toy[0] == a[0] and toy[1] > a[1]
+    axis = next(float(line.get("y1", 0)) for line in beside.iter("line") if line.get("stroke-dasharray"))
+    assert toy[1] > axis > a[1] and "#L9" in [link.get("href") for link in beside.iter("a")]
+    assert {"toy(): 90 kFLOP/s", "far below"} <= set(words(beside))
+    said = "1 step at less than a thousandth of the roof: 90 kFLOP/s"
+    assert f"far below: {said}" in words(beside) and said in (next(beside.iter("desc")).text or "")
+
+
+def test_an_axis_is_not_cut_where_all_are_far_or_no_roof_is_known() -> None:
+    toys = (RoofPoint(1, 1e3, "a", None), RoofPoint(1, 1e5, "b", None))
+    for peaks, memory in (((("float32", 1e11),), 1e10), ((), None)):
+        root = read(roofline([Roof("cpu", peaks, memory, toys)], "roof"))
+        a, b = circles(root)[:2]
+        assert a[1] > b[1] and "far below" not in words(root)

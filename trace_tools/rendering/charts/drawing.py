@@ -12,6 +12,7 @@ presentation attributes: a page's policy forbids styles. Colours are the page's 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -22,7 +23,10 @@ from trace_tools.rendering.charts import svg
 INK = "currentColor"
 SOFT = f"var(--soft, {svg.SOFT})"
 COLOURS = tuple(f"var(--s{place}, {colour})" for place, colour in enumerate(svg.PALETTE, start=1))
-LETTER = 0.56  # width of a letter, as a share of its size, in the page's sans-serif
+# Width of a letter as a share of its size, that of DejaVu Sans: the broadest face of the page's, so words fit in any.
+LETTER = 0.62
+UNLIKE = dict.fromkeys(" .,:;'|!()[]-/·Iijlfrt", 0.39) | dict.fromkeys("mwMW@%…→←↓=+×<>−≈", 0.95)
+UNLIKE |= dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ", 0.72)
 
 Point = tuple[float, float]
 Paint = str | float
@@ -34,14 +38,16 @@ def colour(place: int) -> str:
 
 
 def width_of(text: str, size: float) -> float:
-    """Return about how wide a text is."""
-    return LETTER * size * len(text)
+    """Return about how wide a text is, rather more than less."""
+    return size * sum(UNLIKE.get(letter, LETTER) for letter in text)
 
 
 def fitted(text: str, width: float, size: float) -> str:
     """Cut a text to a width; empty where not even three letters fit."""
-    letters = int(width / (LETTER * size))
-    return formats.shorten(text, letters) if letters >= 3 else ""
+    if width_of(text, size) <= width:
+        return text
+    letters = bisect_right(range(1, len(text)), width, key=lambda count: width_of(f"{text[:count]}…", size))
+    return f"{text[:letters]}…" if letters >= 2 else ""
 
 
 class Drawing:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from trace_tools import formats
 from trace_tools.rendering.charts.axes import TICK, Axes, Scale, binary_ticks, grid_up
-from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, steps, width_of
+from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, steps
+from trace_tools.rendering.charts.labels import ABOVE, Labels
 from trace_tools.rendering.charts.plot import plot
 from trace_tools.rendering.document import Stop
 from trace_tools.schema import Series
@@ -67,7 +68,7 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     peaks = [(x, p) for x, p in start if p.peak_bytes > p.live_bytes]
     spikes = "".join(f"M{x:.1f} {up(p.live_bytes):.1f}V{up(p.peak_bytes):.1f}" for x, p in peaks)
     drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
-    _name_peaks(drawing, points, across, up)
+    _name_peaks(drawing, points, start, across, up)
     _legend(drawing, points)
     highest = max(points, key=lambda p: p.peak_bytes)
     words = f"Across: {len(points)} steps. At most {formats.byte_size(highest.peak_bytes)}, at {highest.name}; "
@@ -81,20 +82,35 @@ def _thinned(points: Sequence[MemoryPoint]) -> list[MemoryPoint]:
     return [max(group, key=lambda p: p.peak_bytes) for group in groups]
 
 
-def _name_peaks(drawing: Drawing, points: Sequence[MemoryPoint], across: Scale, up: Scale) -> None:
+def _name_peaks(
+    drawing: Drawing,
+    points: Sequence[MemoryPoint],
+    drawn: Sequence[tuple[float, MemoryPoint]],
+    across: Scale,
+    up: Scale,
+) -> None:
+    """Name the highest peaks that are apart and have room for their names, over neither bytes nor other names."""
+    labels = Labels((LEFT, 0, WIDTH, up.start))
+    corners = [(across.start, up.start)]
+    for x, point in drawn:
+        live, peak = up(point.live_bytes), up(point.peak_bytes)
+        corners += [(x, corners[-1][1]), (x, peak), (x, live)]
+    labels.avoid([*corners, (across.end, corners[-1][1])])
     taken: list[float] = []
     for point in sorted(points, key=lambda p: -p.peak_bytes):
         x, y = across(point.number - 1), up(point.peak_bytes)
         if point.peak_bytes < up.high / 8 or len(taken) == NAMED:
             return
-        if any(abs(x - other) < APART for other in taken):
+        words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
+        apart = all(abs(x - other) >= APART for other in taken)
+        found = labels.beside((x, y), words, TICK, ABOVE) if apart else None
+        if found is None:
             continue
         taken.append(x)
-        words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
-        room = x + 5 + width_of(words, TICK) < WIDTH
+        labels.avoid([(x, y)])
         with drawing.linked(point.link, words):
             drawing.circle((x, y), 3, fill=colour(1))
-            drawing.text((x + 5 if room else x - 5, max(y - 5, 10)), words, size=TICK, anchor="" if room else "end")
+            drawing.text(found[0], words, size=TICK, anchor=found[1])
 
 
 def _legend(drawing: Drawing, points: Sequence[MemoryPoint]) -> None:

@@ -19,8 +19,7 @@ from trace_tools.rendering.document import Document, Execution, Section, rows_sh
 from trace_tools.rendering.time_tree import StatementTime
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Under the roof"
-ABOVE = " A point above its roof was served by a cache, or is of a type with another peak."
-FAR = 1e-3  # of the roof: what is below it is far from any limit
+ABOVE = " A point above its roof was served by a cache, or its number format has another peak."
 HOST = " On a device, an unannotated statement's time is only its launch."
 
 
@@ -37,10 +36,10 @@ class PageFigure:
 def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return a section's figures; `others` are the roofs of the other machines with this section's steps."""
     where = StatementTime(section.title, 0, "", sum(t.ns for t in section.times), 1, section.times)
-    wide = "A statement is as wide as its time, warm; below it is what it called."
-    alive = "Bytes of tensors, counted in a process of its own: at least this much, workspaces not among it."
+    wide = "A statement is as wide as its time in a second run (warm); below it is what it called."
+    alive = "Bytes of tensors, counted in a process of its own: at least this much; what an operation needs meanwhile is not seen."
     under = (
-        "Each inspected or measured statement whose FLOPs and bytes were counted, under what its machine could do "
+        "Each statement whose FLOPs and bytes were counted, under what its machine could do "
         "at most." + ABOVE
     )
     return _figures(
@@ -59,7 +58,7 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
     whole = "The whole lecture, section by section, and the lines that took the most."
-    under = "Every inspected or measured statement of the lecture whose FLOPs and bytes were counted." + ABOVE
+    under = "Every statement of the lecture whose FLOPs and bytes were counted, under what the machine can do at most." + ABOVE
     return _figures(
         (TIME, whole, flame(where, "time", TIME, rows=5)),
         (ROOF, under, _roofline(document, points, others)),
@@ -74,18 +73,8 @@ def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
 
 def _roofline(document: Document, points: Iterable[RoofPoint], others: Sequence[Roof]) -> str | None:
     roofs = [roof_of("here", document.machine, points), *others]
-    return roofline(roofs, "roofline", ROOF) if any(map(_teaches, roofs)) else None
-
-
-def _teaches(roof: Roof) -> bool:
-    """Whether a point is near enough to its roof for that to say something of it: toys are three decades below."""
-    top = max((rate for _, rate in roof.peaks), default=None)
-    for point in roof.points:
-        known = (top, point.intensity * roof.bytes_per_second if roof.bytes_per_second else None)
-        at_most = min((rate for rate in known if rate is not None), default=0.0)
-        if point.flops_per_second >= FAR * at_most:
-            return True
-    return False
+    near = any(not roof.is_far(point) for roof in roofs for point in roof.points)  # what is far says nothing of a roof
+    return roofline(roofs, "roofline", ROOF) if near else None
 
 
 def section_points(

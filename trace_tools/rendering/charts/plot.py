@@ -32,6 +32,7 @@ LABELLED_BARS = 12
 MARKED = 30  # values of a line that each get a mark
 SPARSE = 8  # marks of a line with more
 SERIES_APART = 5  # series whose marks don't meet
+JOINED = 40  # points of one of several series, at most, that a curve joins
 LARGEST = 1e300  # number that is drawn: an axis goes on behind it, and floats end at 1.8e308
 FULL = 0.7  # of the room between two places that bars fill
 STACK = 110.0  # width of a stack of bars, where there is room
@@ -119,11 +120,12 @@ def plot(
         return None
     names = _categories(series)
     log_up = log[1] and any(height(y) > 0 for s in series for y in s.y)
+    sampled = [] if names else _sampled(series)
     lines = []
     stacked: dict[float, float] = defaultdict(float)  # how high the stack at each place is
     for place, s in enumerate(series):
         x, y = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x], [height(y) for y in s.y]
-        style, below = s.style, [0.0] * len(y)
+        style, below = "line" if s in sampled else s.style, [0.0] * len(y)
         if style == "stacked" and log_up:  # sums are no heights there
             style = "bars"
         elif style == "stacked":
@@ -212,6 +214,21 @@ def _categories(series: Sequence[Series]) -> list[Scalar]:
     named = any(isinstance(x, str) for x in places)
     few_bars = all(one.style in ("bars", "stacked") for one in series) and len(places) <= LABELLED_BARS
     return places if (named and len(places) <= 60) or few_bars else []
+
+
+def _sampled(series: Sequence[Series]) -> list[Series]:
+    """Return those of several series of points that are samples of a function: few, in order along x.
+
+    One that only has some of another's places was picked from it, to be seen on its curve: it stays points.
+    """
+    points = [one for one in series if one.style == "points" and len(series) > 1]
+    places = [list(map(height, one.x)) for one in points]
+    found = []
+    for one, xs in zip(points, places, strict=True):
+        in_order = all(before < after for before, after in pairwise(xs))
+        if 2 < len(xs) <= JOINED and in_order and not any(set(xs) < set(other) for other in places):
+            found.append(one)
+    return found
 
 
 def _tick(place: Scalar) -> str:

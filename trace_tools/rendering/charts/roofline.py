@@ -4,19 +4,22 @@
 
 A step's place is its intensity (FLOP/byte) and what it achieved (FLOP/s); the roof over it is what the machine's
 memory or its arithmetic allow there. Each machine has a colour, and a marker of its own: colour alone says
-nothing to some.
+nothing to some. A step far below its roof would stretch the axis until all others lie in a corner: it stands in a
+strip below the axis, its rate beside it and under the legend.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 
 from trace_tools import formats
 from trace_tools.rates import leading_peak, peak_of, ridge
 from trace_tools.rendering.charts.axes import TICK, Axes, Scale, decades, grid_across, grid_up
-from trace_tools.rendering.charts.drawing import INK, Drawing, Point, colour, marker, polyline, width_of
+from trace_tools.rendering.charts.drawing import INK, SOFT, Drawing, Point, colour, marker, polyline
+from trace_tools.rendering.charts.labels import Labels
 from trace_tools.rendering.document import Execution
 from trace_tools.schema import Machine
 
@@ -27,8 +30,8 @@ DASHES = ("", "7 4", "2 3", "9 3 2 3")
 NAMED = 16  # points that may have their names beside them
 SMALL = 11.0  # size of such a name
 DRAWN = 1e-100, 1e100  # rates and intensities: their quotients, too, are numbers that axes can have
-
-Box = tuple[float, float, float, float]  # left, top, right, bottom
+FAR = 1e-3  # of the roof: what is below it is far from any limit
+STRIP = 26.0  # height of where such points stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,17 @@ class Roof:
     peaks: tuple[tuple[str, float], ...]
     bytes_per_second: float | None
     points: tuple[RoofPoint, ...]
+
+    def over(self, point: RoofPoint) -> float | None:
+        """Return what the machine could do at most at a point's intensity; None where that is not known."""
+        limits = [max(rate for _, rate in self.peaks)] if self.peaks else []
+        if self.bytes_per_second is not None:
+            limits.append(point.intensity * self.bytes_per_second)
+        return min(limits, default=None)
+
+    def is_far(self, point: RoofPoint) -> bool:
+        """Whether a point is so far below its roof that neither arithmetic nor memory can be what limits it."""
+        return point.flops_per_second < FAR * (self.over(point) or 0.0)
 
 
 def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[RoofPoint]:
@@ -84,35 +98,61 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
     shown = [roof for roof in roofs if roof.points or (roof.peaks and roof.bytes_per_second)]
     if not shown:
         return None
+    far = [[roof.is_far(point) for point in roof.points] for roof in shown]
+    if all(map(all, far)):  # there is nothing that they would press into a corner
+        far = [[False] * len(row) for row in far]
+    below = [p.flops_per_second for roof, row in zip(shown, far, strict=True) for p in compress(roof.points, row)]
+    strip = STRIP if below else 0.0
     legend = sum(len(roof.peaks) + bool(roof.points) for roof in shown)
-    drawing = Drawing(WIDTH, HEIGHT + ROW * math.ceil(legend / 2) + 6)
-    axes = _axes(shown)
+    drawing = Drawing(WIDTH, HEIGHT + strip + ROW * (math.ceil(legend / 2) + bool(below)) + 6)
+    axes = _axes(shown, far)
     across, up = axes
-    places = decades(across.low, across.high)
-    grid_across(drawing, axes, [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in places])
+    bottom = up.start + strip
+    places = [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in decades(across.low, across.high)]
+    grid_across(drawing, Axes(across, replace(up, start=bottom)), places)
     rates = decades(up.low, up.high)
     grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in rates], apart=7, opacity=0.25)
-    drawing.text(((across.start + across.end) / 2, up.start + 36), "FLOP per byte", size=12, anchor="middle")
+    drawing.text(((across.start + across.end) / 2, bottom + 36), "FLOP per byte", size=12, anchor="middle")
+    if below:
+        drawing.line((LEFT, up.start), (across.end, up.start), stroke=SOFT, stroke_dasharray="3 3")
+        drawing.text((LEFT - 7, bottom - STRIP / 2 + 4), "far below", size=TICK, anchor="end")
+    labels = Labels((LEFT, TOP, WIDTH, bottom))
+    labels.avoid([(LEFT, up.start), (across.end, up.start)])
     for place, roof in enumerate(shown):
-        _draw_roof(drawing, roof, place, axes)
-    spots = [[(across(p.intensity), up(max(p.flops_per_second, up.low))) for p in roof.points] for roof in shown]
-    for place, roof in reversed(list(enumerate(shown))):  # the first machine's on top
-        for spot, point in zip(spots[place], roof.points, strict=True):
-            rate = formats.quantity(point.flops_per_second, "FLOP/s", 3)
+        for line in _draw_roof(drawing, roof, place, axes):
+            labels.avoid(line)
+    names: list[tuple[Point, str]] = []
+    for place, (roof, row) in reversed(list(enumerate(zip(shown, far, strict=True)))):  # the first machine's on top
+        names.clear()
+        for point, is_far in zip(roof.points, row, strict=True):
+            y = bottom - STRIP / 2 if is_far else up(max(point.flops_per_second, up.low))
+            spot, rate = (across(point.intensity), y), formats.quantity(point.flops_per_second, "FLOP/s", 3)
             tip = f"{roof.label}: {point.name} · {formats.number(point.intensity, 3)} FLOP/byte, {rate}"
             with drawing.linked(point.link, tip):
                 marker(drawing, spot, place)
-    if len(spots[0]) <= NAMED:
-        _name_points(drawing, shown[0], spots)
-    _legend(drawing, shown)
-    words = " ".join(_in_words(roof) for roof in shown)
+            labels.avoid([spot])
+            names.append((spot, formats.one_line(point.name, 26) + f": {rate}" * is_far))
+    for spot, name in names if len(names) <= NAMED else ():
+        if found := labels.beside(spot, name, SMALL):
+            drawing.text(found[0], name, size=SMALL, anchor=found[1])
+    _legend(drawing, shown, bottom + BOTTOM)
+    words = " ".join(map(_in_words, shown))
+    if below:
+        ends = dict.fromkeys(formats.quantity(end(below), "FLOP/s", 3) for end in (min, max))
+        said = f"{formats.plural(len(below), 'step')} at less than a thousandth of the roof: {' to '.join(ends)}"
+        drawing.text((LEFT, drawing.height - 6), f"far below: {said}", size=TICK)
+        words += f" Far below the axis: {said}."
     return drawing.svg(prefix, title, f"Across: FLOP per byte. Up: FLOP/s. Both logarithmic. {words}")
 
 
-def _axes(roofs: Sequence[Roof]) -> Axes:
-    """Return axes that hold every point and every ridge, and a little more."""
+def _axes(roofs: Sequence[Roof], far: Sequence[Sequence[bool]]) -> Axes:
+    """Return axes that hold every ridge, every point or, where that is far below it, its roof, and a little more."""
     places = [point.intensity for roof in roofs for point in roof.points]
-    rates = [point.flops_per_second for roof in roofs for point in roof.points]
+    rates = [
+        roof.over(point) or point.flops_per_second if is_far else point.flops_per_second
+        for roof, row in zip(roofs, far, strict=True)
+        for point, is_far in zip(roof.points, row, strict=True)
+    ]
     peaks = [rate for roof in roofs for _, rate in roof.peaks]
     ridges = [meet for roof in roofs for _, rate in roof.peaks if (meet := ridge(rate, roof.bytes_per_second))]
     across = Scale(min([*places, *ridges]) / 4, max([*places, *ridges]) * 5, LEFT, WIDTH - RIGHT, log=True)
@@ -120,10 +160,10 @@ def _axes(roofs: Sequence[Roof]) -> Axes:
     return Axes(across, Scale(low, max([*peaks, *rates]) * 2.5, HEIGHT - BOTTOM, TOP, log=True))
 
 
-def _draw_roof(drawing: Drawing, roof: Roof, place: int, axes: Axes) -> None:
-    """Draw what memory or arithmetic allows at each intensity, a line for each peak."""
+def _draw_roof(drawing: Drawing, roof: Roof, place: int, axes: Axes) -> list[list[Point]]:
+    """Draw what memory or arithmetic allows at each intensity, a line for each peak; return the lines."""
     across, up = axes
-    memory = roof.bytes_per_second
+    memory, lines = roof.bytes_per_second, []
     for number, (name, peak) in enumerate(roof.peaks):
         points = [(x, min(peak, x * memory) if memory else peak) for x in (across.low, across.high)]
         meet = ridge(peak, memory)
@@ -131,32 +171,16 @@ def _draw_roof(drawing: Drawing, roof: Roof, place: int, axes: Axes) -> None:
             points.insert(1, (meet, peak))
         if memory and points[0][1] < up.low:  # it enters the figure from below
             points[0] = (up.low / memory, up.low)
-        path = polyline([(across(x), up(max(y, up.low))) for x, y in points])
+        lines.append([(across(x), up(max(y, up.low))) for x, y in points])
         tip = f"{roof.label}: {name}, {formats.quantity(peak, 'FLOP/s', 3)}"
         tip += f", meets memory's at {formats.quantity(meet, 'FLOP/B', 3)}" if meet is not None else ""
         with drawing.linked(None, tip):
-            drawing.path(path, stroke=colour(place), width=1.8, stroke_dasharray=DASHES[number % len(DASHES)])
+            dashes = DASHES[number % len(DASHES)]
+            drawing.path(polyline(lines[-1]), stroke=colour(place), width=1.8, stroke_dasharray=dashes)
+    return lines
 
 
-def _name_points(drawing: Drawing, roof: Roof, spots: Sequence[Sequence[Point]]) -> None:
-    """Write the first machine's names where they cover neither a point of any machine nor another name."""
-    taken = [(x - 6, y - 6, x + 6, y + 6) for every in spots for x, y in every]
-    for (x, y), point in zip(spots[0], roof.points, strict=True):
-        words = formats.one_line(point.name, 26)
-        wide = width_of(words, SMALL)
-        for left, base in ((x + 8, y + 4), (x - 8 - wide, y + 4), (x - wide / 2, y + 17), (x - wide / 2, y - 8)):
-            box = (left, base - 9, left + wide, base + 3)
-            if box[0] > LEFT and box[2] < WIDTH and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
-                drawing.text((left, base), words, size=SMALL)
-                break
-
-
-def _overlap(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _legend(drawing: Drawing, roofs: Sequence[Roof]) -> None:
+def _legend(drawing: Drawing, roofs: Sequence[Roof], top: float) -> None:
     entries = []
     for place, roof in enumerate(roofs):
         for number, (name, peak) in enumerate(roof.peaks):
@@ -165,7 +189,7 @@ def _legend(drawing: Drawing, roofs: Sequence[Roof]) -> None:
             entries.append((place, -1, f"{roof.label}: {formats.plural(len(roof.points), 'step')}"))
     half = math.ceil(len(entries) / 2)
     for index, (place, number, words) in enumerate(entries):
-        x, y = LEFT + (index // half) * (WIDTH - LEFT) / 2, HEIGHT + 4 + ROW * (index % half)
+        x, y = LEFT + (index // half) * (WIDTH - LEFT) / 2, top + 4 + ROW * (index % half)
         if number < 0:
             marker(drawing, (x + 12, y), place)
         else:

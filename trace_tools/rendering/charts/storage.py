@@ -3,23 +3,29 @@
     storage(tensor, [("x", x), ("y", y)])     "<svg …>"
 
 The cells hold what was recorded there. For the tensor itself, an arc for each dimension says how far its stride
-jumps; below, a row of dots for every tensor seen in this storage: who shares a cell is in one column.
+jumps; below, a row of dots for every tensor seen in this storage: who shares a cell is in one column. Cells are as
+broad as what they hold; what there is no room for (cells, tensors) or no record of is said in lines below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence, Set
 
 from trace_tools import formats, shapes, summaries
-from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, fitted
+from trace_tools.rendering.charts.axes import TICK
+from trace_tools.rendering.charts.drawing import SOFT, Drawing, colour, width_of
 from trace_tools.rendering.document import Block, rows_shown
 from trace_tools.schema import Tensor
 
 MOST_CELLS = 32
 MOST_VIEWS = 6
 MOST_ELEMENTS = 256  # of a tensor: one that is expanded may have any number in few cells
-CELL, ROW = 21.0, 17.0
-ARCS = 34.0  # height of the jumps
+CELL, ROW = 21.0, 17.0  # heights of a cell, of a line of words
+NARROWEST = 21.0  # width of a cell
+BESIDE = 8.0  # room for a cell's border
+JUMP = 30.0  # room for the mark before the name of a jump, and between two
+ARCS = 40.0  # height of the jumps and their names
 
 Views = dict[str, list[tuple[str, Tensor]]]
 
@@ -43,7 +49,10 @@ def _window(tensor: Tensor) -> tuple[object, ...]:
 
 
 def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> str | None:
-    """Draw the storage of a tensor; None where it has too many cells, or says no more than the tensor does."""
+    """Draw the storage of a tensor; None where it says no more than the tensor does, or its cells are not known.
+
+    Of many cells, those from the tensor's first one on are drawn, if others share them or the tensor has gaps.
+    """
     cells = cells_of(tensor)
     addresses = shapes.places(tensor, MOST_ELEMENTS)
     if not cells or not addresses or not 0 <= min(addresses) <= max(addresses) < cells:
@@ -53,64 +62,93 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
         for n, t in views
         if t.dtype == tensor.dtype and cells_of(t) and (n, _window(t)) != (name, _window(tensor))
     ]
-    if not others and len(tensor.shape) < 2 and len(addresses) == cells and tensor.contiguous is not False:
+    whole = len(addresses) == cells and tensor.contiguous is not False
+    if not others and whole and (len(tensor.shape) < 2 or cells > MOST_CELLS):
         return None
     rows = [(name, tensor), *others[: MOST_VIEWS - 1]]
-    drawing = Drawing(cells * CELL + 2, ARCS + CELL + 12 + 2 * ROW * len(rows))
-    _cells(drawing, tensor, addresses, cells)
-    _jumps(drawing, tensor)
-    for place, (label, view) in enumerate(rows):
-        _dots(drawing, label, view, place, cells)
+    first = min(addresses) if max(addresses) >= MOST_CELLS else 0
+    drawn = range(first, min(first + MOST_CELLS, cells))
+    held = {at: summaries.element(e).rstrip(".") for at, e in zip(addresses, tensor.elements or (), strict=False)}
+    wide = math.ceil(max(NARROWEST, *(width_of(w, TICK) + BESIDE for w in (*held.values(), str(drawn[-1])))))
+    labels, cut = [_label(*row) for row in rows], _cut(tensor, cells, drawn, others[MOST_VIEWS - 1 :])
+    jumps = sum(width_of(words, TICK) + JUMP for _, _, words in _jumps(tensor))
+    room = math.ceil(max(jumps, *(width_of(words, TICK) for words in (*labels, *cut)))) + 2
+    bottom = ARCS + CELL + 16 + 2 * ROW * len(rows)
+    drawing = Drawing(max(len(drawn) * wide + 2, room), bottom + ROW * len(cut))
+    _draw_cells(drawing, drawn, wide, held, set(addresses))
+    _draw_jumps(drawing, tensor, drawn, wide)
+    for place, ((_, view), label) in enumerate(zip(rows, labels, strict=True)):
+        top = ARCS + CELL + 16 + 2 * ROW * place
+        drawing.text((1, top + 11), label, size=TICK)
+        for at in sorted({at for at in shapes.places(view, MOST_ELEMENTS) if at in drawn}):
+            drawing.circle((1 + wide * (at - first + 0.5), top + ROW + 3), 4, fill=colour(place))
+    for line, words in enumerate(cut):
+        drawing.text((1, bottom + ROW * line + 11), words, size=TICK)
     strides = formats.sizes(tensor.strides or ())
     words = f"{cells} cells; {formats.one_line(name, 40)} sees {len(set(addresses))} of them with strides ({strides})"
     shared = f"; so do {', '.join(formats.one_line(n, 40) for n, _ in rows[1:])}" if others else ""
-    return drawing.inline(f"{words}{shared}.")
+    return drawing.inline(". ".join([words + shared, *cut]) + ".")
 
 
 def cells_of(tensor: Tensor) -> int:
-    """Return how many elements of the tensor's type its storage holds; 0 where that is unknown or too many."""
+    """Return how many elements of the tensor's type its storage holds; 0 where that is unknown or it has too many."""
     count = shapes.count(tensor.shape, MOST_ELEMENTS)
     if not tensor.storage_bytes or not tensor.bytes or not 0 < count <= MOST_ELEMENTS or tensor.bytes % count:
         return 0
-    cells = tensor.storage_bytes // (tensor.bytes // count)
-    return cells if cells <= MOST_CELLS else 0
+    return tensor.storage_bytes // (tensor.bytes // count)
 
 
-def _cells(drawing: Drawing, tensor: Tensor, addresses: Sequence[int], cells: int) -> None:
-    """Draw the cells with their addresses above; those of the tensor are filled and hold its elements."""
-    held = dict(zip(addresses, tensor.elements or (), strict=False))
-    filled = "".join(f"M{1 + CELL * at:g} {ARCS:g}h{CELL:g}v{CELL:g}h-{CELL:g}Z" for at in sorted(set(addresses)))
+def _label(name: str, view: Tensor) -> str:
+    size, strides = formats.shape(view.shape), formats.sizes(view.strides or ())
+    offset = f", offset {view.offset}" if view.offset else ""
+    return f"{formats.one_line(name, 30)} {size}, strides ({strides}){offset}"
+
+
+def _cut(tensor: Tensor, cells: int, drawn: range, others: Sequence[tuple[str, Tensor]]) -> list[str]:
+    """Say what the figure leaves out."""
+    said, count = [], shapes.count(tensor.shape, MOST_ELEMENTS)
+    if len(drawn) < cells:
+        before = f", {drawn[0]:,} of them before these" if drawn[0] else ""
+        said.append(f"… {cells - len(drawn):,} more of {cells:,} elements{before}")
+    if missing := count - len(tensor.elements or ()):
+        said.append(f"… {missing:,} of {count:,} elements of this tensor are not in the trace")
+    if others:
+        names = ", ".join(formats.one_line(name, 30) for name, _ in others[:MOST_VIEWS])
+        more = f" and {len(others) - MOST_VIEWS:,} more" if len(others) > MOST_VIEWS else ""
+        said.append(f"… {formats.plural(len(others), 'more tensor')} in this storage: {names}{more}")
+    return said
+
+
+def _draw_cells(drawing: Drawing, drawn: range, wide: float, held: Mapping[int, str], seen: Set[int]) -> None:
+    """Draw the cells with their addresses below; those of the tensor are filled and hold its elements."""
+    left = {at: 1 + wide * place for place, at in enumerate(drawn)}
+    filled = "".join(f"M{left[at]:g} {ARCS:g}h{wide:g}v{CELL:g}h-{wide:g}Z" for at in drawn if at in seen)
     drawing.path(filled, fill=colour(0), fill_opacity=0.25)
-    grid = "".join(f"M{1 + CELL * at:g} {ARCS:g}v{CELL:g}" for at in range(cells + 1))
-    frame = "".join(f"M1 {y:g}h{CELL * cells:g}" for y in (ARCS, ARCS + CELL))
+    grid = "".join(f"M{1 + wide * place:g} {ARCS:g}v{CELL:g}" for place in range(len(drawn) + 1))
+    frame = "".join(f"M1 {y:g}h{wide * len(drawn):g}" for y in (ARCS, ARCS + CELL))
     drawing.path(grid + frame, stroke=SOFT, width=0.8)
-    for at in sorted(at for at in held if at < cells):
-        words = summaries.element(held[at]).rstrip(".")
-        words = fitted(words, CELL + 4, 9) or words[:2]
-        drawing.text((1 + CELL * (at + 0.5), ARCS + 15), words, size=9.5, anchor="middle")
-    for at in range(cells):
-        drawing.text((1 + CELL * (at + 0.5), ARCS + CELL + 9), str(at), size=8, anchor="middle", fill=SOFT)
+    for at in drawn:
+        drawing.text((left[at] + wide / 2, ARCS + 15), held.get(at, ""), size=TICK, anchor="middle")
+    for at in drawn:
+        drawing.text((left[at] + wide / 2, ARCS + CELL + 12), str(at), size=TICK, anchor="middle", fill=SOFT)
 
 
-def _jumps(drawing: Drawing, tensor: Tensor) -> None:
-    """Draw from the first element how far each dimension's next one is."""
-    start = tensor.offset or 0
-    steps = [(d, s) for d, (n, s) in enumerate(zip(tensor.shape, tensor.strides or (), strict=False)) if n > 1 and s]
-    for dimension, stride in steps:
-        x, end = 1 + CELL * (start + 0.5), 1 + CELL * (start + stride + 0.5)
-        height = min(ARCS - 12, 6 + 4 * abs(stride))
+def _jumps(tensor: Tensor) -> list[tuple[int, int, str]]:
+    """Return how far each dimension's next element is, and how that is said, where there is a next one."""
+    steps = enumerate(zip(tensor.shape, tensor.strides or (), strict=False))
+    return [(d, stride, f"dim {d}: +{stride}") for d, (size, stride) in steps if size > 1 and stride]
+
+
+def _draw_jumps(drawing: Drawing, tensor: Tensor, drawn: range, wide: float) -> None:
+    """Draw an arc from the first element to each dimension's next one, and name them above."""
+    left, start = 1.0, (tensor.offset or 0) - drawn[0]
+    for dimension, stride, words in _jumps(tensor):
         tip = colour(dimension + 1)
+        drawing.line((left, 8), (left + 12, 8), stroke=tip, width=2)
+        drawing.text((left + 16, 12), words, size=TICK)
+        left += width_of(words, TICK) + JUMP
+        if start + stride >= len(drawn):
+            continue
+        x, end, height = 1 + wide * (start + 0.5), 1 + wide * (start + stride + 0.5), min(20, 8 + 4 * abs(stride))
         drawing.path(f"M{x:g} {ARCS - 1:g}Q{(x + end) / 2:g} {ARCS - 2 * height:g} {end:g} {ARCS - 1:g}", stroke=tip)
         drawing.path(f"M{end - 3:g} {ARCS - 7:g}L{end:g} {ARCS - 1:g}L{end + 3:g} {ARCS - 7:g}", stroke=tip)
-        drawing.text(((x + end) / 2, max(ARCS - height - 3, 9)), f"dim {dimension}: +{stride}", size=9, anchor="middle")
-
-
-def _dots(drawing: Drawing, label: str, view: Tensor, place: int, cells: int) -> None:
-    top = ARCS + CELL + 14 + 2 * ROW * place
-    size, strides = formats.shape(view.shape), formats.sizes(view.strides or ())
-    words = f"{formats.one_line(label, 30)} {size}, strides ({strides})" + (
-        f", offset {view.offset}" if view.offset else ""
-    )
-    drawing.text((1, top + 11), words, size=11)
-    for at in sorted({at for at in shapes.places(view, MOST_ELEMENTS) if 0 <= at < cells}):
-        drawing.circle((1 + CELL * (at + 0.5), top + ROW + 3), 4, fill=colour(place))

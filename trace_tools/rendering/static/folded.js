@@ -10,6 +10,9 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, styled(sectionSty
     summary.append(...box.childNodes);
     folded.append(summary);
     box.replaceWith(folded);
-    folded.addEventListener("toggle", async () => summary.insertAdjacentHTML("afterend", (await texts())[place]), { once: true });
+    folded.addEventListener("toggle", async () => {
+      summary.insertAdjacentHTML("afterend", (await texts())[place]);
+      folded.dispatchEvent(new Event("toggle"));  // once more, now that there is something to fit
+    }, { once: true });
   });
 })();

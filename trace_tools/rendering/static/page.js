@@ -80,11 +80,11 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
     document.body.append(heard);
     document.querySelectorAll(".listing").forEach(copier);
   }));
-  // On a phone, what is wider than the window fades at its edge where it goes on.
-  const narrow = matchMedia("(max-width: 800px)");
+  // What is wider than its place fades at its edge where it goes on.
   const goesOn = (box) => box.classList.toggle("goes-on", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
-  const fade = () => { if (narrow.matches) document.querySelectorAll(".scroll").forEach(goesOn); };
-  document.addEventListener("scroll", ({ target }) => { if (target.matches?.(".scroll")) goesOn(target); }, { capture: true, passive: true });
+  const scrolls = ".scroll, .drawnbox";
+  const fade = () => document.querySelectorAll(scrolls).forEach(goesOn);
+  document.addEventListener("scroll", ({ target }) => { if (target.matches?.(scrolls)) goesOn(target); }, { capture: true, passive: true });
   for (const event of ["load", "resize"]) addEventListener(event, fade);
   document.addEventListener("toggle", fade, true);
   addEventListener("mousedown", ({ target }) => document.body.classList.toggle("taking", Boolean(target.closest?.(".code"))));

@@ -1,0 +1,161 @@
+"""The processes of a trace, each the first of a session of its own: started by themselves, or forked from one that is.
+
+with Spawner() as starter:              # or ForkServer(environment): imports torch, while one does other things
+    process = starter.start("trace_tools.tracing.child", [path], output, telling, environment)
+    process.ended()                     # its status, negative for a signal; None while it runs
+    process.interrupt(); process.kill()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
+FORKS = sys.platform == "linux"  # elsewhere the system's own libraries don't survive a fork
+# Threads that wait do so asleep: those of two processes at once, on as many cores, would else wait for each other.
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+class Running:
+    """A process at work."""
+
+    pid: int
+
+    def ended(self) -> int | None:
+        """Return its status once it has ended, and what it left in its session has been killed; else None."""
+        raise NotImplementedError
+
+    def interrupt(self) -> None:
+        """Send it what Ctrl-C sends."""
+        if self.ended() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kill it and those that it started."""
+        if self.ended() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+
+class Spawner:
+    """Starts each process by itself."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()  # the parent of what it starts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def start(
+        self, module: str, arguments: Sequence[str], output: int, telling: int | None, environment: Mapping[str, str]
+    ) -> Running:
+        """Run `main` of a module; its output goes to a descriptor, and it has another one if it has something to tell.
+
+        Raises OSError where no process can be started.
+        """
+        return _Spawned(
+            subprocess.Popen(
+                [*PYTHON, module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                pass_fds=[] if telling is None else [telling],
+                start_new_session=True,  # so that Ctrl-C comes to us, and we pass it on
+            )
+        )
+
+
+class _Spawned(Running):
+    def __init__(self, started: subprocess.Popen[bytes]) -> None:
+        self._started = started
+        self.pid = started.pid
+
+    def ended(self) -> int | None:
+        if self._started.returncode is None:
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return None
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)  # what it left, while its number is not given to another
+        return self._started.wait()
+
+
+class ForkServer(Spawner):
+    """Forks each process from one that has imported torch. That one ends when it is left, or this process ends."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._asking, theirs = socket.socketpair()
+        with theirs:
+            self._server = subprocess.Popen(
+                [*PYTHON, "trace_tools.tracing.fork_server", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**PASSIVE, **environment},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self.pid = self._server.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still fork."""
+        return self._server.poll() is None
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End it, and what it has forked."""
+        self._asking.close()
+        self._server.wait()
+
+    def start(
+        self, module: str, arguments: Sequence[str], output: int, telling: int | None, environment: Mapping[str, str]
+    ) -> Running:
+        own, theirs = socket.socketpair()
+        told = output if telling is None else telling
+        asked = {"module": module, "arguments": [*arguments], "telling": telling, "environment": dict(environment)}
+        try:
+            with theirs:
+                socket.send_fds(self._asking, [b"f"], [theirs.fileno(), output, told])
+            own.sendall(json.dumps(asked).encode() + b"\n")
+            return _Forked(own)
+        except OSError:
+            own.close()
+            raise
+
+
+class _Forked(Running):
+    def __init__(self, own: socket.socket) -> None:
+        self._own = own
+        self._said = b""
+        self._status: int | None = None
+        while b"\n" not in self._said:
+            if not (said := own.recv(64)):
+                raise OSError("the process that imports torch has ended")
+            self._said += said
+        first, self._said = self._said.split(b"\n", 1)
+        self.pid = int(first)
+
+    def ended(self) -> int | None:
+        while self._status is None and select.select([self._own], [], [], 0)[0]:
+            said = self._own.recv(64)
+            self._said += said
+            if b"\n" in self._said or not said:  # without a word: the server was killed, and its children end with it
+                self._status = int(self._said or -signal.SIGKILL)
+                self._own.close()
+        return self._status
