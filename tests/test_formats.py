@@ -151,3 +151,10 @@ def test_reprs_read_as_the_pages_write_such_things(kind: str, text: str, said: s
 def test_a_range_has_the_digits_that_tell_its_ends_apart(least: float, most: float, digits: int) -> None:
     assert formats.digits_apart(least, most) == digits
     assert least == most or formats.number(least, digits) != formats.number(most, digits)
+
+
+def test_a_name_is_made_readable() -> None:
+    names = ("train_step", "compute_MFU", "flashAttention", "lecture_03", "_inner", "f", "_")
+    assert [formats.readable(name) for name in names] == [
+        "Train step", "Compute MFU", "Flash Attention", "Lecture 03", "Inner", "F", "_",
+    ]  # fmt: skip

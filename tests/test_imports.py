@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.imports import imported, versions
+from trace_tools.imports import imported, modules, versions
 from trace_tools.statements import parse_source
 
 NEEDS_TORCH = [
@@ -70,3 +70,9 @@ def test_the_words_that_need_no_torch_load_none() -> None:
     script = f"{said}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_full_names_of_modules_tell_of_a_vocabulary(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("import execute_util\nfrom .near import x\n", encoding="utf-8")
+    source = parse_source("import helper\nfrom edtrace.reference import Reference\n", "lecture.py")
+    assert modules(source, tmp_path) == {"helper", "execute_util", "edtrace.reference"}

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from trace_tools.layout import CutSource, cut_source, narrative_calls, split_lines
+from trace_tools.layout import CutSource, cut_source, split_lines, with_narrative
 from trace_tools.statements import parse_source
+from trace_tools.vocabularies import narrative_calls
 
 LECTURE = '''\
 from trace_tools import note, text as say
@@ -110,3 +111,12 @@ def test_a_return_behind_what_was_said_goes_with_it() -> None:
     body = source.body(source.parsed.function("f"))
     shown = [source.lines[line - 1] for s in body if not s.narrative for line in range(s.first, s.last + 1)]
     assert shown == ["    y = x", "    if y:", "        return", "    if x:", "        return y"]
+
+
+def test_what_the_run_says_of_a_statement_can_make_it_narrative_and_what_is_around_it() -> None:
+    source = cut("def f(x):\n    for one in x:\n        helper(one)\n    y = 1\n")
+    assert not source.narrative
+    known = with_narrative(source, {2})
+    assert known.narrative == {1, 2}
+    assert [s.narrative for s in known.body(known.parsed.function("f"))] == [True, True, False]
+    assert with_narrative(source, ()) is source

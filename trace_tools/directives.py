@@ -331,7 +331,8 @@ class _Reader:
 
     def _names(self, pieces: list[str]) -> tuple[str, ...]:
         for piece in pieces:
-            if not piece.isidentifier() or keyword.iskeyword(piece):
+            parts = piece.split(".")  # an attribute that was inspected may be cleared as well
+            if not all(part.isidentifier() and not keyword.iskeyword(part) for part in parts):
                 self._fail(f"`@clear` can't clear `{piece}`; expected names of variables")
         if not pieces:
             self._fail("`@clear` has nothing to clear; expected names of variables, as in `@clear x`")

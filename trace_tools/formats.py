@@ -283,3 +283,10 @@ def spoken(kind: str, text: str) -> str:
 def plural(count: int, noun: str) -> str:
     """Write a count with its noun: 1 claim, 2 claims."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def readable(name: str) -> str:
+    """Return a name of Python's in words: "train_a_Model" is "Train a Model", "computeMFU" "Compute MFU"."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-zA-Z])", " ", name)
+    words = " ".join(re.sub(r"[_-]+", " ", apart).split())
+    return words[:1].upper() + words[1:] or name

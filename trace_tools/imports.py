@@ -25,9 +25,19 @@ def imported(source: ParsedSource, folder: Path) -> frozenset[str]:
 
     "torch" is among them where the lecture uses what needs it. What an installed package imports in turn is not seen.
     """
-    found: set[str] = set()
+    found = {name.partition(".")[0] for name, is_beside in _reached(source, folder) if not is_beside}
+    return frozenset(found - {OURS} - sys.stdlib_module_names)
+
+
+def modules(source: ParsedSource, folder: Path) -> frozenset[str]:
+    """Return the full names of all that a lecture, or a module beside it, imports by absolute names."""
+    return frozenset(name for name, _ in _reached(source, folder))
+
+
+def _reached(source: ParsedSource, folder: Path) -> Iterator[tuple[str, bool]]:
+    """Yield what a lecture and the modules beside it import, and whether that lies beside it."""
     seen: set[Path] = set()
-    trees = [source.tree]
+    trees: list[ast.AST] = [source.tree]
     while trees:
         for name in _imports(trees.pop()):
             root = name.partition(".")[0]
@@ -38,9 +48,7 @@ def imported(source: ParsedSource, folder: Path) -> frozenset[str]:
                 # What is wrong with it is the lecture's to say.
                 with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
                     trees.append(ast.parse(path.read_bytes()))
-            if not any(path.is_file() for path in beside) and root not in sys.stdlib_module_names:
-                found.add(root)
-    return frozenset(found - {OURS})
+            yield name, any(path.is_file() for path in beside)
 
 
 def versions(used: frozenset[str]) -> list[tuple[str, str]]:

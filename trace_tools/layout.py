@@ -16,12 +16,12 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_tools.directives import NAMES, RECORDED, Directive, parse_directives
-from trace_tools.narrative import VOCABULARY
 from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
+from trace_tools.vocabularies import narrative_calls
 
 _DIRECTIVE = re.compile(rf"@(?:{'|'.join(NAMES)})(?![^\W])[^#]*")
 
@@ -68,7 +68,16 @@ class CutSource:
 def cut_source(text: str, path: str) -> CutSource:
     """Parse a source and find what is code, what narrative and what hidden. Raises LectureError."""
     parsed = parse_source(text, path)
-    directives = parse_directives(parsed)
+    return _cut(parsed, parse_directives(parsed), set(narrative_calls(parsed)))
+
+
+def with_narrative(source: CutSource, more: Collection[int]) -> CutSource:
+    """Return a source in which more statements are narrative: those that in the run did nothing but tell something."""
+    known = source.narrative | set(more)
+    return source if known == source.narrative else _cut(source.parsed, source.directives, known)
+
+
+def _cut(parsed: ParsedSource, directives: Sequence[Directive], said: Collection[int]) -> CutSource:
     hidden = {d.statement for d in directives if d.name == "hide"}
     marks: dict[int, set[str]] = {}
     for directive in directives:
@@ -77,7 +86,7 @@ def cut_source(text: str, path: str) -> CutSource:
     outer = {d.statement for d in directives if d.name == "stepover"}
     stepped_over: set[int] = set()
     inspected = {d.statement for d in directives if d.name == "inspect"}
-    narrative = set(narrative_calls(parsed)) - inspected
+    narrative = set(said) - inspected
     inner: dict[int, list[Statement]] = {}
     for statement in reversed(parsed.statements):
         if statement.number not in inspected and _only(statement, inner.get(statement.number, ()), narrative):
@@ -89,11 +98,11 @@ def cut_source(text: str, path: str) -> CutSource:
             hidden.add(statement.number)
         if statement.parent in outer | stepped_over:
             stepped_over.add(statement.number)
-    lines = _without_directives(text, directives)
+    lines = _without_directives(parsed.text, directives)
     definitions = [None, *(s for s in parsed.statements if isinstance(s.node, FUNCTIONS))]
     return CutSource(
         parsed,
-        directives,
+        tuple(directives),
         lines,
         frozenset(narrative),
         frozenset(hidden),
@@ -112,31 +121,6 @@ def split_lines(text: str) -> list[str]:
     """Split a source at the line ends that Python's own line numbers count."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines[:-1] if lines[-1] == "" else lines
-
-
-def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
-    """Return the statements that do nothing but call the vocabulary, with the word each calls.
-
-    Only what the lecture imported from trace_tools counts: its own function named `text` is code.
-    """
-    names: dict[str, str] = {}  # of the vocabulary in the lecture: local → original
-    modules: set[str] = set()  # names of the module itself
-    for statement in parsed.statements:
-        node = statement.node
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "trace_tools":
-            for alias in node.names:
-                stars = VOCABULARY if alias.name == "*" else {alias.name} & VOCABULARY
-                names |= {name if alias.name == "*" else alias.asname or name: name for name in stars}
-        elif isinstance(node, ast.Import):
-            modules |= {alias.asname or alias.name for alias in node.names if alias.name == "trace_tools"}
-    found: dict[int, str] = {}
-    for statement in parsed.statements:
-        match statement.node:
-            case ast.Expr(ast.Call(ast.Name(name))) if name in names:
-                found[statement.number] = names[name]
-            case ast.Expr(ast.Call(ast.Attribute(ast.Name(module), word))) if module in modules and word in VOCABULARY:
-                found[statement.number] = word
-    return found
 
 
 def _only(statement: Statement, inner: Sequence[Statement], narrative: set[int]) -> bool:

@@ -37,8 +37,9 @@ VOCABULARY = frozenset(__all__)
 NEEDS: Mapping[str, tuple[str, ...]] = {  # kind of narrative → the fields it can't be without
     "text": ("text",),
     "note": ("text",),
-    "link": ("url",),
+    "link": (),  # the url, unless it flows: then its label may be all there is
     "image": ("url",),
+    "video": ("url",),
     "table": ("columns", "rows"),
     "plot": ("series",),
     "ask": ("text", "answer"),
@@ -85,7 +86,7 @@ def aside(word: Callable[P, R]) -> Callable[P, R]:
 @aside
 def text(markdown: str) -> None:
     """Show a paragraph of Markdown, `$math$` included."""
-    _tell(Narrative("text", text=str(markdown)))
+    tell(Narrative("text", text=str(markdown)))
 
 
 @aside
@@ -110,7 +111,7 @@ def decide(
         samples = [first, third]
     low, high = than if isinstance(than, tuple) else (than, than)
     choice = decided(Choice(float(low), float(high), samples, sentences=[str(above), str(below), str(undecided)]))
-    _tell(Narrative("text", text=sentence(choice), choice=choice))
+    tell(Narrative("text", text=sentence(choice), choice=choice))
 
 
 def decided(choice: Choice) -> Choice:
@@ -128,7 +129,7 @@ def sentence(choice: Choice) -> str:
 @aside
 def note(markdown: str) -> None:
     """Show Markdown to the presenter, not to the reader."""
-    _tell(Narrative("note", text=str(markdown)))
+    tell(Narrative("note", text=str(markdown)))
 
 
 @aside
@@ -177,7 +178,7 @@ def ask(
         why=_text_or_none("ask", "why", why),
         slips=known or None,
     )
-    _tell(Narrative("ask", text=_text("ask", "question", question), answer=found))
+    tell(Narrative("ask", text=_text("ask", "question", question), answer=found))
 
 
 def _answer(name: str, value: Any) -> int | float | str:
@@ -309,7 +310,7 @@ def _tell_explored(
     text = _text("explore", "says", says)
     if wrong := why_unexplorable(told, text):
         raise ValueError(f"explore: {wrong}")
-    _tell(Narrative("explore", text=text, title=_text_or_none("explore", "title", title), exploration=told))
+    tell(Narrative("explore", text=text, title=_text_or_none("explore", "title", title), exploration=told))
 
 
 def _label(name: str, names: Mapping[str, str]) -> str:
@@ -349,7 +350,7 @@ def link(
 ) -> None:
     """Show a reference. Raises TypeError for what is no text where text is meant."""
     names = authors if authors is None or isinstance(authors, str) else ", ".join(_texts("link", "authors", authors))
-    _tell(
+    tell(
         Narrative(
             "link",
             url=_text("link", "url", url),
@@ -373,7 +374,7 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
     wide = _scalar(width)  # NumPy's numbers are numbers, too
     if wide is not None and (isinstance(wide, float) or not WIDTH.fullmatch(str(wide))):
         raise ValueError(f"image: width is {_shown(width)}; expected pixels above 0, or a percentage such as '50%'")
-    _tell(Narrative("image", url=str(path), title=_text("image", "alt", alt), width=wide))
+    tell(Narrative("image", url=str(path), title=_text("image", "alt", alt), width=wide))
 
 
 @aside
@@ -387,7 +388,7 @@ def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str |
     for number, row in enumerate(cells):
         if len(row) != len(names):
             raise ValueError(f"table: row {number} has {len(row)} cells; expected {len(names)}")
-    _tell(Narrative("table", title=_text_or_none("table", "title", title), columns=names, rows=cells))
+    tell(Narrative("table", title=_text_or_none("table", "title", title), columns=names, rows=cells))
 
 
 @aside
@@ -425,7 +426,7 @@ def plot(
         svg = _svg_of(figure)
     else:
         raise TypeError(f"plot: found {type(figure).__name__}; expected {{name: values}} or a matplotlib Figure")
-    _tell(
+    tell(
         Narrative(
             "plot",
             title=_text_or_none("plot", "title", title),
@@ -461,7 +462,8 @@ def _texts(word: str, name: str, values: object) -> list[str]:
     return [_text(word, f"{name}[{number}]", value) for number, value in enumerate(values)]
 
 
-def _tell(narrative: Narrative) -> None:
+def tell(narrative: Narrative) -> None:
+    """Hand a narrative to whoever is listening: for words of other vocabularies."""
     for listener, _ in list(_listeners):
         listener(narrative)
 

@@ -142,8 +142,9 @@ class Narrative:
 
     kind        fields
     text note   text (Markdown)
-    link        url, title, authors, date, text (description)
+    link        url, title, authors, date, text (description), notes; or target (a function of the lecture) and title
     image       url, title (alternative text), width (pixels, or "50%" of the text's)
+    video       url, title, width
     table       title, columns, rows
     plot        title, x_label, y_label, x_scale, y_scale, series; svg when it was drawn by matplotlib
     ask         text (the question, Markdown), answer
@@ -171,6 +172,11 @@ class Narrative:
     varied: list[Varied] | None = None  # numbers that other runs said differently
     others: list[tuple[str, int]] | None = None  # another text in its place, and in how many timed runs
     left_out: int | None = None  # of a table rows, of a plot points (or characters of its svg), else characters
+    flows: bool = False  # a piece of a line: what one step says is one line of text, or images side by side; lines join
+    style: list[tuple[str, str]] | None = None  # how it is to look, as CSS: ("color", "red")
+    label: str | None = None  # of a link that flows: what stands for it in the text
+    target: str | None = None  # of a link: the function or class of the lecture that it leads to
+    notes: str | None = None  # of a reference: remarks of the lecture's own
 
 
 @dataclass(frozen=True, slots=True)

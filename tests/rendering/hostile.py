@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.rendering.recording import Recording, matrix
 from trace_tools.schema import (
     Claim,
@@ -38,7 +40,7 @@ TRICKY = [
     "x" * 1_000_000,
 ]
 
-KINDS = ("text", "note", "link", "image", "table", "plot", "explore")
+KINDS = ("text", "note", "link", "image", "table", "plot", "explore", "flowing", "line", "video")
 
 LECTURE = '''\
 """<script>window.pwned=1</script>"""
@@ -91,6 +93,17 @@ def _said(kind: str, trick: str) -> Narrative:
         return Narrative(kind, text=trick)
     if kind == "link":
         return Narrative("link", url=trick, title=trick, authors=trick, date=trick, text=trick)
+    if kind == "flowing":
+        told = Narrative(
+            "link", url=trick, title=trick, authors=trick, date=trick, text=trick, notes=trick, label=trick
+        )
+        return replace(
+            told, flows=True, target=trick if len(trick) % 2 else None, style=[(trick, trick), ("color", "red")]
+        )
+    if kind == "line":
+        return Narrative("text", text=trick, flows=True)
+    if kind == "video":
+        return Narrative("video", url=trick, title=trick, width=10, flows=True)
     if kind == "image":
         return Narrative("image", url=trick, title=trick, width=10)
     if kind == "table":

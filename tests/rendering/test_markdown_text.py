@@ -58,3 +58,8 @@ def test_no_cell_leaves_its_table() -> None:
 def test_what_would_be_more_than_a_line_is_plain_text() -> None:
     assert inline_markdown("the *size* of `x`") == "the *size* of `x`"
     assert inline_markdown("# no heading") == "# no heading" and inline_markdown("- no list\n- at all").count("\n") == 0
+
+
+def test_a_link_keeps_what_it_says_on_hover() -> None:
+    text = to_markdown('[a](https://example.org "Say \\"it\\" *so*")').strip()
+    assert text == '[a](https://example.org "Say \\"it\\" \\*so\\*")'

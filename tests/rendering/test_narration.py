@@ -14,6 +14,8 @@ SAID = [
     Narrative("note", text="Says *it*."),
     Narrative("link", title="Says it", url="https://example.org", authors="A. Author"),
     Narrative("image", title="Says it", url="there.png"),
+    Narrative("image", title="Says it", url="https://example.org/a.png", width="50%", flows=True),
+    Narrative("video", title="Says it", url="there.png", width=300),
     Narrative("table", title="Says it", columns=["a", "b"], rows=[[1, "<x>"], [None, 2.5]]),
     Narrative("ask", text="Says it", answer=Answer(3, "B", 0.01)),
     replace(EXPLORED[0], title="Says it"),
@@ -56,3 +58,13 @@ def test_a_column_of_rates_or_seconds_has_one_prefix_on_both_pages() -> None:
     assert "| slow | 4 \\[4 … 5\\] | 2 | 268,435,456 |" in text and "| none | – | 500 | 0 |" in text
     page = as_html(said, image)
     assert ">rate, GFLOP/s<" in page and "192" in page and "4 … 5 in 2 warm runs; first runs: 6" in page
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a;script-src/x.png", "https://u@example.org/x.png", "javascript:x", "https:x"]
+)
+def test_an_image_is_had_from_no_address_that_a_policy_can_not_name(url: str) -> None:
+    for kind in ("image", "video"):
+        said = Narration(Narrative(kind, url=url), 1)
+        assert "not shown" in as_html(said, image) and "src=" not in as_html(said, image)
+        assert "not shown" in as_markdown(said, image, lambda name, svg: name)

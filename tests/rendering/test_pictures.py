@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,13 @@ def test_everything_else_is_refused(folder: Path, address: str) -> None:
 
 def test_without_a_folder_there_are_no_images() -> None:
     assert read_picture(None, "a.png") is None
+
+
+def test_a_video_beside_the_lecture_and_an_image_kept_in_the_trace_are_read(folder: Path) -> None:
+    (folder / "clip.mp4").write_bytes(b"\0\0\0\x18ftypisom" + bytes(40))
+    clip = read_picture(folder, "clip.mp4")
+    assert clip is not None and clip.media == "video/mp4" and clip.name.startswith("clip-")
+    kept = read_picture(None, f"data:image/png;base64,{base64.b64encode(PNG).decode()}")
+    assert kept is not None and kept.content == PNG and kept.name.startswith("made-")
+    for wrong in ("data:image/png;base64,no!", "data:image/png;base64,PHNjcmlwdD4=", "data:text/html;base64,PGI+"):
+        assert read_picture(folder, wrong) is None

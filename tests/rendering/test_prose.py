@@ -147,3 +147,8 @@ def test_a_table_of_millions_of_cells_is_shown_as_it_was_written() -> None:
     assert small.count("<td>") == 2
     huge = to_html(f"{'|' * 2000}\n{'|'.join('-' * 2000)}\n" + "x\n" * 2000)
     assert "<td" not in huge and len(huge) < 50_000
+
+
+def test_a_link_says_on_hover_what_its_title_says() -> None:
+    page = to_html('[a](https://example.org "Say \\"it\\" <b>")')
+    assert '<a href="https://example.org" rel="noreferrer" title="Say &quot;it&quot; &lt;b&gt;">a</a>' in page

@@ -18,6 +18,7 @@ from trace_tools.invariants import violations
 from trace_tools.machines.devices import FORMS, checked
 from trace_tools.outcome import problems, quiet, where_time_went, worth_telling
 from trace_tools.schema import Trace
+from trace_tools.vocabularies import BORROWED
 
 SEEDS = range(-(2**63), 2**64)  # what `torch.manual_seed` takes
 LOGGED_S = 60.0  # between two lines of a log on a process without progress
@@ -32,7 +33,8 @@ def seed(text: str) -> int:
 
 
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path))
+@click.argument("lecture", type=click.Path(path_type=Path), required=False)
+@click.option("-m", "--module", metavar="PACKAGE.MODULE", help="In the place of LECTURE: one inside a package.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: rendered, beside the lecture.")
 @click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
 @click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="Fresh processes.")
@@ -41,6 +43,9 @@ def seed(text: str) -> int:
 @click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
 @click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
 @click.option("--inspect-all", is_flag=True, help="Inspect what every assignment assigns.")
+@click.option(
+    "--vocabulary", "vocabularies", type=click.Choice(BORROWED), multiple=True, help="Whose words it is written in."
+)
 @click.option("--name", help="Folder for this machine, instead of its device's name.")
 @click.option("--draft", is_flag=True, help="One run, for a quick look at the pages.")
 @click.option("--survey", is_flag=True, help="Measure the machine again, though it was measured before.")
@@ -49,6 +54,11 @@ def trace(out: Path | None, **options: Any) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
     from trace_tools.tracing.tracer import Request, Tracer
 
+    if (options["lecture"] is None) == (options["module"] is None):
+        raise UsageError("expected either a lecture's file, or `-m` and the name of its module")
+    if options["module"] is not None:
+        options["lecture"] = _file_of(options["module"])
+        out = out or Path("rendered")
     out = out or options["lecture"].parent / "rendered"
     progress = Progress()
     tracer = Tracer(Request(out=out, **options), progress.show)
@@ -83,6 +93,14 @@ def trace(out: Path | None, **options: Any) -> None:
     if traced.trace.machine.device != "cpu" and (line := worth_telling(traced.trace, traced.path)):
         click.echo(line, err=True)
     report(traced.trace)
+
+
+def _file_of(module: str) -> Path:
+    """Return the file of a module, from here. Raises UsageError where that is no name of one."""
+    parts = module.removesuffix(".py").split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise UsageError(f"-m {module}: expected the name of a module, as in `-m course.lecture_01`")
+    return Path(*parts).with_suffix(".py")
 
 
 def report(trace: Trace) -> None:

@@ -50,7 +50,7 @@ LARGEST_NUMBER = 1e300  # that a figure is drawn with
 LARGEST_COUNT = 10**40  # FLOPs, bytes, nanoseconds, numbers of steps: a thousand of them multiply to what a float holds
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_ON_THE_WEB = re.compile(r"https?://", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"https?://|data:image/", re.IGNORECASE)  # not beside the lecture: on the web, or in the trace
 _SCALARS: dict[str, tuple[type, ...]] = {  # None: too long to show, and the note says so
     "bool": (bool, type(None)),
     "int": (int, type(None)),
@@ -196,7 +196,9 @@ def _check_narrative(narrative: Narrative) -> None:
     for name in NEEDS[narrative.kind]:
         if getattr(narrative, name) is None:
             raise Mismatch(f"the key {name!r} is missing from a {narrative.kind}")
-    if narrative.kind == "image" and narrative.url and not _ON_THE_WEB.match(narrative.url):
+    if narrative.kind == "link" and narrative.url is None and not narrative.flows:
+        raise Mismatch("the key 'url' is missing from a link")
+    if narrative.kind in ("image", "video") and narrative.url and not _ELSEWHERE.match(narrative.url):
         _stays_inside(narrative.url, ".url")
     if narrative.width is not None and not WIDTH.fullmatch(str(narrative.width)):
         raise Mismatch(f"found {narrative.width!r}; expected pixels above 0, or a percentage", ".width")

@@ -36,7 +36,7 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
     traces = sorted(folder.glob(f"*/{TRACE}"), key=lambda path: path.parent.name)
     if not traces:
         raise UsageError(f"{folder}: no traces; expected */{TRACE}")
-    lecture = lecture or folder.resolve().parent / Path(load(traces[0]).trace.run.lecture).name
+    lecture = lecture or folder.resolve().parent / load(traces[0]).trace.run.lecture
     with tempfile.TemporaryDirectory(prefix="check-") as made:
         fresh = Path(made) / folder.resolve().name
         _make(fresh, folder, traces, lecture)

@@ -35,7 +35,7 @@ from trace_tools.schema import Trace
 PARTIAL = "partial"
 REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
-    r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp)"
+    r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
     r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|hall|section)\.js"
 )
 _FOLDER = re.compile(r"[\w][\w.-]*")
@@ -126,15 +126,22 @@ def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> SiteTrace:
     loaded = load(path)
     trace = loaded.trace
     beside = Path(os.path.abspath(site_of(path))).parent
-    found = lecture if lecture is not None else beside / Path(trace.run.lecture).name
-    same = found.name == Path(trace.run.lecture).name
+    named = Path(trace.run.lecture)  # a module of a package: with the folders of that
+    found = lecture if lecture is not None else beside / named
+    same = found.name == named.name
     try:
         text = found.read_text(encoding="utf-8") if same and found.is_file() else None
     except (OSError, UnicodeDecodeError):
         text = None  # the stored text serves
     is_partial = not trace.run.complete if folder is None else folder.name == PARTIAL
     slug = trace.machine.slug if folder is None else folder.parent.name if is_partial else folder.name
-    return SiteTrace(trace, slug, text, found.parent if same else None, is_partial, loaded.notes)
+    return SiteTrace(trace, slug, text, _folder_of(found, named) if same else None, is_partial, loaded.notes)
+
+
+def _folder_of(lecture: Path, named: Path) -> Path:
+    """Return the folder in which a lecture ran: that of its file, or of the package that it is in."""
+    parents = Path(os.path.abspath(lecture)).parents
+    return parents[min(len(named.parts), len(parents)) - 1]
 
 
 def _machine_files(one: SiteTrace, site: Traces, others: Sequence[Counterparts], out: Path) -> dict[str, bytes]:

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
+from trace_tools import formats
 from trace_tools.invariants import violations
 from trace_tools.layout import Segment
 from trace_tools.rendering import prose
@@ -48,6 +49,8 @@ from trace_tools.rendering.document import (
     visible,
 )
 from trace_tools.rendering.lecture import Lecture, lecture_of
+from trace_tools.rendering.markdown_text import escape
+from trace_tools.rendering.passages import cited, flowing, in_order, references, targets, with_places
 from trace_tools.rendering.player import stepping
 from trace_tools.rendering.time_tree import times
 from trace_tools.schema import Frame, Narrative, Step, Trace
@@ -60,6 +63,7 @@ EMULATED = (
     "Emulated: no such device ran this. Software played one, to test the tools; no time here is a measurement, and no "
     "machine may be compared with it."
 )
+_SECTION = re.compile(r"(\w+)\([^#]*\)\s*(?:#\s*(.*))?")  # a line that calls a function, and what it says of that
 LISTED = 3  # level of the deepest headings in a section's contents
 # What the templates and scripts call their own parts: a heading of that name must not be found in their place.
 _TAKEN = re.compile(
@@ -83,7 +87,10 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed), *calls]))
     definitions = Definitions(ran)
     pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
-    opening, setup = _around(ran, {*order, MAIN, *(name for _, name in definitions.places)})
+    opening, setup = _around(ran, {*order, MAIN, *(name for _, name in definitions.places)}, pages)
+    places = _places(ran, pages, definitions, (opening, setup))
+    pages = [replace(page, blocks=with_places(page.blocks, places)) for page in pages]
+    opening = with_places(opening, places)
     return Document(
         title=trace.title,
         run=trace.run,
@@ -102,13 +109,31 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     )
 
 
+def _places(
+    ran: Lecture, pages: Sequence[Section], definitions: Definitions, around: tuple[Sequence[Block], Sequence[Block]]
+) -> dict[str, str]:
+    """Return where each function and class stands that a page has a link to: its section, its code, or the module's."""
+    wanted = {name for blocks in (*(page.blocks for page in pages), around[0]) for name in targets(blocks)}
+    wanted &= ran.defined.keys()  # a text may say anything
+    if not wanted:
+        return {}
+    setup = Anchors(around[1])
+    found = {name: f"{page}.html#{anchor}" for (_, name), (page, _, anchor) in reversed(definitions.places.items())}
+    found |= {page.function: f"{page.slug}.html" for page in pages}
+    for name in wanted - found.keys():
+        outer = name.partition(".")[0]
+        anchor = setup.lines.get((0, ran.defined[name]))
+        found[name] = found.get(outer) or (f"setup.html#{anchor}" if anchor else "index.html")
+    return found
+
+
 def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], definitions: Definitions) -> Section:
     """Return the page of a section: its first call in full, and any more of it below."""
     page = _Composer(ran)
     title, summary = _titled(ran.definitions[calls[0].frame], function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
-    blocks = definitions.beside(blocks, slug, f"section {number}")
+    blocks = (*definitions.beside(blocks, slug, f"section {number}"), *page.references(blocks))
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
 
@@ -135,7 +160,7 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     )
 
 
-def _around(ran: Lecture, known: set[str]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+def _around(ran: Lecture, known: set[str], pages: Sequence[Section]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
     """Return what `main` itself says and does, and the module's own code.
 
     Of that, the `def` statements of what was called, or is a section, are left out: their lines stand where they ran.
@@ -145,8 +170,11 @@ def _around(ran: Lecture, known: set[str]) -> tuple[tuple[Block, ...], tuple[Blo
     statements = ran.editions[0].source.parsed.statements
     called = frozenset(s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in known)
     opening = page.body(tree.main, "", DEEPEST) if tree.main is not None else []
+    if any(isinstance(block, Narration) and block.narrative.flows for block in opening):
+        opening = flowing(page.linked(opening, pages))
     setup = page.body(tree.module, "", 0, skip=called) if tree.module is not None else []
-    return fold(opening), fold(setup)
+    blocks = fold(opening)
+    return (*blocks, *page.references(blocks)), fold(setup)
 
 
 def _notices(ran: Lecture) -> Iterator[Notice]:
@@ -234,26 +262,72 @@ class _Composer:
             if not skip.isdisjoint(segment.statements):
                 continue
             row = self._row(frame, segment, prefix, indent, depth)
-            parts = [call for e in row.executions for call in e.calls if call.speaks]
+            helping = [call for e in row.executions for call in e.calls if self._only_tells(call)]
+            parts = [call for e in row.executions for call in e.calls if call.speaks and call not in helping]
             if "deeper" in row.marks:
                 parts = [replace(call, deeper=True) for call in parts]
-            if parts:  # they stand in the text after the row
+            if parts or helping:  # they stand in the text after the row
                 rest = (replace(e, calls=tuple(c for c in e.calls if not c.speaks)) for e in row.executions)
                 row = replace(row, executions=tuple(rest))
             unsaid = segment.hidden or segment.narrative  # shown only where something went wrong in it
-            shown = row.lines and (not unsaid or any(e.troubled or e.values for e in row.executions))
+            warned = any(e.troubled or e.values or (e.step.warnings and not segment.hidden) for e in row.executions)
+            shown = row.lines and (not unsaid or warned)
             nodes = [source.parsed.statements[number].node for number in segment.statements]
             blank_again = _blank(row) and (not rows or _blank(rows[-1]))
             if shown and not blank_again and not (parts and _is_only_a_call(nodes, row)):
                 rows.append(row)
                 executable = executable or bool(segment.statements)
-            told = (replace(it, cover="cover" in row.marks) for it in self._narrations(frame, segment))
+            told = [replace(it, cover="cover" in row.marks) for it in self._narrations(frame, segment)]
+            if helping:
+                told = self._with_helpers(told, helping, nodes[0])
             said: list[Block] = [*parts, *told]
+            if "animate" in row.marks:  # its pieces appear one at a time
+                said = [
+                    replace(it, narrative=replace(it.narrative, flows=False))
+                    if isinstance(it, Narration) and it.narrative.kind == "text"
+                    else it
+                    for it in said
+                ]
             if said:
                 close()
                 blocks += said
         close()
-        return blocks
+        return flowing(blocks, self._ran.defined)
+
+    def references(self, blocks: Sequence[Block]) -> list[Narration]:
+        """Return what stands at the end of a page that refers to papers: a list of them."""
+        told = references(blocks)
+        return [] if told is None else [Narration(told, next(self._numbers), cited=cited(blocks))]
+
+    def linked(self, blocks: Sequence[Block], pages: Sequence[Section]) -> Iterator[Block]:
+        """Yield the blocks of `main` with links where it does nothing but call sections: to these, in its own words."""
+        by_name = {page.function: page for page in pages}
+        for block in blocks:
+            rows = block.rows if isinstance(block, CodeListing) else ()
+            called = [_SECTION.fullmatch(line.text.strip()) for row in rows for line in row.lines if line.text.strip()]
+            found = [(by_name.get(call[1]), call[2]) for call in called if call is not None]
+            quiet = not any(e.troubled or e.step.stdout or e.step.warnings for row in rows for e in row.executions)
+            if not (called and len(found) == len(called) and quiet and all(page for page, _ in found)):
+                yield block
+                continue
+            for page, remark in found:
+                assert page is not None
+                link = f"[{page.number} {escape(prose.plain_text(page.title))}](<{page.slug}.html>)"
+                told = f"{link}: {escape(remark)}" if remark else link
+                yield Narration(Narrative("text", text=told, flows=True), next(self._numbers))
+
+    def _only_tells(self, call: Call) -> bool:
+        """Whether a call is one of a helper, whose words are its caller's."""
+        known = call.function in self._ran.helpers and not (call.observed or call.troubled)
+        return known and all(isinstance(block, Narration) for block in call.blocks)
+
+    def _with_helpers(self, told: Sequence[Narration], helping: Sequence[Call], node: ast.stmt) -> list[Narration]:
+        """Return what a line said, execution by execution, with what its helpers said for it."""
+        found: list[Narration] = []
+        for step in sorted({*(it.step or 0 for it in told), *(call.step or 0 for call in helping)}):
+            own, calls = ([one for one in some if (one.step or 0) == step] for some in (told, helping))
+            found += in_order(node, own, calls)  # type: ignore[arg-type]
+        return found
 
     def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> CodeRow:
         edition, tree = self._ran.editions[frame.source], self._ran.tree
@@ -321,7 +395,7 @@ def _titled(definition: Statement | None, function: str) -> tuple[str, str | Non
     node = definition.node if definition is not None else None
     text = ast.get_docstring(node) if isinstance(node, FUNCTIONS) else None
     if not text:
-        return function.rpartition(".")[2].replace("_", " ").strip().capitalize() or function, None
+        return formats.readable(function.rpartition(".")[2]), None
     first, _, rest = text.partition("\n")
     return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip() or None
 

@@ -145,6 +145,9 @@ class Narration:
     sometimes: str | None = None  # in how many of the timed runs this was said, where it is not all of them
     headings: tuple[Heading, ...] = ()  # of its prose
     cover: bool = False  # it stands on the first page, too
+    beside: bool = False  # of an image: others of its line stand beside it
+    steps: tuple[int, ...] = ()  # of a passage: further ones that said something of it
+    cited: tuple[Narrative, ...] = ()  # of a passage: the references in it, of which more is known than their address
 
 
 def said_in_runs(narrative: Narrative, step: Step, timed_runs: int | None) -> str | None:
@@ -380,6 +383,9 @@ def visible(blocks: Sequence[Block]) -> Iterator[Block]:
 # are taken for words.
 WORDS_A_MINUTE = 238
 WORD = re.compile(r"\w+")
+_LEADS = re.compile(
+    r'\]\(<[^>]*>(?: "(?:[^"\\]|\\.)*")?\)'
+)  # where a link of a passage leads, and what it says on hover
 
 
 def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> int:
@@ -397,7 +403,8 @@ def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> 
             elif deeper is not None and below is not deeper:
                 continue
             elif isinstance(block, Narration) and block.narrative.kind in ("text", "ask"):
-                words += len((block.narrative.text or "").split())
+                text = block.narrative.text or ""
+                words += len((_LEADS.sub("]", text) if block.narrative.flows else text).split())
             elif isinstance(block, CodeListing):
                 words += sum(len(WORD.findall(line.text)) for row in block.rows for line in row.lines)
 
@@ -469,8 +476,9 @@ class Anchors:
                 self.others.setdefault(block.step, block.anchor)
             elif isinstance(block, Narration) and block.step is not None:
                 anchor = f"said-{block.number}"
-                if self.others.setdefault(block.step, anchor) == anchor and block.step not in self.rows:
-                    self.said[block.step] = anchor
+                for step in (block.step, *block.steps):
+                    if self.others.setdefault(step, anchor) == anchor and step not in self.rows:
+                        self.said[step] = anchor
                 self.narrations.append((block.number, block.step))
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -46,9 +47,10 @@ from trace_tools.rendering.document import (
     visible,
 )
 from trace_tools.rendering.highlight import highlighted
-from trace_tools.rendering.narration import as_html
+from trace_tools.rendering.narration import as_html, on_the_web
 from trace_tools.rendering.packing import packed
 from trace_tools.rendering.page_base import HERE, Assets, assets, environment
+from trace_tools.rendering.passages import REFERENCES
 from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.player import step_block
 from trace_tools.rendering.remarks import Remark, below, remarked
@@ -135,10 +137,11 @@ class HtmlWriter:
         beside = place.columns(section)
         drawn = section_figures(section, self._document, place.roofs(section))
         explored = [it for it in visible(section.blocks) if isinstance(it, Narration) and it.narrative.exploration]
+        more = [*(["explore"] if explored else []), *(["passages"] if _is_borrowed(section.blocks) else [])]
         whole = self._page(
             "section.html.j2",
             _HtmlPage(self._document, place, section, section.blocks, section.shared),
-            assets("page", "search", "figures", "exercises", *(["explore"] if explored else [])),
+            _allowing(assets("page", "search", "figures", "exercises", *more), section.blocks),
             notices,
             section=section,
             steps=block,
@@ -159,7 +162,9 @@ class HtmlWriter:
         return self._page(
             "index.html.j2",
             _HtmlPage(document, self._place, None, around, shared_storages(document.opening)),
-            assets("page", "overview", "search", "figures"),
+            _allowing(
+                assets("page", "overview", "search", "figures", *(["passages"] if _is_borrowed(around) else [])), around
+            ),
             overview.document_notices(document),
             drawn=index_figures(document, self._place.roofs(None)),
         )
@@ -188,6 +193,28 @@ class HtmlWriter:
     def search_index(self) -> str:
         """Return the file that the pages load when a reader first searches: the index, and what finds things in it."""
         return SearchIndex(self._document).script() + str(assets("finding").js)
+
+
+def _is_borrowed(blocks: Sequence[Block]) -> bool:
+    """Whether something on a page was told in another tool's words, which look otherwise."""
+    said = (it.narrative for it in visible(blocks) if isinstance(it, Narration))
+    return any(it.flows or it.style or it.kind in ("video", REFERENCES) for it in said)
+
+
+def _allowing(found: Assets, blocks: Sequence[Block]) -> Assets:
+    """Allow a page also the images and videos on the web that stand on it, by their hosts, and videos beside it."""
+    said = [it.narrative for it in visible(blocks) if isinstance(it, Narration)]
+    hosts: dict[str, set[str]] = {"image": set(), "video": set()}
+    for it in said:
+        if it.kind in hosts and it.url and on_the_web(it.url):
+            parts = urlsplit(it.url)
+            hosts[it.kind].add(f"{parts.scheme}://{parts.netloc}")
+    policy = found.policy
+    if hosts["image"]:
+        policy = policy.replace("img-src 'self' data:", " ".join(["img-src 'self' data:", *sorted(hosts["image"])]))
+    if any(it.kind == "video" for it in said):
+        policy += "; " + " ".join(["media-src 'self' data:", *sorted(hosts["video"])])
+    return replace(found, policy=policy)
 
 
 def site_index(

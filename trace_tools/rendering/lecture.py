@@ -9,14 +9,17 @@ Every later stage on the way to the document reads this, and nothing else of the
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from trace_tools.call_tree import Tree
+from trace_tools.layout import with_narrative
 from trace_tools.rendering.document import Execution, Failure, execution
+from trace_tools.rendering.passages import telling
 from trace_tools.rendering.staleness import Edition, edition_of
 from trace_tools.schema import SourceFile, Step, Trace
-from trace_tools.statements import MODULE, Statement
+from trace_tools.statements import FUNCTIONS, MODULE, Statement, qualified_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class Lecture:
     executions: Mapping[int, Execution]  # by step; the calls that it made are added where they are shown
     lines: Mapping[int, int]  # by step: where it stands in the text
     definitions: Mapping[int, Statement | None]  # by frame: the `def` in the text; None for the module
+    helpers: frozenset[str] = frozenset()  # functions that only tell the reader what they are given
+    defined: Mapping[str, int] = field(default_factory=dict)  # of what can be linked to: qualified name → line
 
     def source(self, step: Step) -> int:
         """Return which of the sources a step is in."""
@@ -82,4 +87,10 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
                 )
             executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
             lines[step.id] = edition.line(step)
-    return Lecture(trace, tree, editions, executions, lines, definitions)
+    helpers, told = telling(tree, editions[0].source.parsed, editions[0].shown)
+    if told:
+        own = editions[0]
+        editions = (replace(own, source=with_narrative(own.source, told)), *editions[1:])
+    statements = editions[0].source.parsed.statements if told else ()
+    defined = {qualified_name(s): s.line for s in statements if isinstance(s.node, (*FUNCTIONS, ast.ClassDef))}
+    return Lecture(trace, tree, editions, executions, lines, definitions, helpers, defined)

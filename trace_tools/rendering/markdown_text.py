@@ -104,6 +104,7 @@ class _MarkdownWriter:
         self._rules: list[str] = []  # alignment of the table's columns
         self._heading: str | None = None  # "## " inside a heading
         self._url: str | None = None  # of the open link
+        self._hover = ""  # what it says on hover
 
     def write(self, tokens: Sequence[Token]) -> str:
         for token in tokens:
@@ -203,10 +204,16 @@ class _MarkdownWriter:
                 return f"![{alt}]({_address(source)})" if source else f"*[{alt or 'image'}: not shown]*"
             case "link_open":
                 self._url = safe_url(str(token.attrs.get("href", "")))
+                self._hover = str(token.attrs.get("title", ""))
                 return "[" if self._url else ""
             case "link_close":
-                return f"]({_address(self._url)})" if self._url else ""
+                hover = f' "{_quoted(self._hover)}"' if self._hover else ""
+                return f"]({_address(self._url)}{hover})" if self._url else ""
         return {"em": "*", "strong": "**", "s": "~~"}.get(token.tag, "")
+
+
+def _quoted(title: str) -> str:
+    return escape(formats.one_line(title, 500)).replace('"', '\\"')
 
 
 def _address(url: str) -> str:

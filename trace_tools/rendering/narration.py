@@ -16,7 +16,8 @@ from dataclasses import replace
 from markupsafe import Markup, escape
 
 from trace_tools import formats
-from trace_tools.rendering import exercises, explorations, prose
+from trace_tools.citations import short_address
+from trace_tools.rendering import exercises, explorations, passages, prose
 from trace_tools.rendering.charts import plot
 from trace_tools.rendering.document import Narration
 from trace_tools.rendering.markdown_text import escape as escaped
@@ -33,8 +34,10 @@ from trace_tools.rendering.varied import in_words
 from trace_tools.schema import Narrative, Scalar
 
 ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # of a table
+REFERENCES, NOTES = 300, 20  # of a page; lines of one's notes
 OTHERS = 12  # texts that other runs said in the place of one
 NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")  # a table's cell that the lecture wrote itself
+_HOST = re.compile(r"https?://[a-z0-9.-]+(:\d+)?(?=[/?#]|$)", re.IGNORECASE)  # as a policy may name it
 NO_NUMBER = (None, "", "-", "–", "—")
 
 Images = Callable[[str], str | None]
@@ -48,11 +51,15 @@ def as_html(said: Narration, image: Images) -> Markup:
         sometimes += Markup('<p class="label">{}</p>').format(_left_out(said))
     if it.title:
         caption = Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(it.title)))
-    figure = Markup('<figure id="{}">{}{}{}</figure>\n')
+    look = Markup(' class="piece{}"').format(" beside" if said.beside else "") if it.flows else Markup("")
+    figure = Markup('<figure id="{}"') + look + Markup(">{}{}{}</figure>\n")
     scroll = Markup('<div class="scroll" tabindex="0" role="group" aria-label="{}">{}</div>')
     match it.kind:
         case "text":
-            return Markup('<div class="prose" id="{}">{}{}</div>\n').format(identity, _prose(said, image), sometimes)
+            whole = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
+            return whole.format(classes(it), identity, _prose(said, image), sometimes)
+        case passages.REFERENCES:
+            return _references_html(said, identity)
         case "ask":
             question = Markup('<div class="prose">{}{}</div>').format(_prose(said, image), sometimes)
             return exercises.as_html(said, question)
@@ -70,13 +77,27 @@ def as_html(said: Narration, image: Images) -> Markup:
             shown += Markup(' <span class="by">{}</span>').format(by) if by else Markup("")
             shown += Markup("<br>") + Markup(prose.inline_html(it.text)) if it.text else Markup("")
             return Markup('<p class="reference" id="{}">{}</p>{}\n').format(identity, shown, sometimes)
+        case "image" if it.url and on_the_web(it.url):  # what is not there where it is read has its name and address
+            caption = _address(it.url)
+            shown = Markup('<img src="{}" alt="{}"{} loading="lazy">').format(it.url, _alt(it), _width(it))
+            return figure.format(identity, shown, caption, sometimes)
+        case "video":
+            source = it.url if it.url and on_the_web(it.url) else image(it.url or "")
+            if source is None:
+                missing = formats.one_line(it.url or "no path", 120)
+                shown = Markup('<p class="label">Video not shown: {} is no video beside the lecture.</p>')
+                return figure.format(identity, shown.format(missing), "", sometimes)
+            shown = Markup('<video src="{0}"{1} aria-label="{2}" controls preload="metadata"></video>')
+            caption = _address(source) if source == it.url else Markup("")
+            return figure.format(identity, shown.format(source, _width(it), _alt(it) or "Video"), caption, sometimes)
         case "image":
             source = image(it.url or "")
             if source is None:
                 missing = formats.one_line(it.url or "no path", 120)
                 shown = Markup('<p class="label">Image not shown: {} is not an image beside the lecture.</p>')
                 return figure.format(identity, shown.format(missing), caption, sometimes)
-            width = Markup(' width="{}"').format(it.width) if it.width else ""
+            width = _width(it)
+            caption = Markup("") if it.flows else caption  # its text was made of its file's name
             shown = Markup('<img src="{}" alt="{}"{}>').format(source, formats.one_line(it.title or "", 500), width)
             return figure.format(identity, shown, caption, sometimes)
         case "plot":
@@ -122,6 +143,15 @@ def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]
             text = f"> {link_markdown(formats.one_line(it.title or it.url or 'a reference', 300), it.url)}"
             text += f" ({escaped(by)})" if by else ""
             return text + (f"  \n> {inline_markdown(it.text)}" if it.text else "")
+        case passages.REFERENCES:
+            return _references_markdown(said)
+        case "image" | "video" if it.url and on_the_web(it.url):
+            alt = it.title or it.kind
+            return f"![{escaped(alt)}](<{it.url}>)" if it.kind == "image" else link_markdown(f"Video: {alt}", it.url)
+        case "video":
+            source = image(it.url or "")
+            name = formats.one_line(it.title or it.url or "", 300)
+            return link_markdown(f"Video: {name}", source) if source else f"*Video not shown: {escaped(name)}*"
         case "image":
             source = image(it.url or "")
             return (
@@ -142,6 +172,111 @@ def _markdown(said: Narration, image: Images, drawing: Callable[[str, str], str]
                 rows.append([text if one is None else with_range(text, one) for text, one in texts])
             more = f"\n\n*{left_out}*" if left_out else ""
             return table([inline_markdown(column) for column in within.columns or []], rows) + caption + more
+
+
+LOOKS = {  # of the styles that lectures give, what a page shows: its own colours, which dark mode has, too
+    "color": {"red": "red", "green": "green", "blue": "blue", "orange": "orange", "purple": "purple", "gray": "soft"},
+    "fontWeight": {"bold": "bold", "bolder": "bold", "600": "bold", "700": "bold"},
+    "fontStyle": {"italic": "slanted", "oblique": "slanted"},
+    "textAlign": {"center": "centred", "right": "right"},
+    "fontFamily": {"monospace": "mono"},
+    "textDecoration": {"line-through": "struck", "underline": "underlined"},
+}
+_LIKE = {
+    "grey": "gray",
+    "lightgray": "gray",
+    "darkgray": "gray",
+    "silver": "gray",
+    "crimson": "red",
+    "darkred": "red",
+    "tomato": "red",
+    "darkgreen": "green",
+    "limegreen": "green",
+    "lime": "green",
+    "navy": "blue",
+    "darkblue": "blue",
+    "royalblue": "blue",
+    "steelblue": "blue",
+    "darkorange": "orange",
+    "violet": "purple",
+    "magenta": "purple",
+}
+
+
+def classes(it: Narrative) -> str:
+    """Return the classes of what another vocabulary said, which looks as its style says as far as pages know that."""
+    found = ["lines"] if it.flows else []
+    for name, value in it.style or ():
+        said = value.strip().lower()
+        known = LOOKS.get(re.sub(r"-(\w)", lambda m: m[1].upper(), name), {})
+        found += [known[like] for like in (_LIKE.get(said, said),) if like in known]
+        if name in ("fontSize", "font-size") and (size := _size(said)) is not None:
+            found += ["large"] if size > 1.15 else ["small"] if size < 0.9 else []
+        if name in ("border", "backgroundColor", "background-color", "background") and said not in ("none", "0"):
+            found.append("framed")
+    return "".join(f" {one}" for one in dict.fromkeys(found))
+
+
+def _size(said: str) -> float | None:
+    """Return a size of letters, relative to that of the text."""
+    if said in ("small", "smaller", "x-small", "large", "larger", "x-large", "xx-large"):
+        return 0.8 if said.startswith(("s", "x-s")) else 1.3
+    size = re.fullmatch(r"(\d+(?:\.\d+)?)(px|em|rem|%|pt)?", said)
+    return float(size[1]) / {"em": 1, "rem": 1, "%": 100, "pt": 12}.get(size[2] or "px", 16) if size else None
+
+
+def on_the_web(url: str) -> bool:
+    """Whether an image or a video is to be had from elsewhere, by an address that is safe to put in a page."""
+    return prose.safe_url(url) is not None and _HOST.match(url) is not None
+
+
+def _address(url: str) -> Markup:
+    """Return where an image or a video is to be had, to stand below it: what is not shown can be gone to."""
+    shown = '<figcaption class="address"><a href="{}" rel="noreferrer">{}</a></figcaption>'
+    return Markup(shown).format(url, short_address(url))
+
+
+def _alt(it: Narrative) -> str:
+    return formats.one_line(it.title or "", 500)
+
+
+def _width(it: Narrative) -> Markup:
+    return Markup(' width="{}"').format(it.width) if it.width else Markup("")
+
+
+def _references_html(said: Narration, identity: str) -> Markup:
+    """List what a page refers to, abstracts folded."""
+    listed = Markup("")
+    for it in said.cited[:REFERENCES]:
+        url = prose.safe_url(it.url or "")
+        title = formats.one_line(it.title or it.url or "", 300)
+        shown = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, title) if url else escape(title)
+        by = formats.one_line(", ".join(filter(None, (it.authors, it.date))), 400)
+        shown += Markup(' <span class="by">{}</span>').format(by) if by else Markup("")
+        if it.notes:
+            lines = [formats.one_line(line, 500) for line in it.notes.split("\n")[:NOTES]]
+            shown += Markup("<p>{}</p>").format(Markup("<br>").join(lines))
+        if it.text:
+            abstract = "<details><summary>Abstract</summary><p>{}</p></details>"
+            shown += Markup(abstract).format(formats.one_line(it.text, 3_000))
+        listed += Markup("<li>{}</li>").format(shown)
+    counted = formats.plural(len(said.cited), "reference")
+    whole = '<details class="references" id="{}"><summary>{} on this page</summary><ul>{}</ul></details>\n'
+    return Markup(whole).format(identity, counted, listed)
+
+
+def _references_markdown(said: Narration) -> str:
+    listed = []
+    for it in said.cited[:REFERENCES]:
+        by = ", ".join(formats.one_line(part, 400) for part in (it.authors, it.date) if part)
+        line = f"- {link_markdown(formats.one_line(it.title or it.url or '', 300), it.url)}"
+        line += f" ({escaped(by)})" if by else ""
+        line += f": {escaped(formats.one_line(it.notes, 500))}" if it.notes else ""
+        if it.text:
+            line += f"\n  > {escaped(formats.one_line(it.text, 3_000))}"
+        listed.append(line)
+    counted = formats.plural(len(said.cited), "reference")
+    return joined(folded(f"{counted} on this page", ["\n".join(listed)]))
 
 
 def _prose(said: Narration, image: Images) -> Markup:

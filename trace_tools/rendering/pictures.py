@@ -1,6 +1,7 @@
-"""A path that a lecture names → the image file beside the lecture, or nothing.
+"""A path that a lecture names → the image or video beside the lecture, or in the trace; or nothing.
 
-Only files inside the lecture's own folder (links resolved) that begin like an image are read.
+Only files inside the lecture's own folder (links resolved) that begin like an image or a video are read. What a
+lecture made itself is kept in the trace, as a data address.
 
     picture = read_picture(Path("lectures"), "images/loss.png")
     picture.name, picture.media        ("loss-1f3a9c2e.png", "image/png")
@@ -17,14 +18,19 @@ from urllib.parse import unquote
 
 from trace_tools.rendering.prose import safe_url, slug
 
-LARGEST = 8 * 2**20  # bytes
+LARGEST = 8 * 2**20  # bytes of an image
+LARGEST_VIDEO = 64 * 2**20
 INLINE = 100 * 2**10  # bytes that may stand in a page itself
 
+_KEPT = re.compile(r"data:image/[a-z+]{3,9};base64,")
 _SIGNATURES = (
     (rb"\x89PNG\r\n\x1a\n", "image/png", "png"),
     (rb"\xff\xd8\xff", "image/jpeg", "jpg"),
     (rb"GIF8", "image/gif", "gif"),
     (rb"RIFF", "image/webp", "webp"),
+    (rb".{4}ftyp", "video/mp4", "mp4"),
+    (rb"\x1aE\xdf\xa3", "video/webm", "webm"),
+    (rb"OggS", "video/ogg", "ogv"),
     (rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE[^>]*>\s*)?<svg[\s>]", "image/svg+xml", "svg"),
 )
 
@@ -47,6 +53,11 @@ class Picture:
 
 def read_picture(folder: Path | None, address: str) -> Picture | None:
     """Return the image at a relative address below `folder`; None when it isn't one, or isn't there."""
+    if kept := _KEPT.match(address):
+        try:
+            return _recognised("made", base64.b64decode(address[kept.end() :], validate=True))
+        except ValueError:
+            return None
     if folder is None or safe_url(address) is None or re.match(r"[a-zA-Z][\w+.-]*:|/", address):
         return None
     path = unquote(address)
@@ -54,13 +65,20 @@ def read_picture(folder: Path | None, address: str) -> Picture | None:
         return None
     try:
         place = (folder / path).resolve()
-        if not place.is_relative_to(folder.resolve()) or not place.is_file() or place.stat().st_size > LARGEST:
+        if not place.is_relative_to(folder.resolve()) or not place.is_file() or place.stat().st_size > LARGEST_VIDEO:
             return None
         content = place.read_bytes()
     except OSError:
         return None
+    return _recognised(place.stem, content)
+
+
+def _recognised(name: str, content: bytes) -> Picture | None:
+    """Return these bytes as what they begin like; None where that is neither an image nor a video."""
     for signature, media, ending in _SIGNATURES:
         if re.match(signature, content[:4096], re.DOTALL):
+            if len(content) > LARGEST and media.startswith("image/"):
+                return None
             digest = hashlib.sha256(content).hexdigest()[:8]
-            return Picture(f"{slug(place.stem)}-{digest}.{ending}", media, content)
+            return Picture(f"{slug(name)}-{digest}.{ending}", media, content)
     return None

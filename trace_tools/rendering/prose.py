@@ -203,7 +203,9 @@ def _html(token: Token, anchors: list[str], image: Image, prefix: str) -> str:
             return {"softbreak": "\n", "hardbreak": "<br>\n", "hr": "<hr>\n"}[token.type]
         case "link_open":
             url = safe_url(str(token.attrs.get("href", "")))
-            return f'<a href="{html.escape(url)}" rel="noreferrer">' if url else "<a>"
+            title = html.escape(str(token.attrs.get("title", "")))
+            hover = f' title="{title}"' if title else ""
+            return f'<a href="{html.escape(url)}" rel="noreferrer"{hover}>' if url else "<a>"
         case "image":
             source, alt = image(str(token.attrs.get("src", ""))), html.escape(plain(token))
             shown = f'<img src="{html.escape(source or "")}" alt="{alt}">'

@@ -22,10 +22,11 @@ from typing import NamedTuple
 from trace_tools.claim_kinds import Kind, claim_kinds
 from trace_tools.directives import RECORDED, Directive
 from trace_tools.errors import LectureError
-from trace_tools.layout import CutSource, cut_source, narrative_calls
+from trace_tools.layout import CutSource, cut_source
 from trace_tools.narrative import PROSE
 from trace_tools.schema import Narrative, SourceFile, Step
 from trace_tools.statements import FUNCTIONS, MODULE, ParsedSource, Statement
+from trace_tools.vocabularies import words_called
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)  # one execution per evaluation of the header
 
@@ -144,8 +145,8 @@ class _Code:
     def __init__(self, source: CutSource) -> None:
         self.source = source
         self.statements = source.parsed.statements
-        words = narrative_calls(source.parsed)
-        constants = {number: _constant(self.statements[number].node, word) for number, word in words.items()}
+        words = words_called(source.parsed)
+        constants = {number: _constant(self.statements[number].node, *word) for number, word in words.items()}
         self.prose = {number: narrative for number, narrative in constants.items() if narrative is not None}
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
@@ -201,11 +202,11 @@ class _Code:
         return position.parent, position.path, sum(n < number and n in self.index for n in position.siblings)
 
 
-def _constant(node: ast.stmt, word: str) -> Narrative | None:
-    """Return what a `text` or `note` statement says when it is one literal string."""
+def _constant(node: ast.stmt, word: str, borrowed: bool) -> Narrative | None:
+    """Return what a `text` or `note` statement says when it is one literal string; `borrowed`: in another's words."""
     match node:
         case ast.Expr(ast.Call(args=[ast.Constant(str(text))], keywords=[])) if word in PROSE:
-            return Narrative(word, text=text)
+            return Narrative(word, text=text, flows=borrowed and word == "text")
     return None
 
 

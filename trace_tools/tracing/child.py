@@ -55,14 +55,17 @@ from trace_tools.tracing.private_folder import LINKS, inside, leave, make
 from trace_tools.tracing.process_settings import working_directory
 from trace_tools.tracing.recorder import Instruments, Recorder, Settings, exit_status, exits_well, hooks, shown
 from trace_tools.tracing.runs import CLOCKS_DOWN, CLOCKS_UP, COLD, COMPLETE, METERING, OTHER_SEEDS, SHAKEN, WARM
+from trace_tools.tracing.spawned import saying_what_is_untraced
 from trace_tools.tracing.standard_output import OutputFile, printing
 from trace_tools.tracing.sudden_ends import written_before
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter, Totals
+    from trace_tools.tracing.adopted import Adoption
 
 _ENDS = 16 * BOUNDS["stdout"].of_step  # characters of what is printed at once that are searched for secrets
 WRITING_S = 0.2  # for so long what ends the process at once waits for who writes the journal: it may be its caller
+FETCHED = "fetched"  # a folder in the run's: what was asked of others on the network, once for all processes
 LOADED_TORCH = "loaded-torch"  # a file in the run's folder: torch came by the way, where nobody had expected it
 SIGN_S = 1.0  # after so long the parent is told again where the lecture is
 
@@ -90,11 +93,20 @@ class Job:
     inspect_all: bool
     progress: int  # file descriptor
     parent: int  # process id
+    vocabularies: list[str]  # of other tools, in whose words the lecture may be written
+    spawns: bool  # whether something that it imports may start processes
+    package: str  # that it is a module of, "" for none
 
     @property
     def path(self) -> str:
         """The path of the lecture as it runs, in its private copy."""
         return str(inside(Path(self.root), Path(self.lecture)))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the lecture, or of the outermost package that it is in."""
+        above = self.package.count(".") + 1 if self.package else 0
+        return Path(self.lecture).parents[above]
 
     @property
     def metering(self) -> bool:
@@ -163,13 +175,19 @@ class _Process:
         self.peak_device_bytes = 0
         self.place: str | None = None  # the last one told to the parent
         self.listener = os.fstat(job.progress).st_ino
+        self.adoption: Adoption | None = None
+        if job.vocabularies:
+            from trace_tools.tracing.adopted import Adoption
+
+            self.adoption = Adoption(job.vocabularies, kept=Path(job.journal).with_name(FETCHED))
+            sys.meta_path.insert(0, self.adoption)
 
     def run(self) -> str:
         """Run the lecture as often as the job says, each time from the same state; return how that ended."""
         from trace_tools.machines.machine import conditions
 
         self.note("notes", conditions())
-        folder = Path(self.job.path).parent
+        folder = inside(Path(self.job.root), self.job.folder)
         sys.argv[:] = [self.job.path]
         if not sys.flags.safe_path:  # the folder where the tracer was started
             del sys.path[0]
@@ -231,8 +249,12 @@ class _Process:
             stack.enter_context(self._private_folder())
             self._observe(name, recorder, meter, stack)
             stack.enter_context(_listening(recorder, self.redact))
+            if self.job.spawns or "multiprocessing.process" in sys.modules:
+                stack.enter_context(saying_what_is_untraced(recorder))
             stack.enter_context(recorder.watching(self._alive(recorder)))
             stack.enter_context(plain_events(self.job.path, _Process._run.__code__))
+            if self.adoption is not None:
+                stack.enter_context(self.adoption.run(self.job.folder, self.job.root))
             stack.enter_context(plain_signals(self.job.path, _Process._run.__code__))
             stack.enter_context(written_before(partial(self._write, recorder)))
             self.output.connect()
@@ -240,6 +262,8 @@ class _Process:
             started = perf_counter_ns()
             try:
                 here = contextvars.copy_context()  # the context variables that the lecture sets go with it
+                if self.job.package:
+                    vars(here.run(importlib.import_module, self.job.package))[Path(self.job.path).stem] = module
                 here.run(exec, self.codes.pop(name), vars(module))
                 shown(vars(module))
                 here.run(module.main)
@@ -290,6 +314,7 @@ class _Process:
         """Return the module the lecture runs in: registered, not `__main__`, on the search path."""
         path = Path(self.job.path)
         name = f"{path.stem}_lecture" if path.stem in {*sys.stdlib_module_names, *sys.modules} else path.stem
+        name = f"{self.job.package}.{path.stem}" if self.job.package else name
         name = self.module_name = self.module_name or name
         module = types.ModuleType(name)
         sys.modules[name] = module
@@ -297,15 +322,16 @@ class _Process:
         vars(builtins).update(hooks(recorder, self.is_compiling))
         recorder.namespace = vars(module)
         module.__file__ = str(path)
+        module.__package__ = self.job.package or None
         return module
 
     @contextlib.contextmanager
     def _private_folder(self) -> Iterator[None]:
         """Work in a new private copy of the lecture's folder, and remove it at the end."""
         run, root, before = Path(self.job.journal).parent, Path(self.job.root), os.getcwd()
-        place = make(Path(self.job.lecture), self.job.text, root, shared=[run, run.parent])
+        place = make(Path(self.job.lecture), self.job.text, root, shared=[run, run.parent], folder=self.job.folder)
         importlib.invalidate_caches()  # they know a folder by its time
-        folder = str(place.lecture.parent)
+        folder = str(place.folder)
         os.chdir(folder)
         try:
             yield
@@ -457,7 +483,7 @@ def _ends_redacted(text: str, redact: Callable[[str], str]) -> str:
 
 def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(plain, str):
-        return redact(plain)
+        return plain if plain.startswith("data:image/") else redact(plain)  # its letters say nothing
     if isinstance(plain, list):
         return [_redacted(item, redact) for item in plain]
     if isinstance(plain, dict):
@@ -505,3 +531,7 @@ if __name__ == "__main__":
     ended_with = main(sys.argv[1])
     sys.stderr.flush()
     os._exit(ended_with)  # threads that the lecture left behind don't keep the process
+elif __name__ == "__mp_main__":  # a child of `multiprocessing`, which begins anew
+    from trace_tools.tracing.adopted import adopt_in_spawned
+
+    adopt_in_spawned()

@@ -90,3 +90,7 @@ def _become(own: socket.socket, output: int, told: int) -> None:
 if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv[1])), TORCH if sys.argv[2] == "torch" else PLAIN)
     os._exit(0)  # Python would take torch's modules apart first
+elif __name__ == "__mp_main__":  # as in `child`, which it was in the place of
+    from trace_tools.tracing.adopted import adopt_in_spawned
+
+    adopt_in_spawned()

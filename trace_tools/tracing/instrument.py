@@ -33,7 +33,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trace_tools.directives import Directive, Inspected
-from trace_tools.narrative import VOCABULARY
 from trace_tools.statements import (
     FUNCTIONS,
     MAIN,
@@ -62,6 +61,7 @@ from trace_tools.tracing.syntax import (
     probe,
     suspends,
 )
+from trace_tools.vocabularies import narrative_calls
 
 OPEN = "_@open"
 IS_COMPILING = "_@is_compiling"
@@ -172,11 +172,12 @@ class _Instrumenter:
 
     def _annotated(self) -> frozenset[int]:
         found = set()
+        said = narrative_calls(self.source)
         for statement in self.source.statements:
             notes, node = self.notes[statement.number], statement.node
             if isinstance(node, FUNCTIONS):
                 found |= {qualified_name(statement)} if notes.header else set()
-            elif notes.header or notes.after or isinstance(node, ast.Assert) or bare_call(node) in VOCABULARY:
+            elif notes.header or notes.after or isinstance(node, ast.Assert) or statement.number in said:
                 found.add(statement.function)
         return frozenset(number for number, name in self.functions.items() if name in found)
 

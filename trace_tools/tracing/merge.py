@@ -30,6 +30,7 @@ from operator import is_
 from pathlib import Path
 from typing import Any
 
+from trace_tools import formats
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError
 from trace_tools.file_format.structure import from_plain
@@ -279,7 +280,7 @@ def _end(path: Path) -> str:
 def _title(source: ParsedSource, lecture: str) -> str:
     doc = ast.get_docstring(source.tree) or ""
     first = doc.strip().split("\n\n")[0].replace("\n", " ")
-    return re.sub(r"\.$", "", first) or Path(lecture).stem
+    return re.sub(r"\.$", "", first) or formats.readable(Path(lecture).stem)
 
 
 # --- the same step in all runs --------------------------------------------------------------------------------------

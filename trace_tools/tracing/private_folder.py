@@ -46,6 +46,7 @@ class PrivateFolder:
 
     root: Path
     lecture: Path  # in it
+    folder: Path  # in it: the copy that the lecture lies in
     bytes: int = 0
     entries: int = 0
     left_out: dict[Path, int] = field(default_factory=dict)  # of a folder above, entries to which there is no link
@@ -75,10 +76,15 @@ def root_for(run: Path, lecture: Path, number: int) -> Path:
     return Path(temporary, f"{ELSEWHERE}{os.getpid()}-{run.name.lstrip('.')}-{number:03}")
 
 
-def make(lecture: Path, text: str, root: Path, shared: Sequence[Path] = ()) -> PrivateFolder:
-    """Make the private copy for a lecture (a real path, without links) below `root`; `text` is what runs."""
-    real = lecture.parent
-    place = PrivateFolder(root, inside(root, lecture))
+def make(
+    lecture: Path, text: str, root: Path, shared: Sequence[Path] = (), folder: Path | None = None
+) -> PrivateFolder:
+    """Make the private copy for a lecture (a real path, without links) below `root`; `text` is what runs.
+
+    Copied is its folder, or `folder`, one above that: the one in which its package lies.
+    """
+    real = folder or lecture.parent
+    place = PrivateFolder(root, inside(root, lecture), inside(root, real))
     links, entries = LINKS, {}
     for child, ancestor in itertools.pairwise([real, *real.parents]):
         beside = [entry for entry in _entries(ancestor) if entry.name != child.name]
@@ -88,12 +94,13 @@ def make(lecture: Path, text: str, root: Path, shared: Sequence[Path] = ()) -> P
         entries[ancestor] = beside[:links]
         links -= len(entries[ancestor])
     below = [*reversed(real.parents), real]
-    _as_folder(root, exist_ok=root != place.lecture.parent)
+    _as_folder(root, exist_ok=root != place.folder)
     for ancestor, child in itertools.pairwise(below):
         _link(entries[ancestor], inside(root, ancestor), child.name)
         _as_folder(inside(root, child), exist_ok=child != real)
     _copy(real, place, {*map(os.path.realpath, (*shared, root.parent))})
     if _text(place.lecture) != text:  # it was edited, or removed, since it was read
+        place.lecture.parent.mkdir(parents=True, exist_ok=True)
         place.lecture.unlink(missing_ok=True)
         place.lecture.write_text(text, encoding="utf-8", newline="")
     return place
@@ -101,7 +108,7 @@ def make(lecture: Path, text: str, root: Path, shared: Sequence[Path] = ()) -> P
 
 def leave(place: PrivateFolder) -> None:
     """Remove the copy of the lecture's folder, but not the links above it."""
-    remove(place.lecture.parent)
+    remove(place.folder)
 
 
 def inside(root: Path, path: Path) -> Path:

@@ -26,7 +26,7 @@ from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsErr
 from trace_tools.file_format.structure import to_plain
 from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
-from trace_tools.imports import imported
+from trace_tools.imports import imported, modules
 from trace_tools.imports import versions as versions_of
 from trace_tools.machines import devices, host, surveys
 from trace_tools.machines import machine as machines
@@ -40,6 +40,7 @@ from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_le
 from trace_tools.tracing.runs import METERING, SHAKEN
 from trace_tools.tracing.standard_output import give_back
 from trace_tools.tracing.survey import DESCRIBE, MEASURE, RECALL
+from trace_tools.vocabularies import BORROWED, detected
 
 # Told (process, place, how long nothing has changed): ("pass 1", "napkin_math", "line 42 for 30 s"), mostly with "".
 Progress = Callable[[str, str, str], None]
@@ -51,6 +52,7 @@ GRACE_S = 5.0  # what a process has to end after Ctrl-C
 # Of the interpreter's settings, those that take asserts away, which are claims; that keep a process from ending; and
 # that write where a process says in its last line what went wrong.
 UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
+SPAWNING = ("multiprocessing", "concurrent")  # what starts processes; torch loads the first of them itself
 SURVEY = "survey"
 CHILD, SURVEYING = "trace_tools.tracing.child", "trace_tools.tracing.survey"
 SURVEYS = 3  # of a CPU, whose roof no datasheet gives
@@ -72,6 +74,8 @@ class Request:
     name: str | None = None
     force: bool = False
     like: Trace | None = None  # of this machine, made a moment ago: it is not measured again
+    vocabularies: tuple[str, ...] = ()  # of other tools, besides those that its imports tell of
+    module: str | None = None  # "package.module": the lecture is that, and runs from where the package lies
     draft: bool = False  # one run, for a look at the pages: no time is worth much, and the machine is not measured
     survey: bool = False  # measure the machine, even if it was measured earlier and nothing of it has changed
 
@@ -94,7 +98,14 @@ class Tracer:
         server: ForkServer | None = None,
     ) -> None:
         self.source = check_lecture(request.lecture)
-        self.uses = imported(self.source, request.lecture.parent)
+        self.package = (request.module or "").rpartition(".")[0]
+        self.folder = request.lecture.resolve().parents[len(self.package.split(".")) if self.package else 0]
+        self.name = request.lecture.resolve().relative_to(self.folder).as_posix()  # of the lecture, in its folder
+        self.uses = imported(self.source, self.folder)
+        imports = modules(self.source, self.folder)
+        self.spawns = any(name.partition(".")[0] in SPAWNING for name in imports)
+        found = detected(imports)
+        self.vocabularies = [name for name in BORROWED if name in (*request.vocabularies, *found)]
         self.torch = "torch" in self.uses or request.device not in (None, "cpu")
         self.request = request = replace(request, passes=1) if request.draft else request
         self.progress = progress
@@ -161,7 +172,7 @@ class Tracer:
         (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
         request = self.request
         run = Run(
-            lecture=request.lecture.name,
+            lecture=self.name,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             seed=request.seed,
             passes=request.passes,
@@ -267,7 +278,7 @@ class Tracer:
             (folder / "versions.json").write_text(json.dumps(found), encoding="utf-8")
         slug = machines.slug(self.request.name) if self.request.name else machine.slug
         if not self.request.force:
-            refuse_other_lecture(self.request.out / slug / "trace.yaml", self.request.lecture.name)
+            refuse_other_lecture(self.request.out / slug / "trace.yaml", self.name)
         measured = any(peak.measured for peak in machine.peaks) and not surveys.are_recalled(machine)
         if like is None and self.torch and measured and machines.STORED not in os.environ:
             if machine.device == "cpu":
@@ -320,6 +331,9 @@ class Tracer:
             inspect_all=request.inspect_all,
             progress=telling,
             parent=self._starter.pid,
+            vocabularies=self.vocabularies,
+            spawns=self.spawns,
+            package=self.package,
         )
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:

@@ -50,6 +50,8 @@ def figure(told: Narrative, prefix: str) -> str | None:
 
 def describe(told: Narrative) -> str:
     """Say in words what a plot shows, for who can't see it."""
+    if told.text and not told.series:  # of a drawing, which says so itself
+        return told.text
     axes = [f"{name}: {label}" for name, label in (("across", told.x_label), ("up", told.y_label)) if label]
     parts = [", ".join(axes)] if axes else []
     for series in (told.series or [])[:SERIES]:

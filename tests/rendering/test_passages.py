@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from trace_tools.rendering.document import Call, CodeListing, Narration, reading_minutes
+from trace_tools.rendering.narration import as_html, as_markdown, classes
+from trace_tools.rendering.passages import cited, flowing, in_order, references, targets, with_places
+from trace_tools.rendering.prose import to_html
+from trace_tools.schema import Narrative, Varied
+
+ADAM = Narrative(
+    "link", "It works.", "https://arxiv.org/abs/1412.6980", "Adam: A \"Method\"",
+    "Ada Example, Bo Sample", "2014-12-22",
+    label="Example+ 2014", notes="momentum", flows=True,
+)  # fmt: skip
+ARTICLE = Narrative("link", url="https://example.org/a(b)", title="[article]", label="[article]", flows=True)
+CODE = Narrative("link", label="bisect", target="bisect", title="lecture.py, line 3", flows=True)
+
+
+def said(*lines: list[Narrative | str]) -> list[Narration]:
+    """One narration per piece; each line is said by a step of its own."""
+    found = []
+    for step, line in enumerate(lines):
+        for piece in line:
+            told = Narrative("text", text=piece, flows=True) if isinstance(piece, str) else piece
+            found.append(Narration(told, len(found) + 1, step))
+    return found
+
+
+def one(*lines: list[Narrative | str]) -> Narration:
+    (passage,) = flowing(said(*lines), {"bisect"})
+    assert isinstance(passage, Narration)
+    return passage
+
+
+def test_what_one_line_says_is_one_line_of_prose() -> None:
+    passage = one(["- Adam ", ADAM, ARTICLE, ", or not"])
+    hover = 'Adam: A \\"Method\\". Ada Example, Bo Sample, 2014-12-22. momentum.'
+    adam = f'[Example+ 2014](<https://arxiv.org/abs/1412.6980> "{hover}")'
+    assert passage.narrative.text == f"- Adam {adam} [\\[article\\]](<https://example.org/a(b)>), or not"
+    page = as_html(passage, lambda path: None)
+    assert 'href="https://arxiv.org/abs/1412.6980" rel="noreferrer" title="Adam: A &quot;Method&quot;. Ada' in page
+    assert page.count("<li>") == 1 and 'class="prose lines"' in page and "It works" not in page
+    text = as_markdown(passage, lambda path: None, lambda name, svg: name)
+    assert '[Example+ 2014](https://arxiv.org/abs/1412.6980 "Adam: A \\"Method\\".' in text
+
+
+def test_pieces_stand_as_they_are_given_and_links_apart() -> None:
+    assert one(["one th", "at is ", "split"]).narrative.text == "one that is split"
+    text = one(["See", ARTICLE, ARTICLE, ", (", ARTICLE, ")."]).narrative.text or ""
+    assert to_html(text).replace(' rel="noreferrer"', "").count("</a>") == 3
+    assert re.sub(r"\(<[^>]*>\)", "", text) == r"See [\[article\]] [\[article\]], ([\[article\]])."
+
+
+def test_a_piece_that_looks_otherwise_than_its_line_is_emphasised() -> None:
+    pieces = [("A digit", "fontWeight", "bold"), (" or ", "color", "red"), ("two ", "fontStyle", "italic")]
+    line: list[Narrative | str] = [Narrative("text", text=t, flows=True, style=[(n, v)]) for t, n, v in pieces]
+    assert one([*line, "cost."]).narrative.text == "**A digit** or *two* cost."
+    (alike,) = flowing(said([line[1], line[1]]))
+    assert isinstance(alike, Narration) and alike.narrative.style == [("color", "red")]
+
+
+def test_lines_that_follow_one_another_are_one_passage_and_items_one_list() -> None:
+    passage = one(["Of these:"], ["- a"], ["- b ", ADAM], ["1. c"], ["## Next"], ["d"])
+    page = to_html(passage.narrative.text or "")
+    assert page.count("<ul>") == 1 and page.count("<li>") == 3 and "<h2>Next" in page and "<p>d</p>" in page
+    assert passage.step == 0 and passage.steps == (1, 2, 3, 4, 5) and passage.cited == (ADAM,)
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [
+        Narrative("text", text="```\na\n```"),
+        Narrative("text", text="of several\nlines", flows=True),
+        Narrative("text", text="red", flows=True, style=[("color", "red")]),
+        Narrative("note", text="n"),
+        Narrative("image", url="a.png", flows=True),
+    ],
+)
+def test_blocks_pictures_and_what_looks_otherwise_stand_apart(apart: Narrative) -> None:
+    found = flowing(said(["a"], [apart], ["b"]))
+    assert [it.narrative.text for it in found if isinstance(it, Narration)][1:2] == [apart.text]
+    assert len(found) == 3 or (apart.text or "").startswith("of several")
+
+
+def test_what_begins_a_block_takes_nothing_with_it() -> None:
+    assert len(flowing(said(["$$ x"], ["b"]))) == 2 and len(flowing(said(["~~~"], ["b"]))) == 2
+
+
+def test_numbers_that_varied_stay_where_they_are() -> None:
+    varied = Narrative("text", text="took 12 s", flows=True, varied=[Varied(["12", "13"], start=5, end=7)])
+    passage = one(["Before "], ["It ", varied, " or 12"])
+    (number,) = passage.narrative.varied or ()
+    assert (passage.narrative.text or "")[number.start : number.end] == "12" and number.start == len(
+        "Before \n\nIt took "
+    )
+
+
+def test_what_only_some_runs_said_and_what_is_told_in_our_own_words_stays_as_it_is() -> None:
+    ours = Narration(Narrative("text", text="ours"), 1, 0)
+    sometimes = Narration(Narrative("text", text="some", flows=True), 2, 1, sometimes="said in 1 of 2 runs")
+    assert flowing([ours, sometimes, CodeListing(())]) == [ours, sometimes, CodeListing(())]
+
+
+def test_images_of_one_line_stand_beside_each_other() -> None:
+    picture = Narrative("image", url="a.png", title="a", flows=True)
+    found = flowing(said([picture, picture], [picture]))
+    assert [it.beside for it in found if isinstance(it, Narration)] == [True, True, False]
+    page = as_html(found[0], lambda path: "figures/a.png")  # type: ignore[arg-type]
+    assert 'class="piece beside"' in page and "figcaption" not in page
+
+
+def test_a_link_to_a_function_leads_to_its_place() -> None:
+    passage = one(["see ", CODE])
+    assert list(targets([passage])) == ["bisect"]
+    (placed,) = with_places([passage], {"bisect": "01-roots.html#bisect"})
+    assert isinstance(placed, Narration)
+    assert '<a href="01-roots.html#bisect" rel="noreferrer"><code>bisect</code></a>' in as_html(
+        placed, lambda path: None
+    )
+    assert with_places([CodeListing(())], {}) == (CodeListing(()),)
+    assert with_places([one(["[a][f:b]"])], {"c": "x.html"}) == (one(["[a][f:b]"]),)
+    (elsewhere,) = flowing(said(["see ", CODE]))  # in a module beside the lecture, say
+    assert isinstance(elsewhere, Narration) and elsewhere.narrative.text == "see `bisect`"
+
+
+def test_what_a_link_says_on_hover_takes_no_time_to_read() -> None:
+    many = dict.fromkeys(range(100), ADAM)
+    (passage,) = flowing(said(["word " * 38, *many.values()]))
+    assert reading_minutes([passage]) == 1, "38 words, and 100 of two"
+
+
+def test_references_stand_at_the_end_once_with_their_abstract_folded() -> None:
+    blocks = flowing(said(["a ", ADAM], ["b ", ADAM, ARTICLE]))
+    assert cited(blocks) == (ADAM,)
+    told = references(blocks)
+    assert told is not None and references(said(["a"])) is None
+    listed = Narration(told, 9, cited=cited(blocks))
+    page = as_html(listed, lambda path: None)
+    assert (
+        "<details><summary>Abstract</summary><p>It works.</p></details>" in page and "1 reference on this page" in page
+    )
+    assert "> It works." in as_markdown(listed, lambda path: None, lambda name, svg: name)
+
+
+def test_what_helpers_tell_stands_where_they_are_called() -> None:
+    node = ast.parse('text("a"), article("u"), text("b")').body[0]
+    call = Call("article", 3, 7, 1, 1, "call-3", "Article", None, (Narration(ARTICLE, 5, 8),), 2)
+    own = [Narration(Narrative("text", text=t, flows=True), n, 7) for n, t in enumerate("ab")]
+    found = in_order(node, own, [call])
+    assert [it.narrative for it in found] == [own[0].narrative, ARTICLE, own[1].narrative]
+    assert (found[1].step, found[1].steps) == (7, (8,))
+
+
+@pytest.mark.parametrize(
+    ("style", "shown"),
+    [
+        ([("color", "red"), ("fontWeight", "bold")], " red bold"),
+        ([("color", "Grey")], " soft"),
+        ([("font-size", "24px"), ("textAlign", "center")], " large centred"),
+        ([("fontSize", "0.7em")], " small"),
+        ([("border", "1px solid"), ("color", "url(x)"), ("zIndex", "3")], " framed"),
+    ],
+)
+def test_styles_are_those_of_the_page(style: list[tuple[str, str]], shown: str) -> None:
+    assert classes(Narrative("text", text="a", style=style)) == shown
