@@ -50,11 +50,11 @@ class Tree:
 
     def _number(self) -> None:
         """Give each frame its section (what `main` called) and its number among its function's calls there."""
-        self.main = next((f for f in self.frames.values() if f.function == MAIN), None)
+        self.main = next((f for f in self.frames.values() if f.function == MAIN and not f.source), None)
         self.module = next((f for f in self.frames.values() if f.function == MODULE), None)
         self.section_of: dict[int, str | None] = {}
         self.call_number: dict[int, int] = {}
-        self.call_total: Counter[tuple[str | None, str]] = Counter()
+        self.call_total: Counter[tuple[str | None, int, str]] = Counter()
         for frame in self.frames.values():
             caller = self.by_id.get(frame.of) if frame.of is not None else None
             if caller is None:
@@ -64,8 +64,8 @@ class Tree:
             else:
                 section = self.section_of.get(caller.frame)
             self.section_of[frame.frame] = section
-            self.call_total[section, frame.function] += 1
-            self.call_number[frame.frame] = self.call_total[section, frame.function]
+            self.call_total[section, frame.source, frame.function] += 1
+            self.call_number[frame.frame] = self.call_total[section, frame.source, frame.function]
 
     def steps(self, frame: int, statement: int) -> Sequence[Step]:
         """Return the executions of a statement in one call, in order."""

@@ -25,8 +25,11 @@ NEEDED = ("starlette", "uvicorn", "watchfiles")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--device", type=checked, metavar="DEVICE", default="cpu", show_default=True, help=FORMS)
 @click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
+@click.option("--include", multiple=True, metavar="PATH|MODULE", help="Trace this module, too, or all of a package.")
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open a browser.")
-def serve(lecture: Path, out: Path, port: int, device: str, *, keep_going: bool, opens: bool) -> None:
+def serve(
+    lecture: Path, out: Path, port: int, device: str, include: tuple[str, ...], *, keep_going: bool, opens: bool
+) -> None:
     """Show LECTURE's pages in a browser, and make them again at each save. Ctrl-C ends it."""
     _check_what_is_installed()
     from trace_tools.serving import server
@@ -38,7 +41,7 @@ def serve(lecture: Path, out: Path, port: int, device: str, *, keep_going: bool,
     board = Board(_Log().show)
     at = server.listening(port)
     with temporary_files() as temporary:
-        session = Session(lecture, out, board, device, temporary, keep_going=keep_going)
+        session = Session(lecture, out, board, device, temporary, keep_going=keep_going, include=include)
         serving = server.Server(server.application(board, lambda: session.site), board, at)
         gc.set_threshold(100_000, 20, 100)  # among so many objects, looking for cycles takes half of a page's time
         try:

@@ -46,6 +46,7 @@ def seed(text: str) -> int:
 @click.option(
     "--vocabulary", "vocabularies", type=click.Choice(BORROWED), multiple=True, help="Whose words it is written in."
 )
+@click.option("--include", multiple=True, metavar="PATH|MODULE", help="Trace this module, too, or all of a package.")
 @click.option("--name", help="Folder for this machine, instead of its device's name.")
 @click.option("--draft", is_flag=True, help="One run, for a quick look at the pages.")
 @click.option("--survey", is_flag=True, help="Measure the machine again, though it was measured before.")

@@ -219,10 +219,11 @@ class _Composer:
         inner = [block for block in blocks if isinstance(block, Call)]
         return Call(
             function=frame.function,
+            module=self._ran.module(frame),
             frame=frame.frame,
             step=frame.of,
             number=tree.call_number[frame.frame],
-            total=tree.call_total[tree.section_of[frame.frame], frame.function],
+            total=tree.call_total[tree.section_of[frame.frame], frame.source, frame.function],
             anchor=anchor,
             title=_titled(definition, frame.function)[0],
             header=header,
@@ -337,8 +338,8 @@ class _Composer:
         executions = []
         for step in steps:
             made = self._ran.executions[step.id]
-            frames = [called for called in tree.calls(step.id) if called.function != MAIN] if depth < DEEPEST else []
-            calls = tuple(self.call(called, depth) for called in frames)
+            frames = [called for called in tree.calls(step.id) if called.function != MAIN or called.source]
+            calls = tuple(self.call(called, depth) for called in frames) if depth < DEEPEST else ()
             executions.append(replace(made, calls=calls) if calls else made)
         return CodeRow(
             lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
@@ -455,18 +456,18 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
         return replace(row, executions=tuple(executions))
 
     def folded_call(call: Call) -> Call:
-        before = bodies[call.function]
+        before = bodies[call.name]
         if before == 0 and call.speaks:
             title = anchor(prose.plain_text(call.title))
             call = replace(call, shown="part", anchor=title, blocks=_at_the_margin(call.blocks))
         elif call.troubled:
             call = replace(call, shown="open")
         elif before >= BODIES or (before and not call.observed):
-            return replace(call, shown="named", anchor=first[call.function])
+            return replace(call, shown="named", anchor=first[call.name])
         elif before == 0 and call.observed and len(_rows(call.blocks)) <= SHORT:
             call = replace(call, shown="open")
-        bodies[call.function] += 1
-        first.setdefault(call.function, call.anchor)
+        bodies[call.name] += 1
+        first.setdefault(call.name, call.anchor)
         return replace(call, blocks=tuple(map(folded, call.blocks)))
 
     return tuple(map(folded, blocks))

@@ -182,6 +182,12 @@ class Call:
     troubled: bool = False
     observed: bool = False  # something was inspected, claimed or printed in it
     deeper: bool = False  # a part that is folded: the core path goes on without it
+    module: str = ""  # where it is defined, if that is not the lecture
+
+    @property
+    def name(self) -> str:
+        """The function's name as a reader of the lecture finds it."""
+        return f"{self.module}.{self.function}" if self.module else self.function
 
     @property
     def speaks(self) -> bool:

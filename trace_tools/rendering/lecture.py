@@ -12,13 +12,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 
 from trace_tools.call_tree import Tree
 from trace_tools.layout import with_narrative
 from trace_tools.rendering.document import Execution, Failure, execution
 from trace_tools.rendering.passages import telling
 from trace_tools.rendering.staleness import Edition, edition_of
-from trace_tools.schema import SourceFile, Step, Trace
+from trace_tools.schema import Frame, SourceFile, Step, Trace
 from trace_tools.statements import FUNCTIONS, MODULE, Statement, qualified_name
 
 
@@ -38,6 +39,13 @@ class Lecture:
     def source(self, step: Step) -> int:
         """Return which of the sources a step is in."""
         return self.tree.frames[step.frame].source
+
+    def module(self, frame: Frame) -> str:
+        """Return the name of the module in which a called function is; "" for the lecture itself."""
+        if not frame.source:
+            return ""
+        parts = PurePosixPath(self.trace.sources[frame.source].path).with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def edition(self, step: Step) -> Edition:
         """Return the text that a step is in."""

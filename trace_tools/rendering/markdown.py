@@ -179,7 +179,7 @@ class MarkdownWriter:
             yield from folded(f"Deeper, {minutes} min", inner) if call.deeper else inner
         elif call.shown != "named":
             which = f", call {call.number} of {call.total}" if call.total > 1 else ""
-            title = f"`{formats.one_line(call.function, 60)}`{which}"
+            title = f"`{formats.one_line(call.name, 60)}`{which}"
             yield from folded(title, self._blocks(call.with_header()))
 
     def _listing(self, rows: Sequence[CodeRow]) -> Iterator[str]:

@@ -88,8 +88,9 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
         )
     stack = []
     for frame in frames:
-        name, of = tree.frames[frame].function, tree.frames[frame].of
-        calls = tree.call_number[frame], tree.call_total[function, name]
+        called = tree.frames[frame]
+        name, of = ".".join(filter(None, (lecture.module(called), called.function))), called.of
+        calls = tree.call_number[frame], tree.call_total[function, called.source, called.function]
         stack.append(StackFrame(name, place.get(of) if of is not None else None, *calls))
     return Stepping(
         frames=tuple(stack),

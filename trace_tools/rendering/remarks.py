@@ -121,10 +121,10 @@ def _named(shown: Sequence[Execution]) -> Iterator[Remark]:
     """Name the functions whose code is shown elsewhere on the page, one remark each."""
     calls: dict[str, list[Call]] = {}
     for execution in shown:
-        named = {call.function for call in salient(execution.calls) if call.shown == "named"}
+        named = {call.name for call in salient(execution.calls) if call.shown == "named"}
         for call in execution.calls:
-            if call.function in named:
-                calls.setdefault(call.function, []).append(call)
+            if call.name in named:
+                calls.setdefault(call.name, []).append(call)
     for function, of in calls.items():
         numbers, text = sorted(call.number for call in of), ""
         if any(call.observed for call in of) and len(numbers) == 1:
@@ -139,7 +139,7 @@ def _elsewhere(row: CodeRow) -> Iterator[Remark]:
     """Name the code that another page shows."""
     for it in row.definitions:
         if it.shown == "named":
-            yield Remark("call", formats.one_line(it.function, 40), it.title, link=it.anchor)
+            yield Remark("call", formats.one_line(it.name, 40), it.title, link=it.anchor)
 
 
 def _sometimes(shown: Sequence[Execution]) -> list[Remark]:

@@ -43,7 +43,15 @@ class Session:
     """Holds what is shown, and decides what a save means for it."""
 
     def __init__(
-        self, lecture: Path, out: Path, board: Board, device: str, temporary: Path, *, keep_going: bool = False
+        self,
+        lecture: Path,
+        out: Path,
+        board: Board,
+        device: str,
+        temporary: Path,
+        *,
+        keep_going: bool = False,
+        include: tuple[str, ...] = (),
     ) -> None:
         self._lecture = lecture
         self._folder = lecture.resolve().parent
@@ -51,6 +59,7 @@ class Session:
         self._board = board
         self._device = device
         self._keep_going = keep_going
+        self._include = include
         self._retracer = Retracer(self._ended, temporary)
         self._lock = threading.RLock()
         self._text = ""
@@ -177,6 +186,7 @@ class Session:
             device=self._device,
             only=only,
             keep_going=self._keep_going,
+            include=self._include,
             force=True,
             draft=True,
         )

@@ -42,6 +42,7 @@ from trace_tools.machines import host
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
 from trace_tools.statements import parse_source
+from trace_tools.tracing import included
 from trace_tools.tracing.bounds import BOUNDS, TEXT, shortened
 from trace_tools.tracing.claims import TimedClaims
 from trace_tools.tracing.ending import WAIT_S, limited, processes_of_session, wait_for_others
@@ -126,6 +127,11 @@ def main(job_path: str) -> int:
     source = parse_source(job.text, job.lecture)
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
     program = instrument(source, directives, frozenset(job.skipped), keep_going=job.keep_going)
+    modules = included.stored(Path(job.journal).parent)
+    programs = included.instrumented([source, *(module.source for module in modules)])
+    if modules:
+        sys.meta_path.insert(0, included.Loading(modules, programs))
+    program = included.together([program, *programs])
     # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
     codes = {run: compile(program.tree, job.path, "exec", dont_inherit=True) for run in job.runs}
     program = replace(program, tree=ast.Module([], []))  # a large lecture's trees would slow its garbage collection
@@ -133,7 +139,7 @@ def main(job_path: str) -> int:
     linecache.cache[job.path] = (len(job.text), None, job.text.splitlines(keepends=True), job.path)
     journal = Journal(Path(job.journal))
     os.set_blocking(job.progress, False)
-    process = _Process(job, program, codes, journal)
+    process = _Process(job, program, codes, journal, frozenset(module.name for module in modules))
     os.register_at_fork(after_in_child=process.forget)
     status = process.run()
 
@@ -150,7 +156,14 @@ def main(job_path: str) -> int:
 
 
 class _Process:
-    def __init__(self, job: Job, program: Instrumented, codes: dict[str, types.CodeType], journal: Journal) -> None:
+    def __init__(
+        self,
+        job: Job,
+        program: Instrumented,
+        codes: dict[str, types.CodeType],
+        journal: Journal,
+        included: frozenset[str],
+    ) -> None:
         self.is_compiling: Callable[[], bool] = bool
         if job.torch:
             with unsignalled():  # its threads are none of the lecture's
@@ -162,6 +175,7 @@ class _Process:
             self.is_compiling = torch.compiler.is_compiling
         self.job = job
         self.program = program
+        self.included = included
         self.codes = codes
         self.journal = journal
         self.redact = Redactor.of_this_machine(private=job.root)
@@ -235,6 +249,7 @@ class _Process:
             timed_claims=self.timed_claims,
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
             describe_values=not self.job.metering,
+            included=self.included,
         )
         meter = None
         if self.job.metering:

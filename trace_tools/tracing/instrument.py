@@ -101,14 +101,17 @@ def instrument(
     skipped: frozenset[str] = frozenset(),
     *,
     keep_going: bool = False,
+    first: int = 0,
+    imported: bool = False,
 ) -> Instrumented:
     """Return `source` with probes; in `main`, the functions named in `skipped` do nothing and return None.
 
     `keep_going`: what a section raises does not leave `main`, where a statement of its body calls the section, and
-    does nothing else.
+    does nothing else. `first` is the number of the first statement. Of a source that the lecture imports, only the
+    functions have probes.
     """
     private = parse_source(source.text, source.path)  # the visitors change the tree in place
-    return _Instrumenter(private, directives, skipped, keep_going=keep_going).run()
+    return _Instrumenter(private, directives, skipped, keep_going=keep_going, first=first, imported=imported).run()
 
 
 @dataclass
@@ -130,10 +133,19 @@ class _Notes:
 
 class _Instrumenter:
     def __init__(
-        self, source: ParsedSource, directives: Sequence[Directive], skipped: frozenset[str], *, keep_going: bool
+        self,
+        source: ParsedSource,
+        directives: Sequence[Directive],
+        skipped: frozenset[str],
+        *,
+        keep_going: bool,
+        first: int,
+        imported: bool,
     ) -> None:
         self.source = source
         self.skipped = skipped
+        self.first = first
+        self.imported = imported
         main, named = source.function(MAIN), set(sections(source)) if keep_going else set()
         body: list[ast.stmt] = main.node.body if main is not None else []  # type: ignore[attr-defined]
         self.survived = frozenset(node for node in body if bare_call(node) in named)
@@ -142,11 +154,11 @@ class _Instrumenter:
         for directive in directives:
             node = source.statements[directive.statement].node
             self.notes[directive.statement].add(directive, leaves=isinstance(node, LEAVING))
-        self.functions = {MODULE_FRAME: MODULE}
+        self.functions = {} if imported else {MODULE_FRAME: MODULE}  # these and all below by the numbers that are told
         self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.names = itertools.count()
         self.catching = frozenset(
-            self.number_of[node]
+            self.told(node)
             for statement in source.statements
             if catches_assertions(statement.node)
             for child in statement.node.body  # type: ignore[attr-defined]
@@ -156,15 +168,17 @@ class _Instrumenter:
 
     def run(self) -> Instrumented:
         body = self.source.tree.body
-        start = preamble_length(body)
+        start = len(body) if self.imported else preamble_length(body)
+        if self.imported:
+            body = [_Functions(self).visit(node) for node in body]
         # What `vars()` returns here is the module's own dictionary: only a list can be shown without generated names.
         framed = [_Names(frozenset({"dir"})).visit(node) for node in self._framed(MODULE_FRAME, body[start:])]
         tree = ast.Module([*body[:start], *framed], type_ignores=[])
         return Instrumented(
             tree=fill_places(tree),
             functions=self.functions,
-            suspending=frozenset(s.number for s in self.source.statements if suspends(s.node)),
-            covered=frozenset(number for number, notes in self.notes.items() if notes.covered),
+            suspending=frozenset(self.first + s.number for s in self.source.statements if suspends(s.node)),
+            covered=frozenset(self.first + number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
             catching=self.catching,
             annotated=self._annotated(),
@@ -195,14 +209,14 @@ class _Instrumenter:
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
         """def: body → def: docstring; global …; if compiling: body as written; else: framed body."""
         number = self.number_of[node]
-        self.functions[number] = qualified_name(self.source.statements[number])
+        self.functions[self.told(node)] = qualified_name(self.source.statements[number])
         start = 1 if ast.get_docstring(node, clean=False) is not None else 0
         body = node.body[start:]
         if not body:
             return node
         declared = [n for child in body for n in own_nodes(child) if isinstance(n, (ast.Global, ast.Nonlocal))]
         plain = [_Undeclared().visit(copy.deepcopy(child)) for child in body]
-        framed = [_Names().visit(child) for child in self._framed(number, body, self.notes[number].header)]
+        framed = [_Names().visit(child) for child in self._framed(self.told(node), body, self.notes[number].header)]
         choice = ast.If(ast.Call(load(IS_COMPILING), [], []), plain, framed)
         return changed(node, body=[*node.body[:start], *declared, *at(body[0], [choice])])
 
@@ -337,7 +351,7 @@ class _Instrumenter:
 
     def claim(self, node: ast.Assert) -> list[ast.stmt]:
         """assert a == b, m → if (l := a) == (r := b): held(l, r); elif broken(l, r): l = r = None; assert False, m."""
-        number = self.number_of[node]
+        number = self.told(node)
         sides: list[tuple[str, ast.expr]] = []
         test = self._captured(copy.copy(node.test), sides)
         self.claims[number] = (ast.unparse(node.test), tuple(source for source, _ in sides))
@@ -382,11 +396,15 @@ class _Instrumenter:
 
     # ------------------------------------------------------------------ small pieces
 
+    def told(self, node: ast.AST) -> int:
+        """Return the number that the recorder is told of a statement."""
+        return self.first + self.number_of[node]  # type: ignore[index]
+
     def step(self, kind: str, node: ast.stmt) -> ast.Expr:
-        return at(node, [probe(kind, ast.Constant(self.number_of[node]))])[0]
+        return at(node, [probe(kind, ast.Constant(self.told(node)))])[0]
 
     def _enter(self, node: ast.stmt) -> ast.expr:
-        return frame_call("enter", ast.Constant(self.number_of[node]))
+        return frame_call("enter", ast.Constant(self.told(node)))
 
     def _name(self) -> str:
         return f"_@{next(self.names)}"

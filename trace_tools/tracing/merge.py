@@ -60,6 +60,7 @@ from trace_tools.schema import (
 )
 from trace_tools.statements import ParsedSource
 from trace_tools.summaries import LEFT_OUT_IN_WORDS, NOT_KEPT
+from trace_tools.tracing import included
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import NO_RECORD, Said
 from trace_tools.tracing.recorder import Settings
@@ -107,6 +108,8 @@ def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {said}")
     passes = sorted(folder.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
     journals = [*passes, *(path for process in (METERING, SHAKEN) for path in folder.glob(f"{process}.journal"))]
+    sources = [source, *(module.source for module in included.stored(folder))]
+    source = included.joined(sources)
     known: Said = {}
     processes = [read_process(path.stem.replace("-", " "), path, source, wary=wary, said=known) for path in journals]
     del known
@@ -124,10 +127,8 @@ def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
         seeded=next((run for run in of.get(SHAKEN, []) if run.name.endswith(OTHER_SEEDS)), None),
         abandoned=[run for run in ran if run not in timed],
     )
-    directives = parse_directives(source)
-    program = instrument(source, directives)
-    annotated = frozenset(d.statement for d in directives if d.name == "inspect")
-    steps, dropped = capped(events(runs, program, source, annotated))
+    program = included.together([instrument(sources[0], parse_directives(sources[0])), *included.instrumented(sources)])
+    steps, dropped = capped(events(runs, program, source, _annotated(sources), included.first_numbers(sources)))
     dropped += _beyond(runs.story, program, steps)
     made = [_process(process, folder, source) for process in processes]
     ended = {process.name: process.ended for process in made}
@@ -159,7 +160,7 @@ def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
         ),
         machine=replace(machine, slug=slug(name)) if name else machine,
         versions=[(name, version) for name, version in stored(folder / "versions.json")],
-        sources=[SourceFile(run.lecture, source.text)],
+        sources=[SourceFile(run.lecture, source.text), *(SourceFile(s.path, s.text) for s in sources[1:])],
         steps=steps,
     )
 
@@ -445,13 +446,29 @@ def _template(text: str) -> tuple[str, list[str]]:
 # --- events ---------------------------------------------------------------------------------------
 
 
-def events(runs: Runs, program: Instrumented, source: ParsedSource, annotated: frozenset[int]) -> list[Event]:
-    """Return frames, steps and totals in order of execution, numbered from 0."""
-    return _Builder(runs, program, source, annotated).build()
+def _annotated(sources: Sequence[ParsedSource]) -> frozenset[int]:
+    """Return the statements at which something is inspected."""
+    firsts = zip(included.first_numbers(sources), sources, strict=True)
+    return frozenset(first + d.statement for first, s in firsts for d in parse_directives(s) if d.name == "inspect")
+
+
+def events(
+    runs: Runs, program: Instrumented, source: ParsedSource, annotated: frozenset[int], firsts: Sequence[int] = (0,)
+) -> list[Event]:
+    """Return frames, steps and totals in order of execution, numbered from 0; `firsts` as in `included`."""
+    return _Builder(runs, program, source, annotated, firsts).build()
 
 
 class _Builder:
-    def __init__(self, runs: Runs, program: Instrumented, source: ParsedSource, annotated: frozenset[int]) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        program: Instrumented,
+        source: ParsedSource,
+        annotated: frozenset[int],
+        firsts: Sequence[int],
+    ) -> None:
+        self.firsts = firsts
         self.runs = runs
         self.story = runs.story
         self.program = program
@@ -490,7 +507,8 @@ class _Builder:
             last[key] = max(step.seq, last.get(key, 0))
         for (frame, statement), (count, ns) in self.story.omitted.items():
             if frame in self.frame_ids:
-                omitted = Omitted(count, self.frame_ids[frame], statement, self._line(statement), ns)
+                _, number = included.place(statement, self.firsts)
+                omitted = Omitted(count, self.frame_ids[frame], number, self._line(statement), ns)
                 placed.append(((last.get((frame, statement), 0), 3, statement), omitted))
         return [event for _, event in sorted(placed, key=lambda item: item[0])]
 
@@ -505,6 +523,7 @@ class _Builder:
         return Frame(
             frame=self.frame_ids[frame.id],
             function=self.program.functions[frame.function],
+            source=included.place(frame.function, self.firsts)[0],
             of=None if frame.of is None else self.step_ids[frame.of],
             arguments=arguments or None,
             thread=frame.thread,
@@ -522,7 +541,7 @@ class _Builder:
         return Step(
             id=self.step_ids[step.seq],
             frame=self.frame_ids[step.frame],
-            statement=step.statement,
+            statement=included.place(step.statement, self.firsts)[1],
             line=self._line(step.statement),
             execution=step.execution,
             host_ns=None if suspended else _samples(warm, at, "ns"),

@@ -113,6 +113,7 @@ class Settings:
     failing_claims_raise: bool = True  # else those that the lecture catches do, as far as its code says so
     timed_claims: TimedClaims | None = None  # beside the timed runs: what claims did there, they do here
     opaque: frozenset[CodeType] = frozenset()  # calls under these functions are not recorded
+    included: frozenset[str] = frozenset()  # names of modules that are traced with the lecture
     describe_values: bool = True
 
 
@@ -758,7 +759,8 @@ class Recorder:
         now = clock()
         python_frame = _getframe(1)
         key, caller = id(python_frame), python_frame.f_back
-        if self.namespace is not None and python_frame.f_globals is not self.namespace:
+        names = python_frame.f_globals
+        if self.namespace is not None and names is not self.namespace and not self._is_included(names):
             return DroppedFrame(self, key, None)  # of the run before: a thread that it left, say
         parent = self.frames.get(id(caller))
         if parent is None or caller is None or parent.code is not caller.f_code:
@@ -785,6 +787,11 @@ class Recorder:
         self.frames[key] = frame
         self.lost += clock() - now
         return frame
+
+    def _is_included(self, names: dict[str, Any]) -> bool:
+        """Whether these are the global names of a module that is traced with the lecture, as it is in this run."""
+        module = sys.modules.get(names.get("__name__", "")) if self.namespace else None
+        return module is not None and module.__name__ in self.settings.included and vars(module) is names
 
     def has_room(self, number: int, parent: OpenFrame | None) -> bool:
         """Whether a call is recorded: there are not yet as many of its function, nor as many steps.

@@ -33,7 +33,7 @@ from trace_tools.machines import machine as machines
 from trace_tools.mistakes import refuse_without_main
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
-from trace_tools.tracing import private_folder
+from trace_tools.tracing import included, private_folder
 from trace_tools.tracing.child import LOADED_TORCH, Job
 from trace_tools.tracing.processes import FORKS, ForkServer, Running, Spawner
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
@@ -77,6 +77,7 @@ class Request:
     vocabularies: tuple[str, ...] = ()  # of other tools, besides those that its imports tell of
     module: str | None = None  # "package.module": the lecture is that, and runs from where the package lies
     draft: bool = False  # one run, for a look at the pages: no time is worth much, and the machine is not measured
+    include: tuple[str, ...] = ()  # modules beside the lecture, by path or name, that are traced with it
     survey: bool = False  # measure the machine, even if it was measured earlier and nothing of it has changed
 
 
@@ -110,6 +111,7 @@ class Tracer:
         self.request = request = replace(request, passes=1) if request.draft else request
         self.progress = progress
         self.skipped = _skipped(self.source, request.only)
+        self.modules = included.found(request.include, request.lecture) if request.include else []
         if request.device is not None:
             devices.checked(request.device)
         if request.passes < 1 or request.limit < 2:
@@ -170,6 +172,7 @@ class Tracer:
     def prepare(self, folder: Path) -> None:
         """Write what is asked for into a run's folder, and measure the machine."""
         (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
+        included.store(self.modules, folder)
         request = self.request
         run = Run(
             lecture=self.name,

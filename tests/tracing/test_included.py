@@ -1,0 +1,204 @@
+"""Modules that are traced with a lecture; the oracle is the lecture that has their functions in its own file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.traces import example_trace
+from trace_tools.errors import LectureError, UsageError
+from trace_tools.file_format.trace_file import load
+from trace_tools.machines import machine as machines
+from trace_tools.outcome import problems
+from trace_tools.rendering.compose import make_document
+from trace_tools.schema import Frame, Step, Trace
+from trace_tools.statements import parse_source
+from trace_tools.tracing.included import first_numbers, found, joined, place
+from trace_tools.tracing.tracer import Request, Tracer
+
+SHAPES = '''"""Shapes"""
+
+
+def area(w, h):
+    """The area of a rectangle"""
+    if w < 0:
+        raise ValueError("negative")
+    product = w * h  # @inspect product
+    assert product == h * w
+    return product
+
+
+class Box:
+    def __init__(self, side):
+        self.side = side
+
+    def volume(self):
+        return self.side**3  # @inspect self.side
+
+
+def main():
+    return area(1, 1)
+'''
+
+DENSE = "def area(x):\n    y = 2 * x  # @inspect y\n    return y\n\n\nonce = area(0)\n"
+
+LECTURE = '''"""A lecture with helpers"""
+
+import layers.dense
+import shapes
+
+
+def main():
+    first()
+    shapes.area(5, 5)
+
+
+def first():
+    """First"""
+    a = shapes.area(3, 4)  # @inspect a
+    b = shapes.Box(2).volume()  # @inspect b
+    for i in range(3):
+        c = layers.dense.area(i)  # @inspect c
+    try:
+        shapes.area(-1, 2)
+    except ValueError:
+        pass
+    shapes.main()
+'''
+
+
+@pytest.fixture
+def lecture(tmp_path: Path) -> Path:
+    (tmp_path / "shapes.py").write_text(SHAPES)
+    (tmp_path / "layers").mkdir()
+    (tmp_path / "layers/__init__.py").touch()
+    (tmp_path / "layers/dense.py").write_text(DENSE)
+    (tmp_path / "lecture.py").write_text(LECTURE)
+    return tmp_path / "lecture.py"
+
+
+def _traced(lecture: Path, *include: str) -> Trace:
+    machine = replace(machines.without_torch([])[0], name="A processor")
+    known = replace(example_trace(), machine=machine)
+    request = Request(lecture, lecture.parent / "rendered", "cpu", 1, like=known, include=include, force=True)
+    made = Tracer(request).run()
+    assert problems(made.trace) == [] and load(made.path).trace == made.trace
+    return made.trace
+
+
+def _seen(trace: Trace) -> list[tuple[str, int, list[str]]]:
+    """What was executed: function, line in its file, values; module by module the numbers must fit the sources."""
+    frames = {event.frame: event for event in trace.steps if isinstance(event, Frame)}
+    seen = []
+    for step in (event for event in trace.steps if isinstance(event, Step)):
+        frame = frames[step.frame]
+        statement = parse_source(trace.sources[frame.source].text, "").statements[step.statement]
+        assert (statement.line, statement.function) == (step.line, frame.function)
+        seen.append((frame.function, step.line, [f"{name} = {value.value}" for name, value in step.values or ()]))
+    return seen
+
+
+def test_the_steps_are_those_of_the_same_functions_in_the_lecture(lecture: Path) -> None:
+    trace = _traced(lecture, "shapes.py", "layers")
+    assert [source.path for source in trace.sources] == [
+        "lecture.py",
+        "shapes.py",
+        "layers/__init__.py",
+        "layers/dense.py",
+    ]
+    # The oracle: one file, in which each module is a class with the same lines.
+    plain = _traced(lecture)
+    flat = lecture.with_name("flat.py")
+    own = (
+        SHAPES.partition("\n\n\n")[2]
+        .replace("def main", "def main_of_shapes")
+        .replace("area(1, 1)", "shapes.area(1, 1)")
+    )
+    flat.write_text(
+        LECTURE.replace("import layers.dense\nimport shapes\n", "from types import SimpleNamespace as Space\n")
+        .replace("layers.dense.area", "dense")
+        .replace("shapes.main", "main_of_shapes")
+        + "\n\n"
+        + own
+        + "\n\n"
+        + DENSE.replace("def area", "def dense").replace("once = area(0)\n", "")
+        + "\n\nshapes = Space(area=area, Box=Box)\n"
+    )
+    expected = [(f.replace("main_of_shapes", "main").replace("dense", "area"), v) for f, _, v in _seen(_traced(flat))]
+    ours = [(function, values) for function, _, values in _seen(trace)]
+    inner = [one for one in ours if one[0] != "<module>"]
+    once = [("area", ["y = 0"]), ("area", [])]
+    assert inner[:2] == once  # what `import` runs
+    assert inner[2:] == [one for one in expected if one[0] != "<module>"]
+    assert {frame.source for frame in plain.steps if isinstance(frame, Frame)} == {0}
+
+
+def test_what_was_raised_there_and_its_claims_are_told(lecture: Path) -> None:
+    trace = _traced(lecture, "shapes")
+    steps = [event for event in trace.steps if isinstance(event, Step)]
+    assert {step.claim.source for step in steps if step.claim} == {"product == h * w"}
+    assert [(step.line, step.raised.origin_line) for step in steps if step.raised] == [(19, 19), (7, 7)]
+
+
+def test_pages_show_whose_functions_were_called(lecture: Path) -> None:
+    document = make_document(_traced(lecture, "shapes", "layers.dense"))
+    names = {call.name for section in document.sections for call in _calls(section.blocks)}
+    assert {"shapes.area", "shapes.Box.volume", "layers.dense.area", "shapes.main"} <= names
+
+
+def _calls(blocks: object) -> list:  # type: ignore[type-arg]
+    from trace_tools.rendering.document import Call, CodeListing
+
+    calls = []
+    for block in blocks:  # type: ignore[attr-defined]
+        if isinstance(block, Call):
+            calls += [block, *_calls(block.blocks)]
+        if isinstance(block, CodeListing):
+            inner = [call for row in block.rows for e in row.executions for call in e.calls]
+            calls += [*inner, *(deeper for call in inner for deeper in _calls(call.blocks))]
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("nothing.py", "--include nothing.py: no such module; expected a file or a folder of Python"),
+        ("lecture.py", "--include lecture.py: that is the lecture itself"),
+        ("no.such.module", "--include no.such.module: no such module"),
+        ("trace_tools.errors", "--include trace_tools.errors: these are the tools that trace"),
+        ("math", "--include math: no such module"),  # it is written in C
+    ],
+)
+def test_what_can_not_be_included_is_one_line(lecture: Path, asked: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        found([asked], lecture)
+    assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("text", "line"), [("x = = 1\n", 1), ("x = 1\ny = 2  # @inpsect y\n", 2)])
+def test_a_mistake_in_a_module_is_told_at_its_line(lecture: Path, text: str, line: int) -> None:
+    lecture.with_name("shapes.py").write_text(text)
+    with pytest.raises(LectureError, match=rf"shapes\.py:{line}: "):
+        found(["shapes"], lecture)
+
+
+def test_modules_are_found_by_path_and_by_name_and_once(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(lecture.parent)
+    by_name, by_path = (
+        found(["shapes", "layers", "json.decoder"], lecture),
+        found(["shapes.py", "layers", "shapes"], lecture),
+    )
+    assert [module.name for module in by_path] == ["shapes", "layers", "layers.dense"] == [m.name for m in by_name][:3]
+    decoder = by_name[-1]
+    assert (decoder.name, decoder.path) == ("json.decoder", os.path.join("json", "decoder.py"))
+    assert "class JSONDecoder" in decoder.text
+
+
+def test_numbers_go_on_from_source_to_source() -> None:
+    sources = [parse_source("x = 1\nif x:\n    y = 2\n", "a.py"), parse_source("z = 3\n", "b.py")]
+    assert first_numbers(sources) == [0, 3] and [s.line for s in joined(sources).statements] == [1, 2, 3, 1]
+    assert [place(number, [0, 3]) for number in (0, 2, 3, -1)] == [(0, 0), (0, 2), (1, 0), (0, -1)]
+    assert joined(sources).statements[2].parent == 1

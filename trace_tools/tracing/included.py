@@ -1,0 +1,193 @@
+"""Modules that are traced with a lecture: found by path or name, numbered on from the lecture, loaded with probes.
+
+    modules = found(["shapes.py", "layers"], lecture)       # [Module("shapes", "shapes.py", …), Module("layers", …), …]
+    instrumented([lecture, *sources])                       # the latter with probes: numbers go on from one to the next
+    joined([lecture, *sources]).statements[number]          # the statement of any of them
+    sys.meta_path.insert(0, Loading(modules, programs))     # from now on they are loaded with probes
+
+What a module does when it is imported is the step that imports it; the functions in it have frames and steps as the
+lecture's do. Their steps name their source in `Frame.source`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import importlib.abc
+import importlib.machinery
+import itertools
+import json
+import sys
+import types
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from trace_tools.directives import parse_directives
+from trace_tools.errors import UsageError
+from trace_tools.file_format.validation import MOST_SOURCES
+from trace_tools.imports import OURS
+from trace_tools.statements import ParsedSource, parse_source, read_text
+from trace_tools.tracing.instrument import Instrumented, instrument
+
+STORED = "included.json"  # in a run's folder
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One module: its name where it is imported, its path in the trace, and its source."""
+
+    name: str
+    path: str
+    text: str
+
+    @property
+    def source(self) -> ParsedSource:
+        """The module, parsed."""
+        return parse_source(self.text, self.path)
+
+
+def found(asked: Iterable[str], lecture: Path) -> list[Module]:
+    """Return the modules that are asked for, by path or by name, each once; of a package or a folder, all.
+
+    Raises UsageError for what is not there, is no Python or is the lecture itself, and LectureError, at its line, for a
+    module that can't be parsed or has a mistake in its directives.
+    """
+    modules: dict[str, Module] = {}
+    folder = lecture.resolve().parent
+    for name in asked:
+        files = [*_by_path(name, folder)] or [*_by_name(name, folder)]
+        if not files:
+            raise UsageError(
+                f"--include {name}: no such module; expected a file or a folder of Python beside or below "
+                f"{folder.name}/, or the name of a module that can be imported there"
+            )
+        for path, root in files:
+            if path == lecture.resolve():
+                raise UsageError(f"--include {name}: that is the lecture itself")
+            inside = path.relative_to(root)
+            parts = inside.with_suffix("").parts
+            dotted = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+            module = Module(dotted, inside.as_posix(), read_text(path).removeprefix("\ufeff"))
+            parse_directives(replace(module.source, path=str(path)))
+            modules.setdefault(dotted, module)
+            if dotted.partition(".")[0] == OURS:
+                raise UsageError(f"--include {name}: these are the tools that trace")
+    if len(modules) >= MOST_SOURCES:
+        raise UsageError(f"--include: {len(modules):,} modules; expected less than {MOST_SOURCES:,}")
+    return list(modules.values())
+
+
+def _by_path(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
+    """Yield the files that a path means, with the folder from which they are imported: the lecture's."""
+    for base in (Path.cwd(), folder):
+        path = (base / name).resolve()
+        if path.is_relative_to(folder) and (path.suffix == ".py" or path.is_dir()) and path.exists():
+            yield from ((file, folder) for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path]))
+            return
+
+
+def _by_name(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
+    """Yield the files of a module by its name, as the lecture would import it; nothing of it is executed."""
+    places: Sequence[str] | None = [str(folder), *sys.path]
+    spec = None
+    for part in name.split("."):
+        prefix = f"{spec.name}.{part}" if spec is not None else part
+        with suppress(ImportError, ValueError, AttributeError):
+            spec = importlib.machinery.PathFinder.find_spec(prefix, list(places or ()))
+            if spec is not None:
+                places = spec.submodule_search_locations
+                continue
+        return
+    if spec is None:
+        return
+    depth = name.count(".") + 1
+    for location in spec.submodule_search_locations or ():
+        root = Path(location).resolve().parents[depth - 1]
+        yield from ((file, root) for file in sorted(Path(location).resolve().rglob("*.py")))
+    if not spec.submodule_search_locations and spec.origin and spec.origin.endswith(".py"):
+        file = Path(spec.origin).resolve()
+        yield file, file.parents[depth - 1]
+
+
+def store(modules: Sequence[Module], folder: Path) -> None:
+    """Write modules into a run's folder, for its processes and for who merges it."""
+    if modules:
+        (folder / STORED).write_text(json.dumps([asdict(module) for module in modules]), encoding="utf-8")
+
+
+def stored(folder: Path) -> list[Module]:
+    """Return the modules that a run traces besides its lecture."""
+    path = folder / STORED
+    return [Module(**plain) for plain in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
+
+
+def joined(sources: Sequence[ParsedSource]) -> ParsedSource:
+    """Return the first source with the statements of all: the numbers of each go on where the one before ended."""
+    firsts = first_numbers(sources)
+    shifted = tuple(
+        replace(s, number=s.number + first, parent=None if s.parent is None else s.parent + first)
+        for first, source in zip(firsts, sources, strict=True)
+        for s in source.statements
+    )
+    return replace(sources[0], statements=shifted)
+
+
+def first_numbers(sources: Sequence[ParsedSource]) -> list[int]:
+    """Return the number of each source's first statement among those of all."""
+    return [0, *itertools.accumulate(len(source.statements) for source in sources[:-1])]
+
+
+def place(number: int, firsts: Sequence[int]) -> tuple[int, int]:
+    """Return which source a number among those of all is in, and its number there."""
+    source = max(0, bisect.bisect_right(firsts, number) - 1)
+    return source, number - firsts[source] if number >= 0 else number
+
+
+def together(programs: Sequence[Instrumented]) -> Instrumented:
+    """Return what the recorder must know of several programs, with the first one's tree."""
+    first = programs[0]
+    for other in programs[1:]:
+        first = replace(
+            first,
+            functions=other.functions | first.functions,
+            suspending=first.suspending | other.suspending,
+            covered=first.covered | other.covered,
+            claims=first.claims | other.claims,
+            catching=first.catching | other.catching,
+            annotated=first.annotated | other.annotated,
+        )
+    return first
+
+
+def instrumented(sources: Sequence[ParsedSource]) -> list[Instrumented]:
+    """Return all sources but the first, the lecture's, with probes whose numbers go on."""
+    return [
+        instrument(source, parse_directives(source), first=first, imported=True)
+        for source, first in zip(sources[1:], first_numbers(sources)[1:], strict=True)
+    ]
+
+
+class Loading(importlib.abc.MetaPathFinder):
+    """Has modules loaded with probes in them, by whatever finds and loads them otherwise."""
+
+    def __init__(self, modules: Sequence[Module], programs: Sequence[Instrumented]) -> None:
+        self.trees = {module.name: program.tree for module, program in zip(modules, programs, strict=True)}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return how one of the modules is loaded; None for all others."""
+        if name not in self.trees:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next((there for other in others if (there := other.find_spec(name, path, target))), None)
+        loader = spec.loader if spec is not None else None
+        if spec is not None and spec.origin and isinstance(loader, importlib.machinery.SourceFileLoader):
+            loader.get_code = partial(self._code, name, spec.origin)  # type: ignore[method-assign]
+        return spec
+
+    def _code(self, name: str, origin: str, fullname: str) -> types.CodeType:
+        # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
+        return compile(self.trees[name], origin, "exec", dont_inherit=True)
