@@ -134,7 +134,7 @@
     const placeOf = (stop) => {  // what the page hides is at the line before it, in its call
       const within = steps.within.get(steps.frame[stop]);
       let at = within.indexOf(stop);
-      while (steps.code[within[at]]) at--;
+      while (!hall?.on && steps.code[within[at]]) at--;  // the hall shows blocks, and has its own places
       return $(steps.anchor[within[at] ?? stop]);
     };
     const mark = () => {
