@@ -15,7 +15,7 @@ from tests.rendering.recording import Recording
 from tests.rendering.test_compose import failing, lecture
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.page_base import HERE, assets
-from trace_tools.schema import Narrative, Run, Step, Tensor, Value
+from trace_tools.schema import Claim, Narrative, Run, Step, Tensor, Value
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +212,48 @@ def test_what_is_drawn_beside_a_line_shows_that_it_goes_on(browser: Any, tmp_pat
     browser.execute_script("arguments[0].scrollLeft = 10000", box)
     browser.execute_async_script("setTimeout(arguments[0], 200)")
     assert not ask(browser, "arguments[0].matches('.goes-on')", box)
+
+
+NARROW_COLUMN = """\
+def main():
+    part()
+
+
+def part():
+    for step in range(3):
+        total = previous_total * the_share_that_is_left + gradient_of_this_step + a_last_term_that_is_long * 2
+    assert total < 1 and half == 2  # @inspect total half
+    assert total
+"""
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_a_claim_that_holds_takes_no_line_and_a_broken_line_hangs_behind_its_blanks(
+    browser: Any, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    made = Recording(NARROW_COLUMN)
+    part = made.call(made.frame("main"), "part()", "part")
+    made.step(part, "total =")
+    held = Claim("total < 1 and half == 2", True, [])
+    made.step(part, "assert total < 1", values=[("total", Value("int", 0)), ("half", Value("int", 2))], claim=held)
+    made.step(part, "assert total", claim=Claim("total", True, []))
+    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+    show(browser, tmp_path / "cpu" / "00-part.html", size)
+    row = "[...document.querySelectorAll('.row')].find(row => row.innerText.includes(arguments[0]))"
+    lines = f"Math.round(({row}).querySelector('.beside').getBoundingClientRect().height / 24)"
+    assert ask(browser, lines, "half == 2") == 2  # a value each, and the sign beside the first
+    last = "[...document.querySelectorAll('.row')].at(-1)"
+    assert ask(browser, f"{last}.offsetHeight === {last}.querySelector('.code').offsetHeight")
+    code = f"({row}).querySelector('code')"
+    starts = (  # where the first character of each shown line of code stands
+        "((code) => { const range = document.createRange(), found = new Map();"
+        " const walk = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);"
+        " while (walk.nextNode()) for (let at = 0; at < walk.currentNode.length; at++) {"
+        "  if (walk.currentNode.data[at] === ' ') continue;"
+        "  range.setStart(walk.currentNode, at); range.setEnd(walk.currentNode, at + 1);"
+        "  const box = range.getBoundingClientRect(), line = Math.round(box.top / 24);"
+        "  found.set(line, Math.min(found.get(line) ?? Infinity, box.left)); }"
+        f" return [...found.values()]; }})({code})"
+    )
+    first, *rest = ask(browser, starts, "previous_total")
+    assert rest and min(rest) > first + 16

@@ -16,7 +16,7 @@ from tests.rendering.recording import Recording
 from tests.rendering.test_compose import lecture
 from tests.rendering.test_player import played
 from trace_tools.publishing.site import SiteTrace, render_site
-from trace_tools.schema import Narrative
+from trace_tools.schema import Claim, Narrative, Value
 
 LEFT, UP, RIGHT, DOWN, ESCAPE, HOME, END = "\ue012", "\ue013", "\ue014", "\ue015", "\ue00c", "\ue011", "\ue010"
 SHIFT, NULL = "\ue008", "\ue000"
@@ -371,3 +371,22 @@ def test_a_thousand_presses_are_a_thousand_steps_within_a_frame_each(browser: An
     assert min(times[950] for times in (forward, back)) <= 16  # milliseconds, p95
     wait(browser, "/^#step-/.test(location.hash)")
     assert browser.get_log("browser") == []
+
+
+def test_what_is_hidden_is_stepped_through_at_the_line_before_it(browser: Any, tmp_path: Path) -> None:
+    code = 'def main():\n    f()\n\n\ndef f():\n    part()\n\n\ndef part():\n    """A part"""\n'
+    made = Recording(f"{code}    x = 1\n    assert x  # @hide\n    y = 2\n")
+    part = made.call(made.call(made.frame("main"), "f()", "f"), "part()", "part")
+    made.step(part, "x = 1")
+    made.step(part, "assert x", claim=Claim("x", True, [("x", Value("int", 1))]))
+    made.step(part, "y = 2")
+    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+    play(browser, tmp_path / "cpu" / "00-f.html")
+    seen = []
+    for _ in range(4):
+        press(browser, "l")
+        seen.append(
+            ask(browser, "[document.querySelector('.current').innerText.trim(), panel.querySelector('.at').innerText]")
+        )
+    assert [at for at, _ in seen][1:] == ["x = 1", "x = 1", "y = 2"]
+    assert "line 12" in seen[2][1] and "assert x" in seen[2][1]  # the panel tells what the page does not show

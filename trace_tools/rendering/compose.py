@@ -43,6 +43,7 @@ from trace_tools.rendering.document import (
     Notice,
     Section,
     SourceText,
+    brief_code,
     calls_shown,
     said_in_runs,
     shared_storages,
@@ -139,7 +140,11 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
 
     def where(step: Step) -> tuple[str, int, str]:
         line = ran.lines[step.id]
-        return ran.code(step), line, anchors.rows.get(step.id) or anchors.lines.get((ran.source(step), line), "")
+        return (
+            brief_code(ran.code(step)),
+            line,
+            anchors.rows.get(step.id) or anchors.lines.get((ran.source(step), line), ""),
+        )
 
     caller = ran.tree.by_id[calls[0].of] if calls[0].of is not None else None
     failure = ran.executions[caller.id].failure if caller is not None else None

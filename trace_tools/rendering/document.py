@@ -458,6 +458,12 @@ def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
     return found
 
 
+def brief_code(line: str) -> str:
+    """Return the line at which a statement begins as its name in a figure: "done = {…" where it goes on."""
+    code = line.strip()
+    return f"{code}…" if code.endswith(("(", "[", "{")) else code
+
+
 def _is_no_code(row: CodeRow) -> bool:
     return all(not line.text.strip() or line.text.lstrip().startswith("#") for line in row.lines)
 

@@ -91,12 +91,22 @@ def reading(section: Section) -> str:
 def opening_words(section: Section) -> str:
     """Return the sentence with which a section's text begins, as plain text; "" where it has none."""
     told = next((it.narrative.text for it in _texts(section.blocks)), section.summary) or ""
-    return formats.one_line(re.split(r"(?<=[.?!])\s", first_words(told), maxsplit=1)[0], 240)
+    return _in_words(re.split(r"(?<=[.?!])\s", _first_paragraph(told), maxsplit=1)[0])
 
 
 def first_words(told: str) -> str:
     """Return the first paragraph of a Markdown text as plain text, cut to what others show of a page."""
-    return formats.one_line(prose.plain_text(told.partition("\n\n")[0]), 240)
+    return _in_words(_first_paragraph(told))
+
+
+def _first_paragraph(told: str) -> str:
+    return prose.plain_text(told.partition("\n\n")[0])
+
+
+def _in_words(text: str, limit: int = 280) -> str:
+    """Return a text on one line, cut between two words where it is longer."""
+    whole, cut = formats.one_line(text, len(text) + limit), formats.one_line(text, limit)
+    return whole if len(whole) <= limit else f"{cut[:-1].rpartition(' ')[0] or cut[:-1]} …"
 
 
 def closing_words(section: Section) -> str | None:
@@ -257,14 +267,14 @@ def machine_facts(machine: Machine) -> Facts:
     rows = [
         ("name", machine.name),
         ("emulated", "by software: no time here was measured on a device" if machine.emulated else None),
-        ("memory", size(machine.memory_bytes)),
+        ("memory", size(machine.memory_bytes) if machine.memory_bytes != machine.ram_bytes else None),
         ("multiprocessors", machine.multiprocessors),
         ("compute capability", machine.compute_capability),
         ("L2 cache", size(machine.l2_bytes)),
         ("driver", machine.driver),
         ("CUDA", machine.cuda),
         ("float32 matmul precision", machine.tf32),
-        ("CPU", machine.cpu),
+        ("CPU", machine.cpu if machine.cpu != machine.name else None),
         ("cores", machine.cores),
         ("threads", machine.threads),
         ("RAM", size(machine.ram_bytes)),

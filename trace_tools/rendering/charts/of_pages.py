@@ -15,7 +15,7 @@ from trace_tools.rendering import prose
 from trace_tools.rendering.charts.flame import flame
 from trace_tools.rendering.charts.memory import memory, memory_points
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roof_points, roofline
-from trace_tools.rendering.document import Document, Execution, Section, rows_shown, salient
+from trace_tools.rendering.document import Document, Execution, Section, brief_code, rows_shown, salient
 from trace_tools.rendering.time_tree import StatementTime
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Under the roof"
@@ -85,7 +85,7 @@ def section_points(
 ) -> Iterator[RoofPoint]:
     """Yield the place of what was inspected or measured, timed and counted; `there` is an execution elsewhere."""
     for row in rows_shown(section.blocks):
-        code = row.lines[0].text.strip() if row.lines else ""
+        code = brief_code(row.lines[0].text) if row.lines else ""
         asked = any(e.step.annotated or e.step.measured for e in row.executions)
         for here in salient(row.executions) if asked else ():
             execution = there(here)

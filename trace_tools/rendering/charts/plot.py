@@ -111,9 +111,10 @@ def plot(
 ) -> str | None:
     """Draw series across and up, two axes with their labels and kinds; None when there are no numbers.
 
-    Heights are worded by `write`, or else in the unit that their label names; the axis upwards may be linear up to a
-    size, and then holds 0. Where the series are `machines`, which often agree, the first line is broad and shows where
-    others cover it, each also has marks, and each bar a tip.
+    Heights are worded by `write`, or else in the unit that their label names: then it stands at the numbers, with its
+    prefix, and is no label. The axis upwards may be linear up to a size, and then holds 0. Where the series are
+    `machines`, which often agree, the first line is broad and shows where others cover it, each also has marks, and
+    each bar a tip.
     """
     series = [s for s in series if any(math.isfinite(height(y)) for y in s.y)]
     if not series:
@@ -151,6 +152,8 @@ def plot(
     low, high = _span(ys, log=log_up, margin=0.08, floor=bool(standing))
     unit, decimal = formats.unit_of(labels[1]), log_up or formats.is_decimal([*stacked.values(), *ys])
     told = write or partial(_height_text, unit=unit, decimal=decimal)
+    across_unit = formats.unit_of(labels[0])
+    labels = labels[0] if across_unit is None or names else "", labels[1] if unit is None or write else ""
     write = write or partial(tick_text, unit=unit, decimal=decimal)
     marks = ticks(low, high, log=log_up, binary=unit in formats.BYTE_UNITS and not decimal)
     if linear_to and log_up:
@@ -170,8 +173,8 @@ def plot(
     drawing.text((4, top - 9), formats.one_line(labels[1], 80), size=12)
     grid_up(drawing, axes, [(tick, write(tick)) for tick in marks])
     drawing.line((left, top + HEIGHT), (across.end, top + HEIGHT), stroke=SOFT)
-    numbers, beneath = () if names else ticks(first, last, log=log_across), formats.unit_of(labels[0])
-    for tick, words in [*enumerate(map(_tick, names)), *((tick, tick_text(tick, beneath)) for tick in numbers)]:
+    numbers = () if names else ticks(first, last, log=log_across)
+    for tick, words in [*enumerate(map(_tick, names)), *((tick, tick_text(tick, across_unit)) for tick in numbers)]:
         drawing.line((across(tick), top + HEIGHT), (across(tick), top + HEIGHT + 4), stroke=SOFT)
         drawing.text((across(tick), top + HEIGHT + 17), words, size=TICK, anchor="middle")
     middle = (left + across.end) / 2

@@ -254,13 +254,15 @@ const explore = (figures, formulas) => {
       if (!all.some(([, , here]) => here)) all.unshift([across < 0 ? "" : row(across), now, true, {}]);
       const there = all.filter(([, found]) => found), unit = results.find((it) => it.name === known.stack[0]);
       const most = 1.02 * Math.max(...there.map(([, found, , changed]) => Math.max(sum(found), limited(found, changed)))) || 1;
-      const high = 3.1 * em, top = 1.9 * em;
+      let left = 0, line = 0;
+      known.stack.forEach((name, n) => {
+        const { label } = results.find((it) => it.name === name), wide = (1.1 + 0.56 * label.length) * em;
+        if (left && left + wide > width) [left, line] = [0, line + 1.4 * em];
+        svg.append(draw("rect", { class: `s${(n % 6) + 1}`, x: left, y: line + 0.2 * em, width: 0.8 * em, height: 0.8 * em }), draw("text", { x: left + 1.1 * em, y: line + 0.95 * em }, label));
+        left += wide + 1.5 * em;
+      });
+      const high = 3.1 * em, top = line + 1.9 * em;
       size(width, top + there.length * high);
-      known.stack.reduce((left, name, n) => {
-        const label = results.find((it) => it.name === name).label;
-        svg.append(draw("rect", { class: `s${(n % 6) + 1}`, x: left, y: 0.2 * em, width: 0.8 * em, height: 0.8 * em }), draw("text", { x: left + 1.1 * em, y: 0.95 * em }, label));
-        return left + (2.6 + 0.56 * label.length) * em;
-      }, 0);
       there.forEach(([name, found, here, changed], nth) => {
         const y = top + nth * high, limit = limited(found, changed);
         const over = known.limit !== null && sum(found) > limit;

@@ -131,18 +131,24 @@
       for (let at = here; at >= 0; at = steps.of[steps.frame[at]]) calls.push([steps.frame[at], at]);
       return calls;
     };
+    const placeOf = (stop) => {  // what the page hides is at the line before it, in its call
+      const within = steps.within.get(steps.frame[stop]);
+      let at = within.indexOf(stop);
+      while (!hall?.on && steps.code[within[at]]) at--;  // the hall shows blocks, and has its own places
+      return $(steps.anchor[within[at] ?? stop]);
+    };
     const mark = () => {
       for (const [element, name] of marked) {
         element.classList.remove(name);
         element.removeAttribute("aria-current");
       }
-      marked = stack().map(([, stop], depth) => [$(steps.anchor[stop]), depth ? "caller" : "current"])
+      marked = stack().map(([, stop], depth) => [placeOf(stop), depth ? "caller" : "current"])
         .filter(([element], place, all) => element && all.findIndex(([other]) => other === element) === place);
       for (const [element, name] of marked) element.classList.add(name);
       marked[0]?.[0].setAttribute("aria-current", "step");
     };
     const scroll = () => {
-      const at = $(steps.anchor[here]);
+      const at = placeOf(here);
       if (!panel.contains(document.activeElement)) panel.scrollTop = 0;  // who moves a slider keeps it under the finger
       if (!at) return;
       reveal(at);
