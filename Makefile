@@ -6,6 +6,7 @@
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make site     the pages, for a host of static files: URL=https://example.org/lecture/
 # make serve    the lecture's pages in a browser, made again at each save
+# make api      reference pages from the docstrings, into api/
 # Each sets up .venv first, if it is missing or stale. With a Python that already has what is needed,
 # and no network: make trace PYTHON=python3 VENV=none
 
@@ -34,7 +35,7 @@ endif
 # On a GPU what fails costs no more than itself: the sections after it run.
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(shell nvidia-smi -L 2>/dev/null),--keep-going))
 
-.PHONY: trace doctor test render diff compare pairs site serve check bench inert mutate fuzz emulate clean
+.PHONY: trace doctor test render diff compare pairs site serve api check bench inert mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
@@ -46,7 +47,7 @@ doctor: $(READY)
 # One thread each: two workers whose threads wait for each other take many times as long. Each begins with a half of the
 # tests, so that what a module traces once is traced by one of them. Bytecode is kept whatever the environment says:
 # tests start a hundred processes, and each would compile the tools anew.
-test: $(READY) $(if $(READY),$(VENV)/.ready-serve)
+test: $(READY) $(if $(READY),$(VENV)/.ready-serve $(VENV)/.ready-docs)
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
 		$(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && printf %s "-n 2 --dist worksteal") $(ARGS)
 
@@ -68,6 +69,9 @@ site: $(READY)
 
 serve: $(READY) $(if $(READY),$(VENV)/.ready-serve)
 	$(RUN) -m trace_tools serve $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
+
+api: $(READY) $(if $(READY),$(VENV)/.ready-docs)
+	$(RUN) -m tests.checks.api api
 
 check: $(READY) $(if $(READY),$(VENV)/.ready-serve)
 	$(RUN) -m ruff check .
@@ -91,7 +95,7 @@ emulate: $(READY)
 	$(RUN) -m tests.emulated_cuda.emulate $(ARGS)
 
 clean:
-	rm -rf .venv .serve .emulated site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .serve .emulated site api .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # What a group of dependencies in pyproject.toml asks for, torch apart.
 requirements = $(RUN) -c 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \

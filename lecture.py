@@ -444,9 +444,9 @@ REFERENCES = {
 def main() -> None:
     """PyTorch and resource accounting
 
-    What does it take to train a language model? Bytes and FLOPs. After this lecture you can say, before anything has
-    run, how many days and dollars a model will take, whether it fits into memory, and what the machine will wait for.
-    Each number is derived, then counted, then measured by the program that you are reading.
+    What does it take to train a language model? Bytes and FLOPs (additions and multiplications). After this lecture you
+    can say, before anything has run, how many days and dollars a model will take, whether it fits into memory, and what
+    the machine will wait for. Each number is derived, then counted, then measured by the program that you are reading.
 
     **You should know** some Python and NumPy, what matrix products, logarithms and probabilities are, and what a
     gradient is for. **You need** no GPU and no network: where a GPU is mentioned, its datasheet is quoted.
@@ -651,9 +651,9 @@ def symbols_and_units() -> None:
     shown_gb = 81559 * 2**20 / gigabyte  # what `nvidia-smi` shows for an H100: 81559 MiB @inspect shown_gb
     assert round(shown_gb, 1) == 85.5 and round(81559 / 1024, 1) == 79.6  # GB, GiB
     text(
-        f"A GPU's memory fits neither. An H100 is sold with {H100_MEMORY / 1e9:.0f} GB, and `nvidia-smi` "
-        f"shows 81559 MiB: that is {81559 / 1024:.1f} GiB, or {shown_gb:.1f} GB. The lecture calculates with what is "
-        f"sold; drivers and libraries take some of the difference."
+        f"A GPU's memory fits neither. An H100 is sold with {H100_MEMORY / 1e9:.0f} GB, and NVIDIA's monitor "
+        f"`nvidia-smi` shows 81559 MiB: that is {81559 / 1024:.1f} GiB, or {shown_gb:.1f} GB. The lecture calculates "
+        f"with what is sold; drivers and libraries take some of the difference."
     )
     ask(
         "A monitor shows `gib` GiB. Write the line that computes `gb` from it.",
@@ -790,7 +790,7 @@ def time_to_train() -> None:
     explore(
         training_run,
         "{days} on {gpus} × {GPU}, and {dollars}: {flops} in {gpu_hours}. {tokens_per_parameter} tokens for each "
-        "parameter; 20 are best for a given compute, by Chinchilla's rule.",
+        "parameter; 20 are best for a given compute (below).",
         title="Days and dollars, of your own model and machine",
         inputs={
             "parameters": (parameters, 1e6, 1e13),
@@ -985,15 +985,17 @@ def where_the_six_comes_from() -> None:
 def napkin_against_reality() -> None:
     """The napkin against a real run"""
     text(
-        "Llama 3 70B was trained on about 15T tokens on H100s, and its model card states the GPU-hours. Which MFU do "
-        "they imply?"
+        "Llama 3 70B was trained on about 15T tokens on H100s, and its description (model card) states the GPU-hours. "
+        "Which MFU do they imply?"
     )
     reported_gpu_hours = 6.4e6
     total_flops = 6 * 70e9 * 15e12
     available_flops = reported_gpu_hours * 3600 * H100_SPARSE_BF16 / 2  # @inspect available_flops [FLOP]
     implied_mfu = total_flops / available_flops  # @inspect implied_mfu
     assert round(implied_mfu, 2) == 0.28
-    lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @inspect lowest highest
+    lowest, highest = (
+        speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS
+    )  # of its paper @inspect lowest highest
     assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
     assert implied_mfu < lowest
     with_attention = implied_mfu * (
@@ -1307,7 +1309,7 @@ def layouts() -> None:
     text(
         "A floating-point number is written as in scientific notation, in base 2: a sign bit, $k$ bits of exponent "
         "(how large) and $m$ bits of mantissa (the digits). With these two fields read as whole numbers $e$ and $f$, "
-        "and the **bias** $b = 2^{k-1} - 1$ for small numbers,\n\n"
+        "and the **bias** $b = 2^{k-1} - 1$, which makes exponents negative, too,\n\n"
         "$$ \\text{value} = \\begin{cases} (1 + f/2^m) \\cdot 2^{e - b} & e > 0 \\text{, normal} \\\\ (0 + f/2^m) "
         "\\cdot 2^{1 - b} & e = 0 \\text{, subnormal.} \\end{cases} $$\n\n"
         "The exponent buys **range**, the mantissa **precision**. Most formats reserve the topmost exponent, $2^m$ of "
@@ -1323,7 +1325,7 @@ def layouts() -> None:
     assert fp16["smallest normal"] == 2**-14
     assert fp16["smallest subnormal"] == 2**-24
     rows = [layout_row(name, form) for name, form in formats.items()]  # @stepover @hide
-    columns = ["format", "sign + exponent + mantissa", "bytes", "bias", "reserved exponents"]  # @hide
+    columns = ["format", "sign + exponent + mantissa", "bytes", "bias", "exponents reserved"]  # @hide
     table(rows, [*columns, "largest", "smallest normal", "smallest subnormal", "eps"])  # @hide
     bits = {name: bits_of(0.01, form) for name, form in formats.items()}  # @stepover @hide
     plot(draw_bits(bits), title="0.01 in every format")  # @hide
@@ -2147,7 +2149,7 @@ def causal_mask() -> None:
     assert lower.equal(ones.triu().t())
     scores = torch.randn(4, 4)  # (query, key)
     allowed = lower.bool()
-    weights = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)  # @inspect weights
+    weights = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)  # of −∞ it makes 0 @inspect weights
     assert weights[0].tolist() == [1, 0, 0, 0]  # the first token sees only itself
     assert (weights > 0).sum(dim=-1).tolist() == [1, 2, 3, 4]
 
@@ -2503,7 +2505,7 @@ def matmul_flops_of_attention(x: Tensor, weights: Tensor, heads: int) -> int:
     counted = count(lambda: attention(x, weights, heads))  # @stepover
     return sum(
         flops for operator, flops in counted.flops_by_operator.items() if "mm" in operator
-    )  # torch's names: aten.mm, aten.bmm
+    )  # aten is torch's library of operations: aten.mm, of batches aten.bmm
 
 
 def what_heads_cost() -> None:
@@ -2956,7 +2958,7 @@ def switching_tf32() -> None:
         "mantissa, the sums kept in fp32. For matrix products PyTorch does that only when told to. For "
         "convolutions it does it *by default*:"
     )
-    torch.set_float32_matmul_precision("highest")  # the default, unless the environment says otherwise
+    torch.set_float32_matmul_precision("highest")  # no tf32: the default, unless the environment says otherwise
     setting = torch.get_float32_matmul_precision()  # "highest": no; "high": tf32 @inspect setting
     in_convolutions = torch.backends.cudnn.allow_tf32  # @inspect in_convolutions
     assert (setting, in_convolutions) == ("highest", True)
@@ -3002,7 +3004,7 @@ def model_flops_utilization() -> None:
         assert all(0 < share <= 1.2 for share in shares)  # a clock may run faster than the datasheet's
     rows = [(form, peak_flops(form), share) for form, share in reached.items()]  # @stepover @hide
     table(rows, ["format", "peak, FLOP/s", "MFU"])  # @hide
-    if device() == "cpu":
+    if device() == "cpu" and rows:
         text(
             "On this CPU the peak was measured, too: the best of several sizes, with the right matrix as it is and "
             "transposed. Here it is as it is: where the share is small, this CPU's code for the format is slow with "
@@ -3283,7 +3285,7 @@ def two_times() -> None:
         why="Or, the same: `flops / moved_bytes < peak / bandwidth`.",
     )
     text(
-        "Both times are equal where an operation's intensity is the **accelerator's intensity**, peak over bandwidth, "
+        "Both times are equal where an operation's intensity is the **machine's intensity**, peak over bandwidth, "
         "or **ridge**. For matrix products the peak is that of the tensor cores:"
     )
     machines = {"H100": h100, "H200": h200, "A100 80GB": a100}
@@ -3318,12 +3320,13 @@ def intensities() -> None:
     text(
         "What is measured is bf16 on a GPU and fp32 on a CPU (`roofline_format()`). With $s$ bytes a number (2 in "
         "bf16), FLOPs over bytes:\n\n"
-        "- **ReLU**, $\\max(x, 0)$, reads $n$ numbers, compares each, writes $n$: $1 / 2s$. **GELU**, a smooth ReLU, "
-        "does about 20 FLOPs for the same bytes.\n"
+        "- **ReLU**, $\\max(x, 0)$, reads $n$ numbers, compares each, writes $n$: $1 / (2s)$. **GELU**, a smooth "
+        "ReLU, does about 20 FLOPs for the same bytes.\n"
         "- **A dot product** does 2 FLOPs for 2 numbers read: $1 / s$.\n"
         "- **A matrix times a vector** does 2 FLOPs for each number of the matrix: $2 / s$. The vector is reused, the "
         "matrix is not.\n"
-        "- **A matrix times a matrix** uses *every* number more than once: $2n^3$ FLOPs for $3n^2$ numbers, $2n / 3s$."
+        "- **A matrix times a matrix** uses *every* number more than once: $2n^3$ FLOPs for $3n^2$ numbers, $2n / "
+        "(3s)$."
     )
     dtype = getattr(torch, roofline_format())  # @stepover
     s, side = dtype.itemsize, sizes().side_of(dtype.itemsize)  # @inspect s side @stepover
@@ -3503,9 +3506,10 @@ def the_roofline(operations: dict[str, Operation]) -> None:
     waiting = ", ".join(name for name, which in bound.items() if which == "memory")
     text(
         f"This machine's ridge is at {ridge:.1f} FLOP/byte, by the best that was measured before the lecture or here. "
-        f"Left of it memory is the roof: {waiting}. The fixed cost of being started at all is in neither roof, and a "
-        f"roof is an upper bound: an operation whose arithmetic is no product may stay below both. On the slope it "
-        f"helps to move fewer bytes: smaller formats, larger batches, or several operations *fused* into one kernel."
+        f"Left of it memory is the roof: {waiting}. The fixed cost of being started (dispatch) is in neither roof, "
+        f"and a roof is an upper bound: an operation whose arithmetic is no product may stay below both. On the slope "
+        f"it helps to move fewer bytes: smaller formats, larger batches, or several operations *fused* into one "
+        f"kernel."
     )
     ask(
         "A product runs at 30 FLOP/byte on an H100. Which speed can it reach at most?",
@@ -3641,8 +3645,8 @@ def training_and_decoding() -> None:
         cheaper,
         than=2,
         above=(
-            f"A token costs {statistics.median(cheaper):.0f} times less in a batch of 512 than alone. That is why "
-            f"servers batch requests; a single user leaves most of the hardware idle: alone, the layer does "
+            f"A token costs about {statistics.median(cheaper):.0f} times less in a batch of 512 than alone. That is "
+            f"why servers batch requests; a single user leaves most of the hardware idle: alone, the layer does "
             f"{layer[1].rate / layer[512].rate:.1%} of that batch's FLOP/s."
         ),
         below="On this machine a token costs nearly as much in a batch of 512 as alone.",
@@ -4085,7 +4089,7 @@ def backward_term_by_term() -> None:
         than=(0.75, 1.25),
         above="The backward products take more than a quarter longer than their FLOPs say.",
         below="The backward products take less than three quarters of what their FLOPs say.",
-        undecided="They agree within the 25% that this line allows.",
+        undecided="They agree within 25%.",
     )
     text(
         "The rule of thumb, *backward is twice the forward pass*, $4BDD + 4BDK$, counts four products. Training "
@@ -4243,7 +4247,7 @@ def models() -> None:
     flops_of_the_language_model()
     mixture_of_experts()  # @deeper
     memory_of_a_step_predicted()
-    moving_a_model()
+    moving_a_model()  # @deeper
     what_moving_leaves_behind()  # @deeper
     text(
         "**In three lines.**\n\n"
@@ -4370,7 +4374,7 @@ def scale_against_depth() -> None:
     layers, curves = list(range(1, depth + 1)), [list(curve) for curve in zip(*scales, strict=True)]  # @hide
     series = {"standard deviation 1": curves[0], "He": curves[2], "LeCun": curves[1]}  # @hide
     series["2^(−L/2)"] = [2 ** (-layer / 2) for layer in layers]  # @hide
-    plot(series, x=layers, x_label="layers", y_label="RMS of the activations", y_scale="log")  # @hide
+    plot(series, x=layers, x_label="layers", y_label="RMS of a layer's outputs", y_scale="log")  # @hide
     factors = [last ** (1 / depth) for last in scales[-1]]  # per layer @inspect factors
     expected = [math.sqrt(width / 2), math.sqrt(1 / 2), 1.0]
     assert all(abs(found / factor - 1) < 0.05 for found, factor in zip(factors, expected, strict=True))
@@ -4378,8 +4382,8 @@ def scale_against_depth() -> None:
     assert abs(math.log(curves[1][-1] / answer)) < depth * 0.05  # @hide
     beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @hide
     text(
-        f"LeCun's weights leave {curves[1][-1]:.1%} of the signal, He's {curves[2][-1]:.0%}: near {answer:.1%} and "
-        f"100%, as near as random matrices of this width come. With weights of standard deviation 1, the RMS passes "
+        f"LeCun's weights leave {curves[1][-1]:.1%} of the signal, He's {curves[2][-1]:.0%}: of {answer:.1%} and "
+        f"100%; random matrices of this width scatter so. With weights of standard deviation 1, the RMS passes "
         f"fp16's largest number after {beyond} layers, and single activations before."
     )
     assert beyond == math.ceil(math.log(65504, math.sqrt(width / 2)))  # @hide
@@ -4459,8 +4463,8 @@ def the_deep_linear_model() -> None:
     """The smallest model: deep and linear"""
     text(
         "Where every number must be seen, the lecture uses a toy: $L$ linear layers of width $D$ and a head with one "
-        "output, $D^2 L + D$ parameters (`Linear` is our own: its weight is (in, out)). It models cost only: without a "
-        "ReLU, one matrix could do the same."
+        "output, $D^2 L + D$ parameters (`Linear` is our own: its weight is (in, out), that of `nn.Linear` (out, "
+        "in)). It models cost only: without a ReLU, one matrix could do the same."
     )
     batch, dim, num_layers = 8, 64, 2
     model = DeepLinear(dim, num_layers)
@@ -4685,9 +4689,8 @@ def the_language_model() -> None:
         "which every layer adds.\n"
         "- **Norm**: brings each row back to standard deviation 1.\n"
         "- **Attention**: three matrices make a *query*, a *key* and a *value* of each row. A place takes a mixture "
-        "of values, its own and earlier ones, weighted by how well its query fits their keys (turned by angles that "
-        "grow with the place, so that the score depends on how far apart they are). A fourth matrix brings it into "
-        "the stream.\n"
+        "of values, its own and earlier ones, weighted by how well its query fits their keys. (Queries and keys are "
+        "turned by angles that grow with the place: so distance counts.) A fourth matrix brings it into the stream.\n"
         "- **Feed-forward**: two matrices with a GELU between them.\n"
         "- **Head**: gives each possible next token a number, its *logit*; a softmax makes probabilities of them. (It "
         "is no head of attention.)"
@@ -4753,7 +4756,7 @@ def parameters_of_the_language_model(shape: Shape, model: LanguageModel) -> None
         gpt2["head"],
         hint="The head has a row of $D$ numbers for each entry of the vocabulary.",
         why=f"$V D$, {gpt2['head'] / sum(gpt2.values()):.0%} of the {sum(gpt2.values()) / 1e6:.0f} million that it "
-        f"would have without (positions and biases not counted).",
+        f"would have without (without its table of places, and constants that layers add).",
         slips={12 * 12 * d**2: "Those are the layers' matrices, which stay."},
     )
 
@@ -5709,8 +5712,8 @@ def the_same_run_twice() -> None:
     assert torch.equal(once, again)
     assert not torch.equal(once, other)  # another seed
     text(
-        "On a GPU that takes `torch.use_deterministic_algorithms(True)` as well, since some of its operations add in "
-        "the order in which threads arrive."
+        "On a GPU that takes `torch.use_deterministic_algorithms(True)` as well: some of its operations add in "
+        "whatever order their parts finish, and a sum of floats depends on its order."
     )
 
 
@@ -5996,10 +5999,10 @@ def adapting_to_each_parameter() -> None:
 def adam_and_adamw() -> None:
     """Adam and AdamW"""
     text(
-        "Adam takes both ideas: $m$, an average of gradients, for the direction, and $v$, an average of their squares, "
-        "for the scale. Both start at 0 and keep a share $\\beta$ of themselves in each step, so after $t$ steps they "
-        "hold a share of $1 - \\beta^t$ of what they will hold. Adam divides by that (**bias correction**), so its "
-        "first step, too, is one learning rate long:"
+        "Adam takes both ideas: $m$, an average of gradients, for the direction, and $v$, an average of their "
+        "squares, for the scale. Both start at 0 and keep a share $\\beta$ of themselves in each step, so after $t$ "
+        "equal gradients they hold a share of $1 - \\beta^t$ of what they will hold. Adam divides by that (**bias "
+        "correction**), so its first step, too, is one learning rate long:"
     )
     w = nn.Parameter(torch.tensor([1.0, -1.0]))
     w.grad = torch.tensor([100.0, 1e-3])
@@ -7038,7 +7041,7 @@ def bits_of_model(model: LanguageModel, tokens: np.ndarray) -> float:
 
 @torch.no_grad()
 def continued(model: LanguageModel, prompt: bytes, length: int, temperature: float = 0.8) -> str:
-    """Draw one byte after the other, each from the model's probabilities for the next"""
+    """Draw bytes from the model's probabilities; a temperature below 1 makes likely ones likelier"""
     generator, where = torch.Generator().manual_seed(0), model.head.weight.device
     written = list(prompt)
     for _ in range(length):
@@ -7156,7 +7159,9 @@ def what_its_step_holds(train: np.ndarray) -> None:
     inputs, targets = draw_batch(train, 8, 64, run.generator)  # @stepover
     measured = measured_by_part(run.model, run.optimizer, inputs, targets)  # @stepover
     predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted [B] measured [B] @stepover
-    assert all(abs(measured[part] - size) <= 4 for part, size in predicted.items())  # a float more: the targets' number
+    assert all(
+        abs(measured[part] - size) <= 4 for part, size in predicted.items()
+    )  # 4 bytes more: how many targets there were
     activations = measured["activations"] / sum(measured.values())  # @hide
     bars = {"predicted": predicted, "measured": measured}  # @hide
     memory_bars(bars, "The language model, a step of 8 windows")  # @stepover @hide
@@ -7488,9 +7493,9 @@ def dtypes_under_autocast(where: str) -> dict[str, str]:
 def which_operator_runs_in_which_dtype() -> None:
     """Autocast: which operation in which dtype"""
     text(
-        "Under `torch.autocast` each operation falls into one of three groups: matrix multiplications are cast down, "
-        "operations that lose too much are cast up to fp32 (more of them on a GPU than on a CPU), and all others take "
-        "what comes, of two formats the wider one."
+        "`with torch.autocast(…):` chooses a format for each operation. There are three groups: matrix "
+        "multiplications are cast down, operations that lose too much are cast up to fp32 (more of them on a GPU than "
+        "on a CPU), and all others take what comes, of two formats the wider one."
     )
     ask(
         "Inside `torch.autocast` to bf16, `h` is bf16 and `x` fp32. In which format is the result of `h + x`?",
@@ -7891,7 +7896,7 @@ def memory_of_a_training_step() -> None:
         f"activations in a model of GPT-3's shape, the memory of {sequence_bytes / H100_MEMORY:.1f} H100s."
     )
     text(
-        "A training step holds four things:\n\n"
+        "A training step holds four things, logits counted as activations:\n\n"
         "$$ \\text{memory} = \\text{parameters} + \\text{gradients} + \\text{optimizer states} + \\text{activations}. "
         "$$\n\nThe first three are so many bytes per parameter. **Activations** are the results of the forward pass "
         "that the backward pass needs; they grow with the batch. They go while the gradients come, so this sum is a "
@@ -8295,7 +8300,7 @@ def activations_of_a_transformer() -> None:
 
 def activations_of_a_layer(width: float, heads: float, batch: float, length: float, fused: float) -> float:
     """Bytes that a layer like GPT-3's leaves in 16 bits; fused attention keeps a sum for each head, and no scores"""
-    scores = 4 * heads if fused > 0 else 5 * heads * length
+    scores = 4 * heads if fused > 0 else 5 * heads * length  # fused: a sum for each head
     return batch * length * (34 * width + scores)
 
 
@@ -8653,7 +8658,7 @@ def using_less_memory() -> None:
     text(
         f"After this section you can fit a batch that does not fit: by **gradient accumulation** (the batch in smaller "
         f"pieces), by **activation checkpointing** (forget, and compute again), or by another way, chosen by the term "
-        f"of section 13 that is the largest. The key figure: 36 layers that keep every sixth activation need "
+        f"of section 13 that is the largest. The key figure: 36 layers of which every sixth keeps its input need "
         f"**{plain_peak / peak:.1f} times less** memory for **{passes / plain_passes - 1:.0%}** more FLOPs."
     )
     note(
@@ -9066,9 +9071,9 @@ def memory_against_recomputation() -> None:
     text(
         "Four answers for $L$ blocks (a layer and its GELU each):\n\n"
         "- Keep **all**: $O(L)$ memory, in proportion to $L$.\n"
-        "- Keep **each block's input**: still $O(L)$, with a smaller constant.\n"
+        "- Keep **each block's input**: still $O(L)$, with a smaller constant, for one extra forward pass.\n"
         "- Keep **every $\\sqrt L$-th** input, where a *segment* of $\\sqrt L$ blocks begins, and all of one segment "
-        "while the backward pass is in it: $O(\\sqrt L)$, for the same one extra forward pass.\n"
+        "while the backward pass is in it: $O(\\sqrt L)$, for one extra forward pass, as before.\n"
         "- Keep **nothing**, and compute each block's input from the start: $O(1)$ memory, and $O(L^2)$ compute."
     )
     draw_what_is_kept(36)  # @stepover @hide
@@ -9438,7 +9443,12 @@ def map_of_the_rest() -> None:
         ("activation checkpointing", "forget, and compute again", "activations", "one more forward pass"),
         ("FlashAttention, fused kernels", "intermediate results never reach memory", "activations", "a special kernel"),
         ("data parallelism", "a part of the batch on each GPU", "activations", "an all-reduce of the gradients"),
-        ("ZeRO, FSDP", "a shard on each GPU", "states, gradients, parameters", "stage 3: gathered for each pass"),
+        (
+            "ZeRO, FSDP",
+            "a shard on each GPU",
+            "states, gradients, parameters",
+            "stage 3: parameters sent around for each pass",
+        ),
         (
             "tensor parallelism",
             "each matrix cut over the GPUs",
@@ -9452,9 +9462,9 @@ def map_of_the_rest() -> None:
             "GPUs wait while it fills",
         ),
         ("offloading", "kept in the CPU's memory until needed", "states, parameters", "transfers in every step"),
-        ("8-bit states", "rounded, with a scale for each block", "states, to a quarter", "rounding"),
-        ("factored states (Adafactor)", "a row and a column for each matrix", "states", "an approximation"),
-        ("LoRA", "train two thin matrices beside a frozen one", "gradients, states", "what can be learned"),
+        ("8-bit states", "one byte each, with a factor for each few hundred", "states, to a quarter", "rounding"),
+        ("factored states (Adafactor)", "sums of each matrix's rows and columns only", "states", "an approximation"),
+        ("LoRA", "leave a matrix as it is, train a thin product beside it", "gradients, states", "what can be learned"),
     ]  # @hide
     table(techniques, ["technique", "what it does", "makes smaller", "price"])  # @hide
     which_first()
@@ -10305,7 +10315,7 @@ def rules_about_compute() -> None:
             f"{bend:.2f} × 6N in all, at {length} tokens",
         ),
         ("time = FLOPs / (peak × MFU); 0.5 is good; here is one matmul's", mfu and round(statistics.median(mfu), 2)),
-        ("recomputing activations costs a forward pass: 8 in place of 6", f"× {recomputing:.2f}, counted"),
+        ("recomputing activations costs at most a forward pass: 8 in place of 6", f"× {recomputing:.2f}, counted"),
         ("time it warmed up, synchronised, repeated; take the median", "every time on these pages"),
     ]  # @hide
     where = [
@@ -10430,13 +10440,14 @@ def when_memory_when_compute() -> None:
     lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
     table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, (ridge, _) in ridges.items())])  # @hide
     text(
-        f"A larger batch shares the *weights*, but each sequence has a cache of its own (a common beginning "
-        f"can be shared): {cache_512:.1f} FLOP/byte, "
-        "however many are decoded together. (Where 8 heads share keys and values, 8 times that.)\n\n"
+        f"A larger batch shares the *weights*, but each sequence has a cache of its own (a common beginning can be "
+        f"shared): {cache_512:.1f} FLOP/byte, "
+        "however many are decoded together. (In many models several heads of queries share keys and values: with 8, 8 "
+        "times that.)\n\n"
         "**Waiting for memory**: move fewer bytes for the same result. Fuse operations, store smaller formats, share "
         "the weights among a larger batch, keep near what is needed again. Fewer FLOPs gain nothing.\n\n"
-        "**Waiting for arithmetic**: use the tensor cores (bf16, fp8), or do fewer "
-        "FLOPs. Fewer bytes gain nothing.\n\n"
+        "**Waiting for arithmetic**: use the tensor cores (bf16, fp8), or do fewer FLOPs. Fewer bytes gain "
+        "nothing.\n\n"
         "**Waiting for neither**, with a low MFU: dispatch of small operations, data, communication. Make operations "
         "larger, overlap."
     )

@@ -42,11 +42,14 @@ GROUND = {
 }  # fmt: skip
 # How pages are drawn, which reports use as well.
 DRAWING = {"rendering.charts", "rendering.highlight", "rendering.markdown_text", "rendering.page_base"}
+# Pages and traces, made and shown.
+SHOWING = {"publishing", "serving", "tracing"}
 ALLOWED = {
     **dict.fromkeys(GROUND, GROUND),
     "drawings": {"narrative"},
     "outcome": GROUND,
     "plain": set(),
+    "project": {*GROUND, "machines"},
     "machines": GROUND,
     "metering": GROUND,
     "describing": GROUND,
@@ -56,7 +59,7 @@ ALLOWED = {
     "benching": {*GROUND, "comparing", "machines", "outcome", "tracing"},
     "publishing": {*GROUND, "comparing", "rendering"},
     "serving": {*GROUND, "machines", "outcome", "publishing", "rendering", "tracing"},
-    "commands": {*GROUND, "benching", "comparing", "machines", "outcome", "publishing", "serving", "tracing"},
+    "commands": {*GROUND, "benching", "comparing", "machines", "outcome", "project", *SHOWING},
     "cli": {"", "commands", "errors"},  # the package's version
     "__main__": {"cli"},
     "": {"narrative", "metering", "machines"},  # what a lecture imports

@@ -46,7 +46,7 @@ def refuse_without_main(source: ParsedSource) -> None:
     """Raise LectureError where a source defines no `main`."""
     if source.function("main") is None:
         told = "defines no function `main`; expected `def main():`, which runs the lecture"
-        raise LectureError(source.path, None, told)
+        raise LectureError(source.path, 1, told)
 
 
 def _wrong_calls(source: ParsedSource) -> Iterator[LectureError]:

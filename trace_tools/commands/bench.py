@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trace_tools.commands.diff import exit_code, read_aspects, write_report
-from trace_tools.commands.trace import seed
 from trace_tools.git import checked_out
 from trace_tools.machines.devices import FORMS, checked
+from trace_tools.project import seed
 
 if TYPE_CHECKING:
     from trace_tools.benching.rounds import BenchResult

@@ -17,16 +17,17 @@ import click
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format.trace_file import load_head
 from trace_tools.imports import imported
-from trace_tools.machines.devices import FORMS, checked
+from trace_tools.machines.devices import FORMS
 from trace_tools.machines.examination import Check, Taken, examine
 from trace_tools.machines.machine import STORED
+from trace_tools.project import ProjectOption, of_project
 from trace_tools.statements import read_source
 
 
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path), required=False)
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: rendered, beside the lecture.")
-@click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
+@click.argument("lecture", type=click.Path(path_type=Path), required=False, is_eager=True, callback=of_project)
+@click.option("-o", "--out", cls=ProjectOption, help="Default: rendered, beside the lecture.")
+@click.option("--device", cls=ProjectOption, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
 @click.option("--json", "as_json", is_flag=True, help="For a script.")
 def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_json: bool) -> None:
     """Look at this machine: a line for each thing, ok, look or wrong; what was found, and what to do.

@@ -10,12 +10,13 @@ import click
 
 from trace_tools.commands.recover import recover_first
 from trace_tools.errors import UsageError
+from trace_tools.project import ProjectOption, of_project
 
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path), is_eager=True, callback=of_project)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: where the traces lie.")
-@click.option("--lecture", type=click.Path(path_type=Path), help="The lecture as it is now, for its prose.")
+@click.option("--lecture", cls=ProjectOption, help="The lecture as it is now, for its prose.")
 @click.option("--check", is_flag=True, help="Make none; fail where those that lie there are not of these traces.")
 def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool) -> None:
     """Make Markdown and HTML pages of TRACES."""

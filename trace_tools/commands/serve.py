@@ -13,20 +13,21 @@ import click
 
 from trace_tools.commands.recover import recover_first
 from trace_tools.errors import UsageError
-from trace_tools.machines.devices import FORMS, checked
+from trace_tools.machines.devices import FORMS
+from trace_tools.project import ProjectOption, of_project
 from trace_tools.serving.board import Board, Status
 
 NEEDED = ("starlette", "uvicorn", "watchfiles")
 
 
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path))
+@click.argument("lecture", type=click.Path(path_type=Path), is_eager=True, callback=of_project)
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
-@click.option("--device", type=checked, metavar="DEVICE", default="cpu", show_default=True, help=FORMS)
-@click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
+@click.option("--port", cls=ProjectOption, default=8000, show_default=True, help="0: any that is free.")
+@click.option("--device", cls=ProjectOption, metavar="DEVICE", default="cpu", show_default=True, help=FORMS)
+@click.option("--keep-going/--no-keep-going", cls=ProjectOption, help="Record what failed, and go on.")
 @click.option("--include", multiple=True, metavar="PATH|MODULE", help="Trace this module, too, or all of a package.")
-@click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open a browser.")
+@click.option("--open/--no-open", "opens", cls=ProjectOption, default=True, show_default=True, help="Open a browser.")
 def serve(
     lecture: Path, out: Path, port: int, device: str, include: tuple[str, ...], *, keep_going: bool, opens: bool
 ) -> None:

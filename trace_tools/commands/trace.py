@@ -15,37 +15,38 @@ from trace_tools.commands.doctor import examine_first
 from trace_tools.commands.recover import recover_first
 from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.invariants import violations
-from trace_tools.machines.devices import FORMS, checked
+from trace_tools.machines.devices import FORMS
 from trace_tools.outcome import problems, quiet, where_time_went, worth_telling
+from trace_tools.project import ProjectOption, of_project
 from trace_tools.schema import Trace
-from trace_tools.vocabularies import BORROWED
 
-SEEDS = range(-(2**63), 2**64)  # what `torch.manual_seed` takes
 LOGGED_S = 60.0  # between two lines of a log on a process without progress
 
 
-def seed(text: str) -> int:
-    """Return a seed from the command line. Raises UsageError where torch would take no such one."""
-    with suppress(ValueError):
-        if int(text) in SEEDS:
-            return int(text)
-    raise UsageError(f"--seed {text}: expected a whole number of 64 bits")
+def _of_its_project(ctx: click.Context, option: click.Parameter, module: str | None) -> str | None:
+    of_project(ctx, option, None if module is None else _file_of(module))
+    return module
 
 
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path), required=False)
-@click.option("-m", "--module", metavar="PACKAGE.MODULE", help="In the place of LECTURE: one inside a package.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: rendered, beside the lecture.")
-@click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
-@click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="Fresh processes.")
-@click.option("--seed", type=seed, default=0, show_default=True, metavar="N")
-@click.option("--limit", type=click.IntRange(min=2), default=100, show_default=True, help="Executions kept.")
-@click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
-@click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
-@click.option("--inspect-all", is_flag=True, help="Inspect what every assignment assigns.")
+@click.argument("lecture", type=click.Path(path_type=Path), required=False, is_eager=True, callback=of_project)
 @click.option(
-    "--vocabulary", "vocabularies", type=click.Choice(BORROWED), multiple=True, help="Whose words it is written in."
+    "-m",
+    "--module",
+    metavar="PACKAGE.MODULE",
+    is_eager=True,
+    callback=_of_its_project,
+    help="In the place of LECTURE: one inside a package.",
 )
+@click.option("-o", "--out", cls=ProjectOption, help="Default: rendered, beside the lecture.")
+@click.option("--device", cls=ProjectOption, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
+@click.option("--passes", cls=ProjectOption, default=3, show_default=True, help="Fresh processes.")
+@click.option("--seed", cls=ProjectOption, default=0, show_default=True, metavar="N")
+@click.option("--limit", cls=ProjectOption, default=100, show_default=True, help="Executions kept.")
+@click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
+@click.option("--keep-going/--no-keep-going", cls=ProjectOption, help="Record what failed, and go on.")
+@click.option("--inspect-all/--no-inspect-all", cls=ProjectOption, help="Inspect what every assignment assigns.")
+@click.option("--vocabulary", "vocabularies", cls=ProjectOption, multiple=True, help="Whose words it is written in.")
 @click.option("--include", multiple=True, metavar="PATH|MODULE", help="Trace this module, too, or all of a package.")
 @click.option("--name", help="Folder for this machine, instead of its device's name.")
 @click.option("--draft", is_flag=True, help="One run, for a quick look at the pages.")

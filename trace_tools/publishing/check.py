@@ -30,13 +30,16 @@ _AT_THE_TOP = re.compile(r"[\w-]+\.(?:html|md)|\.pages")
 def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
     """Yield a line for each file that differs, is missing, or is made from no trace, in order.
 
-    `lecture` is the lecture as it is now; without it, the file of the traces' name beside the folder. Raises
+    `lecture` is the lecture as it is now; without it, or where it has another name, the file of the traces'
+    name beside the folder. Raises
     UsageError where there is no trace, TraceFileError for one that can't be read.
     """
     traces = sorted(folder.glob(f"*/{TRACE}"), key=lambda path: path.parent.name)
     if not traces:
         raise UsageError(f"{folder}: no traces; expected */{TRACE}")
-    lecture = lecture or folder.resolve().parent / load(traces[0]).trace.run.lecture
+    named = load(traces[0]).trace.run.lecture
+    if lecture is None or lecture.name != Path(named).name:
+        lecture = folder.resolve().parent / named
     with tempfile.TemporaryDirectory(prefix="check-") as made:
         fresh = Path(made) / folder.resolve().name
         _make(fresh, folder, traces, lecture)

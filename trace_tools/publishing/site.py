@@ -127,15 +127,14 @@ def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> SiteTrace:
     trace = loaded.trace
     beside = Path(os.path.abspath(site_of(path))).parent
     named = Path(trace.run.lecture)  # a module of a package: with the folders of that
-    found = lecture if lecture is not None else beside / named
-    same = found.name == named.name
+    found = lecture if lecture is not None and lecture.name == named.name else beside / named
     try:
-        text = found.read_text(encoding="utf-8") if same and found.is_file() else None
+        text = found.read_text(encoding="utf-8") if found.is_file() else None
     except (OSError, UnicodeDecodeError):
         text = None  # the stored text serves
     is_partial = not trace.run.complete if folder is None else folder.name == PARTIAL
     slug = trace.machine.slug if folder is None else folder.parent.name if is_partial else folder.name
-    return SiteTrace(trace, slug, text, _folder_of(found, named) if same else None, is_partial, loaded.notes)
+    return SiteTrace(trace, slug, text, _folder_of(found, named), is_partial, loaded.notes)
 
 
 def _folder_of(lecture: Path, named: Path) -> Path:
