@@ -55,8 +55,19 @@ ALLOWED = {
     "comparing": {*GROUND, *DRAWING},
     "benching": {*GROUND, "comparing", "machines", "outcome", "tracing"},
     "publishing": {*GROUND, "comparing", "rendering"},
+    "exchange": {*GROUND, "publishing", "rendering"},
     "serving": {*GROUND, "machines", "outcome", "publishing", "rendering", "tracing"},
-    "commands": {*GROUND, "benching", "comparing", "machines", "outcome", "publishing", "serving", "tracing"},
+    "commands": {
+        *GROUND,
+        "benching",
+        "comparing",
+        "exchange",
+        "machines",
+        "outcome",
+        "publishing",
+        "serving",
+        "tracing",
+    },
     "cli": {"", "commands", "errors"},  # the package's version
     "__main__": {"cli"},
     "": {"narrative", "metering", "machines"},  # what a lecture imports
