@@ -11,7 +11,7 @@
     python -m trace_tools site --url ADDRESS      the pages, for a host of static files
     python -m trace_tools doctor                  what this machine is, and what would go wrong on it
     python -m trace_tools import FILE             edtrace's JSON → a trace; a notebook or percent cells → a lecture
-    python -m trace_tools export TRACE.yaml       a trace for edtrace, Jupyter, Perfetto; the lecture on one page
+    python -m trace_tools export TRACE.yaml       a trace for edtrace, Jupyter, jupytext or Perfetto
     python -m trace_tools validate TRACE.yaml
     python -m trace_tools recover DIR             the journals of a killed run → DIR/<machine>/partial/
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from tests.traces import example_trace
 from trace_tools.cli import main
+from trace_tools.commands.export import ENDINGS
 from trace_tools.file_format.trace_file import write
 
 
@@ -36,3 +37,14 @@ def test_what_can_not_be_written_is_one_line(trace: Path) -> None:
     assert (done.exit_code, done.stderr) == (2, "error: nowhere: no such folder\n")
     assert run(trace, "--format", "parquet").exit_code == 2
     assert run("no.yaml", "--format", "edtrace").stderr == "error: no.yaml: can't be read: No such file or directory\n"
+
+
+def test_every_format_is_what_its_reader_takes(trace: Path) -> None:
+    pytest.importorskip("nbformat", reason="notebooks")
+    pytest.importorskip("jupytext", reason="percent cells")
+    for kind, ending in ENDINGS.items():
+        done = run(trace, "--format", kind)
+        assert (done.exit_code, done.stdout) == (0, f"lecture{ending}\n")
+    assert json.loads(Path("lecture.ipynb").read_text())["nbformat"] == 4
+    assert json.loads(Path("lecture.perfetto.json").read_text())["traceEvents"]
+    assert "# %%\n" in Path("lecture.percent.py").read_text()

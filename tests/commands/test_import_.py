@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from tests.traces import example_trace
@@ -52,3 +53,17 @@ def test_what_can_not_be_imported_is_one_line(tmp_path: Path) -> None:
     done = run("import", other)
     assert done.exit_code == 2
     assert done.stderr == f"error: {other}: expected .json (a trace of edtrace's), .ipynb or .py (cells)\n"
+
+
+def test_cells_become_a_lecture_that_is_not_written_over(tmp_path: Path) -> None:
+    pytest.importorskip("jupytext", reason="reads percent scripts")
+    notes = tmp_path / "my-notes.py"
+    notes.write_text("# %% [markdown]\n# # Notes\n\n# %%\nx = 1\nx\n")
+    lecture = tmp_path / "my_notes_lecture.py"
+    done = run("import", notes)
+    assert done.stdout == f"{lecture}: trace-tools trace {lecture} runs it and makes its pages\n"
+    assert "x  # @inspect x" in lecture.read_text()
+    lecture.write_text("mine")
+    done = run("import", notes)
+    assert (done.exit_code, lecture.read_text()) == (2, "mine")
+    assert done.stderr == f"error: {lecture}: is there already, and stays as it is; choose another file with -o\n"

@@ -1,4 +1,4 @@
-"""`export TRACE.yaml --format …`: a trace in another tool's format, or its lecture on one page."""
+"""`export TRACE.yaml --format …`: a trace in another tool's format."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ ENDINGS = {  # of the files that are written where none is named
     "notebook": ".ipynb",
     "percent": ".percent.py",
     "perfetto": ".perfetto.json",
-    "html": ".html",
-    "pdf": ".pdf",
 }
 
 
@@ -28,7 +26,7 @@ ENDINGS = {  # of the files that are written where none is named
 @click.option("--format", "kind", required=True, type=click.Choice([*ENDINGS]))
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: the lecture's name, here.")
 def export(path: Path, kind: str, out: Path | None) -> None:
-    """Write TRACE as edtrace's JSON, as a notebook or percent cells, for Perfetto, or as one page."""
+    """Write TRACE as edtrace's JSON, as a notebook or percent cells, or for Perfetto."""
     from trace_tools.file_format.trace_file import load
     from trace_tools.files import replace
 
@@ -38,13 +36,19 @@ def export(path: Path, kind: str, out: Path | None) -> None:
     written = out or Path(Path(loaded.trace.run.lecture).stem + ENDINGS[kind])
     if not written.parent.is_dir():
         raise UsageError(f"{written.parent}: no such folder")
-    replace(written, _exported(loaded.trace, path, kind))
+    replace(written, _exported(loaded.trace, kind))
     click.echo(str(written))
 
 
-def _exported(trace: Trace, path: Path, kind: str) -> str | bytes:
+def _exported(trace: Trace, kind: str) -> str:
     if kind == "edtrace":
         from trace_tools.exchange.edtrace_export import exported
 
         return json.dumps(exported(trace), indent=2, allow_nan=False) + "\n"
-    raise UsageError(f"{path}: {kind} is no format")
+    if kind == "perfetto":
+        from trace_tools.exchange.perfetto import events_of
+
+        return json.dumps(events_of(trace), allow_nan=False) + "\n"
+    from trace_tools.exchange.notebook import notebook, percent
+
+    return notebook(trace) if kind == "notebook" else percent(trace)
