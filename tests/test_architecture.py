@@ -58,8 +58,9 @@ ALLOWED = {
     "comparing": {*GROUND, *DRAWING},
     "benching": {*GROUND, "comparing", "machines", "outcome", "tracing"},
     "publishing": {*GROUND, "comparing", "rendering"},
+    "exchange": {*GROUND, "publishing", "rendering"},
     "serving": {*GROUND, "machines", "outcome", "publishing", "rendering", "tracing"},
-    "commands": {*GROUND, "benching", "comparing", "machines", "outcome", "project", *SHOWING},
+    "commands": {*GROUND, "benching", "comparing", "exchange", "machines", "outcome", "project", *SHOWING},
     "cli": {"", "commands", "errors"},  # the package's version
     "__main__": {"cli"},
     "": {"narrative", "metering", "machines"},  # what a lecture imports

@@ -18,7 +18,7 @@ import re
 import subprocess
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -56,9 +56,9 @@ def words(desk: Desk, resolve: Resolve | None = None) -> dict[str, Word]:
     def text(message: Any, style: Mapping[str, Any] | None = None, verbatim: bool = False) -> None:
         """Show a line of Markdown; `verbatim`: text as it is, in the letters of code."""
         if verbatim:
-            tell(Narrative("text", text=_fenced(str(message)), style=_style(style)))
+            tell(as_it_is(str(message), style))
         else:
-            tell(Narrative("text", text=str(message), style=_style(style), flows=True))
+            tell(Narrative("text", text=str(message), style=look(style), flows=True))
 
     def system_text(command: list[str]) -> None:
         """Run a command, and show what it prints."""
@@ -79,7 +79,7 @@ def words(desk: Desk, resolve: Resolve | None = None) -> dict[str, Word]:
         if isinstance(arg, type) or callable(arg):
             tell(_to_code(arg, style))
         elif hasattr(arg, "url") and hasattr(arg, "title"):
-            tell(_to_reference(arg, style))
+            tell(cited(arg, style))
         else:
             raise ValueError(f"link: found a {type(arg).__name__}; expected a reference, an address or a function")
 
@@ -109,8 +109,7 @@ def words(desk: Desk, resolve: Resolve | None = None) -> dict[str, Word]:
     def graph(spec: Mapping[str, Any] | None, style: Mapping[str, Any] | None = None) -> None:
         """Draw a graph that `make_graph` made; nothing of None."""
         if spec is not None:
-            told: dict[str, Any] = {"text": graphs.words(spec), "svg": graphs.drawing(spec)}
-            tell(Narrative("plot", series=[], style=_style(style), **told))
+            tell(graph_figure(spec, style))
 
     made = (text, system_text, note, link, image, video, graph)
     return {**{word.__name__: word for word in made}, "plot": figure}
@@ -127,7 +126,7 @@ def stand_ins(desk: Desk) -> dict[str, dict[str, Any]]:
     }
     return {
         "": {**known, **helpers},
-        "execute_util": {**known, **helpers, "is_url": _is_on_the_web, "pop_renderings": list},
+        "execute_util": {**known, **helpers, "is_url": is_on_the_web, "pop_renderings": list},
         "reference": {"Reference": Reference, "join": lambda *points: "\n".join(map(str, points))},
         "arxiv_util": {
             "is_arxiv_link": _is_arxiv,
@@ -187,7 +186,16 @@ def _resolve(desk: Desk) -> Resolve:
     return resolve
 
 
-def _to_reference(it: Any, style: Mapping[str, Any] | None) -> Narrative:
+def as_it_is(text: str, style: Mapping[str, Any] | None) -> Narrative:
+    """Return text as it is, in the letters of code."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return Narrative("text", text=f"{fence}\n{text.rstrip()}\n{fence}", style=look(style))
+
+
+def cited(it: Any, style: Mapping[str, Any] | None) -> Narrative:
+    """Return a link to what a reference, theirs or ours, refers to."""
+
     def said(name: str) -> str | None:
         value = getattr(it, name, None)
         return None if value is None else str(value).strip()
@@ -202,7 +210,7 @@ def _to_reference(it: Any, style: Mapping[str, Any] | None) -> Narrative:
         text=said("description") or None,
         notes=said("notes") or None,
         label=short_name(it),
-        style=_style(style),
+        style=look(style),
         flows=True,
     )
 
@@ -212,16 +220,27 @@ def _to_code(it: Any, style: Mapping[str, Any] | None) -> Narrative:
     name = str(getattr(it, "__qualname__", None) or getattr(it, "__name__", None) or type(it).__qualname__)
     code = getattr(inspect.unwrap(it) if callable(it) else it, "__code__", None)
     where = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}" if code is not None else None
-    return Narrative("link", label=name.rpartition(".")[2], target=name, title=where, style=_style(style), flows=True)
+    return Narrative("link", label=name.rpartition(".")[2], target=name, title=where, style=look(style), flows=True)
+
+
+def graph_figure(spec: Mapping[str, Any], style: Mapping[str, Any] | None) -> Narrative:
+    """Return the drawing of a graph that `make_graph` made."""
+    told: dict[str, Any] = {"text": graphs.words(spec), "svg": graphs.drawing(spec)}
+    return Narrative("plot", series=[], style=look(style), **told)
+
+
+def pictured(kind: str, path: str, style: Mapping[str, Any] | None, width: int | str | None = None) -> Narrative:
+    """Return an image or a video at a path or an address; `style` may say how wide it is, too."""
+    rest = dict(style or {})
+    asked = width if width is not None else rest.pop("width", rest.pop("maxWidth", None))
+    return Narrative(kind, url=path, width=_width(asked), style=look(rest), title=_alt(path), flows=True)
 
 
 def _show(kind: str, desk: Desk, url: Any, style: Mapping[str, Any] | None, width: int | str | None) -> None:
     path = str(url)
-    look = dict(style or {})
-    asked = width if width is not None else look.pop("width", look.pop("maxWidth", None))
-    shown: dict[str, Any] = {"width": _width(asked), "style": _style(look), "title": _alt(path), "flows": True}
-    if _is_on_the_web(path):
-        tell(Narrative(kind, url=path, **shown))
+    shown = pictured(kind, path, style, width)
+    if is_on_the_web(path):
+        tell(shown)
         return
     if not os.path.exists(path):
         raise ValueError(f"{kind}: {path!r} is not there; expected a file beside the lecture, or an address")
@@ -232,7 +251,7 @@ def _show(kind: str, desk: Desk, url: Any, style: Mapping[str, Any] | None, widt
         return
     if kind == "image" and desk.real is not None and not (desk.real / path).exists():
         path = _made(path) or path
-    tell(Narrative(kind, url=path, **shown))
+    tell(replace(shown, url=path))
 
 
 def _made(path: str) -> str | None:
@@ -267,17 +286,13 @@ def _alt(path: str) -> str:
     return re.sub(r"[-_.\s]+", " ", os.path.splitext(name)[0]).strip()[:100]
 
 
-def _style(style: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
+def look(style: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
+    """Return a style as a `Narrative` has it."""
     return [(str(name), str(value)) for name, value in style.items()] if style else None
 
 
-def _fenced(text: str) -> str:
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}\n{text.rstrip()}\n{fence}"
-
-
-def _is_on_the_web(url: str) -> bool:
+def is_on_the_web(url: str) -> bool:
+    """Whether an address leads there, and is no path."""
     return url.startswith(("http://", "https://"))
 
 

@@ -10,6 +10,8 @@
     python -m trace_tools serve lecture.py        its pages in a browser, made again at each save
     python -m trace_tools site --url ADDRESS      the pages, for a host of static files
     python -m trace_tools doctor                  what this machine is, and what would go wrong on it
+    python -m trace_tools import FILE             edtrace's JSON → a trace; a notebook or percent cells → a lecture
+    python -m trace_tools export TRACE.yaml       a trace for edtrace, Jupyter, jupytext or Perfetto
     python -m trace_tools validate TRACE.yaml
     python -m trace_tools recover DIR             the journals of a killed run → DIR/<machine>/partial/
 
@@ -26,6 +28,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -33,7 +36,7 @@ import click
 from trace_tools import __version__
 from trace_tools.errors import TraceToolsError, in_words, is_refusal
 
-# In the order in which they are listed: modules of `commands`, each with a command of its name.
+# In the order in which they are listed: modules of `commands`, each with a command of its name (`import_`: a keyword).
 COMMANDS = [
     "new",
     "check",
@@ -45,6 +48,8 @@ COMMANDS = [
     "bench",
     "site",
     "doctor",
+    "import",
+    "export",
     "validate",
     "recover",
 ]
@@ -63,7 +68,8 @@ class OneLineErrors(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        found = getattr(importlib.import_module(f"trace_tools.commands.{cmd_name}"), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        found = getattr(importlib.import_module(f"trace_tools.commands.{name}"), name)
         assert isinstance(found, click.Command)
         return found
 

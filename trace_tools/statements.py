@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trace_tools import formats
 from trace_tools.errors import LectureError
 
 MODULE = "<module>"
@@ -85,6 +87,13 @@ def sections(source: ParsedSource) -> list[str]:
     for child in ast.iter_child_nodes(main.node) if main is not None else ():
         visit(child)
     return list(found)
+
+
+def title_of(source: ParsedSource, lecture: str) -> str:
+    """Return a lecture's title: the first paragraph of its docstring, else the name of its file in words."""
+    doc = ast.get_docstring(source.tree) or ""
+    first = doc.strip().split("\n\n")[0].replace("\n", " ")
+    return re.sub(r"\.$", "", first) or formats.readable(Path(lecture).stem)
 
 
 def bare_call(node: ast.stmt) -> str | None:

@@ -146,7 +146,7 @@ class _Code:
         self.source = source
         self.statements = source.parsed.statements
         words = words_called(source.parsed)
-        constants = {number: _constant(self.statements[number].node, *word) for number, word in words.items()}
+        constants = {number: constant_prose(self.statements[number].node, *word) for number, word in words.items()}
         self.prose = {number: narrative for number, narrative in constants.items() if narrative is not None}
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
@@ -202,7 +202,7 @@ class _Code:
         return position.parent, position.path, sum(n < number and n in self.index for n in position.siblings)
 
 
-def _constant(node: ast.stmt, word: str, borrowed: bool) -> Narrative | None:
+def constant_prose(node: ast.stmt, word: str, borrowed: bool) -> Narrative | None:
     """Return what a `text` or `note` statement says when it is one literal string; `borrowed`: in another's words."""
     match node:
         case ast.Expr(ast.Call(args=[ast.Constant(str(text))], keywords=[])) if word in PROSE:

@@ -14,7 +14,6 @@ claims, the numbers in prose, which steps ran at all). A page is then one consis
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import os
@@ -30,7 +29,6 @@ from operator import is_
 from pathlib import Path
 from typing import Any
 
-from trace_tools import formats
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError
 from trace_tools.file_format.structure import from_plain
@@ -58,7 +56,7 @@ from trace_tools.schema import (
     Value,
     Varied,
 )
-from trace_tools.statements import ParsedSource
+from trace_tools.statements import ParsedSource, title_of
 from trace_tools.summaries import LEFT_OUT_IN_WORDS, NOT_KEPT
 from trace_tools.tracing import included
 from trace_tools.tracing.instrument import Instrumented, instrument
@@ -148,7 +146,7 @@ def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
         dropped.append(f"what follows from clocks, from where the run with wrong clocks ended: {ended[SHAKEN]}")
     machine = stored(folder / "machine.json", from_json)
     return Trace(
-        title=_title(source, run.lecture),
+        title=title_of(source, run.lecture),
         run=replace(
             run,
             complete=finished,
@@ -276,12 +274,6 @@ def _end(path: Path) -> str:
             return output.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
-
-
-def _title(source: ParsedSource, lecture: str) -> str:
-    doc = ast.get_docstring(source.tree) or ""
-    first = doc.strip().split("\n\n")[0].replace("\n", " ")
-    return re.sub(r"\.$", "", first) or formats.readable(Path(lecture).stem)
 
 
 # --- the same step in all runs --------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Other tools' formats: what they wrote becomes ours, and ours theirs."""
