@@ -8680,7 +8680,7 @@ def using_less_memory() -> None:
     zero_stages()
     all_reduce_in_a_ring()  # @deeper
     traffic_of_the_stages()  # @deeper
-    map_of_the_rest()  # @deeper
+    map_of_the_rest()
     low_rank_adaptation()  # @deeper
     cache_that_grows()  # @deeper
     text(

@@ -209,13 +209,14 @@ def _attributes(element: Element, prefix: str, named: Set[str]) -> Iterator[tupl
                 yield name, f"{prefix}-{value}"
         elif name in _ATTRIBUTES and (safe := _value(value, prefix)) is not None:
             if name in _GEOMETRY:
-                safe = _NUMBERS.sub(_rounded, " ".join(safe.split()))
+                digits = 1 if name == "d" else 2
+                safe = _NUMBERS.sub(lambda number: _rounded(number[0], digits), " ".join(safe.split()))  # noqa: B023
             if not re.fullmatch(r"rotate\(-?0( [^)]*)?\)", safe):
                 yield name, safe
 
 
-def _rounded(number: re.Match[str]) -> str:
-    return f"{round(float(number[0]), 2) + 0:g}" if "." in number[0] else number[0]
+def _rounded(number: str, digits: int) -> str:
+    return f"{round(float(number), digits) + 0:g}" if "." in number else number
 
 
 def _value(value: str, prefix: str) -> str | None:
