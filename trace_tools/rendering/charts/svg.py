@@ -209,7 +209,7 @@ def _attributes(element: Element, prefix: str, named: Set[str]) -> Iterator[tupl
                 yield name, f"{prefix}-{value}"
         elif name in _ATTRIBUTES and (safe := _value(value, prefix)) is not None:
             if name in _GEOMETRY:
-                digits = 2 if name == "transform" else 1
+                digits = 2 if name in ("transform", "stroke-width") else 1
                 safe = _NUMBERS.sub(lambda number: _rounded(number[0], digits), " ".join(safe.split()))  # noqa: B023
             if not re.fullmatch(r"rotate\(-?0( [^)]*)?\)", safe):
                 yield name, safe
