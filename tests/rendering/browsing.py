@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,16 @@ def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "
     browser.get("about:blank")
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(page.as_uri() + at)
+    there = "location.href.startsWith(arguments[0]) && document.readyState == 'complete'"
+    until(lambda: ask(browser, there, page.as_uri()))
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something holds, ten seconds at most."""
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def ask(browser: Any, script: str, *arguments: Any) -> Any:

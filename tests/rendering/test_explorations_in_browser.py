@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import NARROW, WIDE, ask, press, show
+from tests.rendering.browsing import NARROW, WIDE, ask, press, show, until
 from tests.rendering.explored import GPUS, explored_lecture, holding, training
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering import explorations
@@ -52,13 +51,6 @@ def type_in(browser: Any, label: str, text: str, figure: int = 0) -> Any:
     found = field(browser, label, figure)
     found.send_keys(f"{CONTROL}a{CONTROL}", text)
     return found
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_at_first_it_says_what_the_lecture_does(opened: Any) -> None:

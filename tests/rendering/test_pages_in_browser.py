@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import NARROW, WIDE, ask, show
+from tests.rendering.browsing import NARROW, WIDE, ask, show, until
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording
 from tests.rendering.test_compose import failing, lecture
@@ -43,9 +43,16 @@ def test_a_page_loads_its_scripts_and_nothing_else(browser: Any, site: Path, pag
     html = site / f"{page}.html"
     beside = [html.with_suffix(".js"), html.with_name("section.js")] if re.match(r"\d\d-", html.name) else []
     show(browser, html)
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri() for path in (html, *beside)]
+    asked: list[str] = []
+
+    def all_told() -> bool:  # the log may come after the page
+        messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+        urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        asked.extend(url for url in urls if not url.startswith("data:"))
+        return len(asked) > len(beside)
+
+    until(all_told)
+    assert asked == [path.as_uri() for path in (html, *beside)]
     assert browser.get_log("browser") == []
     assert ask(browser, "window.pwned") is None
     assert ask(browser, "document.scripts.length") == 1 + len(beside)

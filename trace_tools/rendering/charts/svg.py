@@ -107,16 +107,18 @@ def embedded(figure: str) -> str:
         root = fromstring(figure)
     except ParseError:
         return figure
+    for parent in [*root.iter()]:
+        for one in [*parent]:  # the ground that matplotlib puts under a figure, and its lists of nothing
+            if (one.get("fill"), one.get("opacity")) == ("none", "0") or (one.tag == "defs" and not len(one)):
+                parent.remove(one)
+            elif one.tag == "use" and one.get("fill-opacity") == "0" and one.get("stroke", "none") == "none":
+                parent.remove(one)  # marks that only tell the description their values
     for names in (_COMMON, _COMMON - {"text-anchor"}, _COMMON - {"fill", "fill-opacity"}):
         # more than once: words at both ends of an axis, marks in several colours
         for parent in [element for element in root.iter() if element.tag in ("svg", "g")]:
             _gather(parent, names)
     for path in root.iter("path"):
         path.set("d", _straight(path.get("d", "")))
-    for parent in [*root.iter()]:
-        for one in [*parent]:  # the ground that matplotlib puts under a figure, and its lists of nothing
-            if (one.get("fill"), one.get("opacity")) == ("none", "0") or (one.tag == "defs" and not len(one)):
-                parent.remove(one)
     text = tostring(root, encoding="unicode").replace(" />", "/>")
     ids = dict.fromkeys(re.findall(r' id="(\w+)-(\w{8,})"', text))  # a hash, for each of hundreds of marks
     for number, (prefix, name) in enumerate(ids):
@@ -209,7 +211,7 @@ def _attributes(element: Element, prefix: str, named: Set[str]) -> Iterator[tupl
                 yield name, f"{prefix}-{value}"
         elif name in _ATTRIBUTES and (safe := _value(value, prefix)) is not None:
             if name in _GEOMETRY:
-                digits = 2 if name in ("transform", "stroke-width") else 1
+                digits = 2 if name == "transform" or element.tag.endswith("text") else 1
                 safe = _NUMBERS.sub(lambda number: _rounded(number[0], digits), " ".join(safe.split()))  # noqa: B023
             if not re.fullmatch(r"rotate\(-?0( [^)]*)?\)", safe):
                 yield name, safe
