@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import math
 import re
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -76,6 +78,26 @@ def test_what_is_reasonable_is_taken() -> None:
     width = said(image, "a.png", width=numpy.int8(3)).width  # type: ignore[arg-type]
     assert (type(width), width) == (int, 3)
     assert said(table, [[1]], ("n",)).columns == ["n"]
+
+
+def test_a_figure_keeps_nothing_of_its_caller_alive() -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+
+    class Large:
+        pass
+
+    def draws(size: str) -> weakref.ref[Large]:
+        large, figure = Large(), figures.Figure()
+        figure.add_subplot().set_title(f"$10^{{{size}}}$ of it")  # a formula that no figure had before
+        said(plot, figure)
+        return weakref.ref(large)
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        assert [draws(size)() for size in ("31", "x_{1}")] == [None, None]
+    finally:
+        gc.enable() if was_enabled else None
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,24 @@ Each call makes one `Narrative` and hands it to whoever is listening; when nobod
 from __future__ import annotations
 
 import datetime
+import gc
 import io
 import math
 import re
 import statistics
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from pathlib import PurePath
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 from trace_tools import arithmetic
 from trace_tools.explorations import LONGEST_NAME, MOST_ROWS, why_unexplorable
 from trace_tools.files import why_not_inside
+from trace_tools.garbage import collector_paused
 from trace_tools.schema import Answer, Choice, Exploration, Input, Menu, Narrative, Result, Scalar, Series
 
 Listener = Callable[[Narrative], None]
@@ -499,9 +503,24 @@ def _svg_of(figure: Any) -> str:
     import matplotlib
 
     out = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "trace", "svg.fonttype": "none"}):
+    with matplotlib.rc_context({"svg.hashsalt": "trace", "svg.fonttype": "none"}), collector_paused():
         figure.savefig(out, format="svg", metadata={"Date": None})
+        _release_callers()
     return out.getvalue()
+
+
+def _release_callers() -> None:
+    """Clear the frames that matplotlib's parser of labels has left in cycles. Each keeps all its callers alive:
+    the lecture's frames, and so its tensors, until the collector runs. It must not have run since the drawing began.
+    """
+    here = sys._getframe(1)
+    for frame in gc.get_objects(generation=0):
+        if isinstance(frame, FrameType) and "pyparsing" in frame.f_code.co_filename:
+            caller = frame.f_back
+            while caller not in (None, here):
+                caller = caller.f_back if caller else None
+            if caller is here:
+                frame.clear()
 
 
 def _scalar(cell: Any) -> Scalar:
