@@ -277,7 +277,7 @@ REFERENCES = {
         "title": "PaLM: Scaling Language Modeling with Pathways",
         "authors": "Chowdhery et al.",
         "date": "2022",
-        "description": "MFU and HFU were defined here, in appendix B.",
+        "description": "MFU was defined here, in appendix B.",
     },
     "matmul guide": {
         "url": "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html",
@@ -596,22 +596,24 @@ def what_there_is_to_learn() -> None:
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
         f"This lecture is a program. Beside a line stands what that line did on the machine named on this page:\n\n"
-        f"- **A value** is that of one run, the same for the whole page. *varies* says that runs differed, and their "
-        f"range stands beside it (*first runs*: those of a process that has just begun); *follows from a clock* says "
-        f"that it was computed from a time.\n"
+        f"- **A value** is that of one run, the same for the whole page; a list of measurements has the samples of "
+        f"this run. *varies* says that runs differed, and their range stands beside it: 13 [10 … 14] is 13 in this "
+        f"run, and from 10 to 14 in all (*first runs*: those of a process that has just begun). *follows from a "
+        f"clock* says that it was computed from a time.\n"
         f"- **A time** has ± half the range of its runs behind it; *with measuring*: counting or timing is in it, "
         f"too.\n"
         f"- **An `assert` is a claim**: it was executed, and ✓ says that it held in every run.\n"
         f"- **A tensor** (an array): `f32[2, 3]` is its format (fp32, which torch calls `float32`) and shape, `f32[]` "
         f"a single number; *storage s24* names the memory it lies in (section 3).\n"
         f"- **A function** that is called: its code stands below the call, or the call names the section where it "
-        f"does. What comes from the lecture's own tools is explained where it is used.\n\n"
+        f"does, in some cases in a deeper part. What comes from the lecture's own tools is explained where it is "
+        f"used.\n\n"
         f"Sentences that depend on the hardware were chosen by what was measured on it. *Dispatch* is what PyTorch "
         f"does before an operation's arithmetic begins, some microseconds. `device()` is the GPU, if there is one, "
         f"and `sizes()` holds the sizes to work with, larger ones on a GPU. The constants in capitals are from the "
         f"datasheet of a GPU, NVIDIA's H100: `H100_MEMORY` is {H100_MEMORY / 1e9:.0f} GB, `H100_BANDWIDTH`, how fast "
         f"it is read, {H100_BANDWIDTH / 1e12} TB/s, `H100_SPARSE_BF16` {H100_SPARSE_BF16 / 1e12:.0f} TFLOP/s, of "
-        f"which a dense product can use half (section 1)."
+        f"which a *dense* product, one without zeros to skip, can use half (section 1)."
     )
 
 
@@ -679,7 +681,8 @@ def symbols_and_units() -> None:
         },
     )
     ask(
-        "GPT-3 took $3.14 \\times 10^{23}$ FLOPs. How many PFLOP/s-days is that?",
+        "GPT-3 (OpenAI, 2020, 175 billion parameters) took $3.14 \\times 10^{23}$ FLOPs. How many PFLOP/s-days is "
+        "that?",
         3.14e23 / pflop_s_day,
         unit="PFLOP/s-days",
         hint="Divide by the count above.",
@@ -887,11 +890,12 @@ def largest_model() -> None:
     text(
         "For each parameter, training holds the parameter itself; its **gradient**, which says how the loss (what "
         "training makes small) changes with it; and the states of the **optimizer**, the rule that turns gradients "
-        "into changes. AdamW, the usual one, keeps two running averages (section 10).\n\n"
+        "into changes. AdamW, the usual one, keeps two running averages for each parameter, of its gradients and of "
+        "their squares (section 10).\n\n"
         "A number takes 4 bytes in the format fp32 and 2 in bf16 (section 2). *Mixed precision* computes in bf16, and "
         "may keep a *master copy* of the parameters in fp32, so that small changes are not rounded away (section 12)."
     )
-    # bytes of a parameter, its gradient, its master copy, its two optimizer states; RECIPES has those of one state:
+    # bytes of a parameter, gradient, master copy, optimizer states. RECIPES counts one state, AdamW has two:
     recipes = {name: (*others, 2 * state) for name, (*others, state) in RECIPES.items()}  # @inspect recipes
     held = [sum(parts) for parts in recipes.values()]  # bytes per parameter @inspect held
     assert held == [16, 12, 14, 16, 8]
@@ -924,7 +928,7 @@ def largest_model() -> None:
         "With a master copy, mixed precision saves *no* memory here; it is used because it is faster. PyTorch's AdamW "
         "makes its averages in the format of the parameters: in bf16 for bf16.\n\n"
         "The table assumes *sharding*: each number is on one of the 8 GPUs (section 14). In plain *data parallelism* "
-        "every GPU holds a full copy, and one GPU's memory is the limit:"
+        "each GPU works on a part of the batch and holds a full copy of all this, and one GPU's memory is the limit:"
     )
     assert H100_MEMORY / held[0] == 5e9
     text("And what a 70B model needs at 16 bytes per parameter:")
@@ -995,7 +999,7 @@ def napkin_against_reality() -> None:
     assert round(implied_mfu, 2) == 0.28
     lowest, highest = (
         speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS
-    )  # of its paper @inspect lowest highest
+    )  # of Llama 3 405B, by its paper @inspect lowest highest
     assert (round(lowest, 2), round(highest, 2)) == (0.38, 0.43)
     assert implied_mfu < lowest
     with_attention = implied_mfu * (
@@ -1015,8 +1019,9 @@ def napkin_against_reality() -> None:
 def best_model_for_the_compute() -> None:
     """The best model for the compute"""
     text(
-        "Compute can buy parameters or tokens. For the lowest loss the Chinchilla paper's rule of thumb is about 20 "
-        "tokens per parameter. Then $C = 6N \\cdot 20N = 120N^2$. What do 8 H100s make in two weeks, at an MFU of 0.5?"
+        "Compute can buy parameters or tokens. For the lowest loss a rule of thumb (Hoffmann et al., 2022; "
+        "*Chinchilla* is the model that they made by it) is about 20 tokens per parameter. Then $C = 6N \\cdot 20N = "
+        "120N^2$. What do 8 H100s make in two weeks, at an MFU of 0.5?"
     )
     compute = 8 * 14 * SECONDS_PER_DAY * H100_SPARSE_BF16 / 2 * 0.5  # @inspect compute [FLOP]
     parameters = math.sqrt(compute / 120)  # @inspect parameters
@@ -1244,7 +1249,7 @@ def bytes_of_a_tensor() -> None:
     assert matrix_bytes == 2304 * 2**20
     assert matrix_bytes / 2**30 == 2.25
     assert round(matrix_bytes / 1e9, 2) == 2.42
-    dtypes = (torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn)
+    dtypes = (torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn)  # the last has 8 bits (below)
     gib = {str(dtype): matrix.to(dtype).nbytes / 2**30 for dtype in dtypes}  # @inspect gib
     assert list(gib.values()) == [4.5, 2.25, 1.125, 0.5625]
     text("That is with 8, 4, 2 and 1 bytes per element. What the smaller ones give up comes next.")
@@ -1663,7 +1668,7 @@ def where_tensors_live() -> None:
     moved = x.to(device())  # `device()` is a GPU, if there is one @inspect moved.device
     assert moved.device.type == device()
     h100 = known_machine("NVIDIA H100 80GB HBM3")  # @hide @stepover
-    over_pcie = 128e9 / 2  # bytes/s: the bus, PCIe 5, in one of its two directions
+    over_pcie = 128e9 / 2  # bytes/s: the link between CPU and GPU, PCIe 5, in one direction
     rates = {
         "cores": f"4 tensor cores in each: {H100_SPARSE_BF16 / 2e12:.4g} TFLOP/s in bf16 together\n"
         f"ordinary cores: {H100_FP32 / 1e12:.0f} TFLOP/s in fp32",
@@ -2129,10 +2134,11 @@ def causal_mask() -> None:
     """Triangles, and the causal mask"""
     text(
         "**Attention** is the operation in which tokens look at each other. Each token has three vectors: a *query*, "
-        "a *key*, and a *value*. Its query is compared with the keys of all tokens; from the scores, `softmax` makes "
-        "weights that sum to 1, and its result is the sum of the values so weighted. Several *heads* do so side by "
-        "side, each on a part of the width. Scores are laid out (query, key): row $i$ is what token $i$ looks at. In "
-        "a language model attention is **causal**: a token may look at itself and at what came before."
+        "a *key*, and a *value*. Its query is multiplied with the keys of all tokens (inner products); from these "
+        "scores, `softmax` makes weights that sum to 1, and its result is the sum of the values so weighted. Several "
+        "*heads* do so side by side, each on a part of the width. Scores are laid out (query, key): row $i$ is what "
+        "token $i$ looks at. In a language model attention is **causal**: a token may look at itself and at what came "
+        "before."
     )
     ask(
         "Which part of the scores is allowed?",
@@ -2408,7 +2414,7 @@ def einsum_by_name() -> None:
         "`batch query heads part, batch key heads part -> batch heads query key` takes the split from above as it "
         "is, and nothing is transposed.\n\n"
         "The pattern also states the cost: 2 FLOPs, a multiplication and an addition, for each combination of all its "
-        "names (where each name that is summed stands in both operands)."
+        "names (where each name that is summed stands in both operands, unlike $b$ in `a b, c -> a c`)."
     )
     ask(
         "Batch 4, 10 queries, 20 keys, hidden 64: how many FLOPs does the product of each query with each key take?",
@@ -2641,7 +2647,7 @@ def counts_and_rates() -> None:
         "8 H100s for two weeks, at peak": two_weeks_flops,
         "GPT-3 (2020), stated": stated_flops,
         "GPT-4 (2023), outsiders' guess": 2e25,
-        "US reporting threshold of 2023, revoked in 2025": 1e26,
+        "runs above it were to be reported to the US government, 2023 to 2025": 1e26,
     }
     years = {name: flops / two_weeks_flops * 14 / 365 for name, flops in landmarks.items()}  # on 8 H100s, at peak
     rows = [(name, f"{flops:.3g}", round(years[name], 2)) for name, flops in landmarks.items()]  # @hide
@@ -3006,11 +3012,11 @@ def model_flops_utilization() -> None:
     table(rows, ["format", "peak, FLOP/s", "MFU"])  # @hide
     if device() == "cpu" and rows:
         text(
-            "On this CPU the peak was measured, too: the best of several sizes, with the right matrix as it is and "
-            "transposed. Here it is as it is: where the share is small, this CPU's code for the format is slow with "
-            "that."
+            "On this CPU the peak was measured, too: the best of several sizes and of two layouts, with the second "
+            "matrix as it is and transposed. In this table it is as it is; a small share means that this CPU is slow "
+            "with that layout of the format."
         )
-    text("Where no peak is known there is no MFU; a default of 1 FLOP/s would print one in the billions:")
+    text("Where no peak is known there is no MFU; a tool that takes 1 FLOP/s for it prints an MFU in the billions:")
     assert peak_flops("a format that nobody has built") is None
     lowest, highest = (speed / (H100_SPARSE_BF16 / 2) for speed in LLAMA3_SPEEDS)  # @hide
     text(
@@ -3055,7 +3061,7 @@ def utilization(form: str, dtype: torch.dtype) -> list[float]:
     if promised is None:
         return []
     side = sizes().half_matmul_side if form == "float16" else sizes().matmul_side
-    torch.set_float32_matmul_precision("high" if form == "tf32" else "highest")
+    torch.set_float32_matmul_precision("high" if form == "tf32" else "highest")  # "high": fp32 products run in tf32
     done, took = counted_and_timed(side, side, side, dtype)
     torch.set_float32_matmul_precision("highest")
     rates = [done.flops / seconds for seconds in took.samples_s]
@@ -3276,8 +3282,8 @@ def two_times() -> None:
     assert round(memory_s / compute_s) == 40
     assert math.isclose(memory_s / compute_s, answer)  # @hide
     text(
-        f"The additions would be done {memory_s / compute_s:.0f} times while the numbers are moved (twice as often "
-        f"where two bf16 numbers share an instruction): the operation is **memory-bound**."
+        f"The additions would be done {memory_s / compute_s:.0f} times while the numbers are moved: the operation is "
+        f"**memory-bound**."
     )
     ask(
         "An operation does `flops` and moves `moved_bytes`. Write an expression that is true if it is memory-bound.",
@@ -3507,9 +3513,9 @@ def the_roofline(operations: dict[str, Operation]) -> None:
     text(
         f"This machine's ridge is at {ridge:.1f} FLOP/byte, by the best that was measured before the lecture or here. "
         f"Left of it memory is the roof: {waiting}. The fixed cost of being started (dispatch) is in neither roof, "
-        f"and a roof is an upper bound: an operation whose arithmetic is no product may stay below both. On the slope "
-        f"it helps to move fewer bytes: smaller formats, larger batches, or several operations *fused* into one "
-        f"kernel."
+        f"and a roof is an upper bound: an operation whose arithmetic is no product, as GELU's, may stay below both. "
+        f"On the slope it helps to move fewer bytes: smaller formats, larger batches, or several operations *fused* "
+        f"into one kernel."
     )
     ask(
         "A product runs at 30 FLOP/byte on an H100. Which speed can it reach at most?",
@@ -4255,7 +4261,8 @@ def models() -> None:
         "$\\sqrt{2/\\text{in}}$ through one with a ReLU.\n"
         "2. The layers of a Transformer have $12 L D^2$ parameters, embedding and head $V D$ each; a step takes 6 "
         "FLOPs for each token and weight that multiplies it, and attention's scores on top.\n"
-        "3. `to` moves a module in place; make the optimizer after that."
+        "3. What a training step will hold (parameters, gradients, states, activations, logits) follows from the shape "
+        "before anything has run."
     )
 
 
@@ -4382,9 +4389,9 @@ def scale_against_depth() -> None:
     assert abs(math.log(curves[1][-1] / answer)) < depth * 0.05  # @hide
     beyond = 1 + sum(layer[0] < 65504 for layer in scales)  # the first layer beyond fp16 @hide
     text(
-        f"LeCun's weights leave {curves[1][-1]:.1%} of the signal, He's {curves[2][-1]:.0%}: of {answer:.1%} and "
-        f"100%; random matrices of this width scatter so. With weights of standard deviation 1, the RMS passes "
-        f"fp16's largest number after {beyond} layers, and single activations before."
+        f"LeCun's weights leave {curves[1][-1]:.1%} of the signal and He's {curves[2][-1]:.0%}, where {answer:.1%} "
+        f"and 100% were expected; random matrices of this width scatter so. With weights of standard deviation 1, the "
+        f"RMS passes fp16's largest number after {beyond} layers, and single activations before."
     )
     assert beyond == math.ceil(math.log(65504, math.sqrt(width / 2)))  # @hide
     ask(
@@ -4586,7 +4593,8 @@ class Attention(nn.Module):
 
 
 def turned(x: Tensor) -> Tensor:
-    """Turn pairs of numbers by an angle that grows with the place: products then see how far apart two tokens are."""
+    """Each pair of numbers is a point in the plane, turned by an angle that grows with the token's place: the angle
+    between a query and a key then says how far apart they are."""
     place = torch.arange(x.shape[1], device=x.device)  # (S,)
     pair = torch.arange(x.shape[-1] // 2, device=x.device)  # (D/2H,)
     angle = place[:, None, None] * 1000.0 ** (-2 * pair / x.shape[-1])  # from fast to slow (S, 1, D/2H)
@@ -4666,7 +4674,9 @@ def flops_by_part(shape: Shape, batch: int) -> dict[str, int]:
 def bytes_by_part(shape: Shape, batch: int) -> dict[str, int]:
     """In fp32, for each part where it is largest: 16 numbers for each token, layer and unit of width."""
     parameters, tokens = sum(parameters_by_part(shape).values()), batch * shape.context
-    of_layer = tokens * (16 * shape.width + shape.heads + 4)  # and each head's sum, two norms' means and deviations
+    of_layer = tokens * (
+        16 * shape.width + shape.heads + 4
+    )  # each head's sum in the softmax; two norms' means, deviations
     angles = (
         4 * shape.context * shape.width // shape.heads // 2 * shape.layers
     )  # cosines and sines, of queries and keys
@@ -4690,8 +4700,9 @@ def the_language_model() -> None:
         "- **Norm**: brings each row back to standard deviation 1.\n"
         "- **Attention**: three matrices make a *query*, a *key* and a *value* of each row. A place takes a mixture "
         "of values, its own and earlier ones, weighted by how well its query fits their keys. (Queries and keys are "
-        "turned by angles that grow with the place: so distance counts.) A fourth matrix brings it into the stream.\n"
-        "- **Feed-forward**: two matrices with a GELU between them.\n"
+        "turned by angles that grow with the place, so that the angle between two says how far apart they are.) A "
+        "fourth matrix brings it into the stream.\n"
+        "- **Feed-forward**: two matrices with a GELU between them. No layer adds a constant (`bias=False`).\n"
         "- **Head**: gives each possible next token a number, its *logit*; a softmax makes probabilities of them. (It "
         "is no head of attention.)"
     )
@@ -4756,7 +4767,7 @@ def parameters_of_the_language_model(shape: Shape, model: LanguageModel) -> None
         gpt2["head"],
         hint="The head has a row of $D$ numbers for each entry of the vocabulary.",
         why=f"$V D$, {gpt2['head'] / sum(gpt2.values()):.0%} of the {sum(gpt2.values()) / 1e6:.0f} million that it "
-        f"would have without (without its table of places, and constants that layers add).",
+        f"has untied (its table of places, and constants that layers add, not counted).",
         slips={12 * 12 * d**2: "Those are the layers' matrices, which stay."},
     )
 
@@ -5213,7 +5224,7 @@ def tokens_on_disk() -> None:
 
 
 def anonymous_bytes() -> int | None:
-    """This process's memory that no file backs, as Linux counts it"""
+    """This process's own memory, without what is mapped from files, as Linux counts it"""
     status = Path("/proc/self/status")
     found = re.search(r"RssAnon:\s*(\d+) kB", status.read_text()) if status.exists() else None
     return int(found[1]) * 1024 if found else None
@@ -5222,7 +5233,8 @@ def anonymous_bytes() -> int | None:
 def memory_of_a_mapped_file(path: Path) -> None:
     """What it takes to read it all"""
     ask(
-        "A file is mapped, and a program reads a token of every page of it. How much memory of its own has it gained?",
+        "A file is mapped, and a program reads a token from each half page of it. How much memory of its own has it "
+        "gained?",
         "next to none",
         choices=["next to none", "one page", "as much as the file has"],
         why="The pages belong to the file. The system's cache holds them, for all processes, while there is room.",
@@ -5722,7 +5734,10 @@ def the_same_run_twice() -> None:
 
 
 class OneByOne(optim.Optimizer):
-    """What the optimizers have in common: they visit each parameter that has a gradient."""
+    """What the optimizers have in common: they visit each parameter that has a gradient.
+
+    With it go its gradient, the dictionary of what is remembered of it, and the options of its group, such as `lr`.
+    """
 
     def visit(self) -> Iterator[tuple[Tensor, Tensor, dict[str, Any], dict[str, Any]]]:
         for group in self.param_groups:
@@ -5737,8 +5752,8 @@ class SGD(OneByOne):
     def __init__(self, params: Any, lr: float = 0.01) -> None:
         super().__init__(params, {"lr": lr})
 
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    @torch.no_grad()  # what is done here is not recorded for a backward pass
+    def step(self, closure: None = None) -> None:  # the argument is of torch's interface, and not used
         for w, g, _, group in self.visit():
             w -= group["lr"] * g
 
@@ -6001,8 +6016,8 @@ def adam_and_adamw() -> None:
     text(
         "Adam takes both ideas: $m$, an average of gradients, for the direction, and $v$, an average of their "
         "squares, for the scale. Both start at 0 and keep a share $\\beta$ of themselves in each step, so after $t$ "
-        "equal gradients they hold a share of $1 - \\beta^t$ of what they will hold. Adam divides by that (**bias "
-        "correction**), so its first step, too, is one learning rate long:"
+        "equal gradients they hold a share of $1 - \\beta^t$ of what they would hold in the end. Adam divides by that "
+        "(**bias correction**), so its first step, too, is one learning rate long:"
     )
     w = nn.Parameter(torch.tensor([1.0, -1.0]))
     w.grad = torch.tensor([100.0, 1e-3])
@@ -6121,7 +6136,7 @@ def groups_of(model: LanguageModel) -> list[dict[str, Any]]:
     matrices = [w for w in model.layers.parameters() if w.ndim == 2]
     return [
         {"params": matrices, "weight_decay": 0.1, "factor": 1.0},
-        {"params": rows, "weight_decay": 0.0, "factor": 12.0},  # their learning rate is 12 times as high
+        {"params": rows, "weight_decay": 0.0, "factor": 12.0},  # 12 times the learning rate: found by trying
         {"params": norms, "weight_decay": 0.0, "factor": 1.0},
     ]
 
@@ -7053,7 +7068,7 @@ def continued(model: LanguageModel, prompt: bytes, length: int, temperature: flo
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run on one thread: every sum is taken in one order, and small products gain little from more"""
+    """Run a function on one thread: every sum is taken in one order, so that its results are the same each time"""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -7161,7 +7176,7 @@ def what_its_step_holds(train: np.ndarray) -> None:
     predicted = bytes_by_part(run.model.shape, batch=8)  # @inspect predicted [B] measured [B] @stepover
     assert all(
         abs(measured[part] - size) <= 4 for part, size in predicted.items()
-    )  # 4 bytes more: how many targets there were
+    )  # 4 bytes more: the number by which the loss is divided
     activations = measured["activations"] / sum(measured.values())  # @hide
     bars = {"predicted": predicted, "measured": measured}  # @hide
     memory_bars(bars, "The language model, a step of 8 windows")  # @stepover @hide
@@ -7561,8 +7576,8 @@ def three_recipes_learn() -> None:
     assert abs(too_large - 3 / 4) < 0.05  # from 1/16 on
     text(
         f"Autocast follows fp32 so closely that the curves can't be told apart. Pure bf16 has learned "
-        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: at {too_large:.0%} of such "
-        f"a layer's first weights, adding a step as long as the learning rate changes nothing in bf16."
+        f"{learned['bf16'] / learned['fp32']:.0%} of what they have: for {too_large:.0%} of such "
+        f"a layer's initial weights, a step of one learning rate is rounded away in bf16."
     )
 
 
@@ -7751,8 +7766,9 @@ def language_model_under_autocast() -> None:
     memory_bars(bars, "The language model, a step of 8 windows, by part")  # @stepover @hide
     text(
         f"Activations shrink to {share:.2f} of what they were, not to a half: the residual stream and what the norms "
-        f"work on stay fp32. The bf16 copies of the weights come on top, {saved[True]['bf16 copies'] / 2**20:.2f} MiB; "
-        f"they are freed during the backward pass. The loss differs by {abs(losses[True] / losses[False] - 1):.0e}."
+        f"work on stay fp32. The bf16 copies of the weights come on top, {saved[True]['bf16 copies'] / 2**20:.2f} "
+        f"MiB; they are freed during the backward pass. The loss differs by {abs(losses[True] - losses[False]):.5f}, "
+        f"of {losses[False]:.2f}."
     )
 
 
@@ -7973,7 +7989,7 @@ def saved_by_autograd(forward: Callable[[], object], held: Iterable[Tensor] = ()
         saved.setdefault(id(tensor.untyped_storage()), tensor.detach())
         return tensor.detach()
 
-    with saved_tensors_hooks(pack, lambda tensor: tensor):
+    with saved_tensors_hooks(pack, lambda tensor: tensor):  # called when a tensor is saved, and when it is used
         forward()
     for tensor in held:
         saved.pop(id(tensor.untyped_storage()), None)
@@ -8299,8 +8315,8 @@ def activations_of_a_transformer() -> None:
 
 
 def activations_of_a_layer(width: float, heads: float, batch: float, length: float, fused: float) -> float:
-    """Bytes that a layer like GPT-3's leaves in 16 bits; fused attention keeps a sum for each head, and no scores"""
-    scores = 4 * heads if fused > 0 else 5 * heads * length  # fused: a sum for each head
+    """Bytes that a layer like GPT-3's leaves in 16 bits; fused attention keeps no scores, a sum for each head"""
+    scores = 4 * heads if fused > 0 else 5 * heads * length  # fused: the sum in softmax's denominator
     return batch * length * (34 * width + scores)
 
 
@@ -8803,8 +8819,9 @@ def activation_checkpointing() -> None:
     """Activation checkpointing"""
     text(
         "Do not save what can be computed again. `torch.utils.checkpoint` runs a function and saves nothing but its "
-        "input; when the backward pass arrives there, it runs the function once more, saves, and goes on. The language "
-        "model does so for each of its layers if `recompute` is set."
+        "input; when the backward pass arrives there, it runs the function once more, saves, and goes on. The "
+        "language model does so for each of its layers if `recompute` is set (`use_reentrant=False` chooses the newer "
+        "of torch's two ways)."
     )
     ask(
         "With a checkpoint for each layer, how many times the FLOPs of a step is that, at most?",
@@ -8836,10 +8853,10 @@ def activation_checkpointing() -> None:
     bars_of_less_memory(model, inputs, targets, predicted)  # @stepover @hide
     text(
         f"The gradients are the same to the bit: the same operations ran on the same numbers. What stays is each "
-        f"layer's input and what is behind the last one; the peak of a step, without the optimizer's states, falls "
-        f"from {peaks[0] / 2**20:.1f} to {peaks[1] / 2**20:.1f} MiB, since the layer at work is there in full. The "
-        f"FLOPs are {more:.3f} times as many, not 4/3: the second run of a layer stops as soon as the last tensor "
-        f"that is needed is there, before its last product."
+        f"layer's input and what is behind the last one: the bars count that. While a layer is computed again, all of "
+        f"it is there, too, so the peak falls by less: without the optimizer's states from {peaks[0] / 2**20:.1f} to "
+        f"{peaks[1] / 2**20:.1f} MiB. The FLOPs are {more:.3f} times as many, not 4/3: the second run of a layer stops "
+        f"as soon as the last tensor that is needed is there, before its last product."
     )
 
 
@@ -9094,9 +9111,10 @@ def memory_against_recomputation() -> None:
 def what_fits() -> None:
     """What fits"""
     text(
-        "All of it for a Transformer of your own, with heads of width 128 and 16 bytes for each parameter: the "
-        "layers' activations of section 13, and three tensors like the logits. With the input of each block kept, "
-        "only one layer's other activations are there at a time. First GPT-3's layers on one sequence, then any model:"
+        "`training_memory` adds it all up for a Transformer of your own, with heads of width 128: 16 bytes for each "
+        "parameter, the layers' activations of section 13, and three tensors like the logits. If only the input of "
+        "each block is kept (`checkpointed=1`), one layer's other activations are there at a time, and by then the "
+        "logits are gone: the larger of the two counts. First GPT-3's layers on one sequence, then any model:"
     )
     shape = {"layers": 96, "width": 12288, "vocabulary": 50257}
     gpt_3 = training_memory(**shape, batch=1, length=2048, fused=0, checkpointed=0, memory=H100_MEMORY)
@@ -9147,12 +9165,13 @@ def training_memory(
     checkpointed: float,
     memory: float,
 ) -> dict[str, float]:
-    """What a step of a GPT holds when the backward pass begins: 16 bytes a parameter, logits, activations"""
+    """What a step of a GPT holds at its peak: 16 bytes a parameter, logits, activations"""
     parameters = 12 * layers * width * width + vocabulary * width
     one = activations_of_a_layer(width, width / 128, batch, length, fused)
     inputs = layers * 2 * batch * length * width
-    activations = inputs + one if checkpointed > 0 else layers * one
     logits = 3 * 4 * batch * length * vocabulary
+    # One layer is computed again when the logits are gone, in their place; only what is larger than they is added.
+    activations = inputs + max(one - logits, 0) if checkpointed > 0 else layers * one
     total = 16 * parameters + logits + activations
     return {
         "billions": parameters / 1e9,
@@ -9176,7 +9195,7 @@ def draw_what_is_kept(layers: int) -> None:
 
 @cache
 def strategies_at(layers: int) -> dict[str, tuple[float, int]]:
-    """For each strategy: the peak in outputs of a layer, and matmul FLOPs in forward passes of a layer"""
+    """For each strategy: the peak, in units of one layer's output; matmul FLOPs, in units of its forward pass"""
     rows, width = sizes().activation_rows, 16
     blocks, x = gelu_blocks(width, layers).to(device()), torch.randn(rows, width).to(device())
     backward_keeping(blocks, x, "all")  # from now on the gradients are there
@@ -9536,7 +9555,7 @@ def zero_stages() -> None:
     sharded = ("parameters", "gradients", "states and master")
     for stage in range(4):
         for part, tensor in parts.items():
-            mine = tensor.chunk(n, dim=1)[0] if part in sharded[3 - stage :] else tensor
+            mine = tensor.chunk(n, dim=1)[0] if part in sharded[3 - stage :] else tensor  # stage 1: the last; 3: all
             held[part].append(mine.nbytes / numbers)
     per_gpu = [sum(of_stage) for of_stage in zip(*held.values(), strict=True)]  # @inspect per_gpu
     assert per_gpu == [16, 4 + 12 / n, 2 + 14 / n, 16 / n]
@@ -9849,7 +9868,7 @@ def what_is_saved() -> None:
     inputs, targets = draw_batch(train, 8, run.model.shape.context, run.generator)  # @stepover
     in_memory = measured_by_part(run.model, run.optimizer, inputs, targets)  # @stepover
     kept = {"parameters": tensor_bytes(run.model.state_dict())}  # @stepover
-    counters = 4 * len(list(run.model.parameters()))
+    counters = 4 * len(list(run.model.parameters()))  # AdamW counts its steps, in 4 bytes for each tensor
     kept["optimizer states"] = tensor_bytes(run.optimizer.state_dict()) - counters  # @stepover @inspect kept [B]
     parameters = sum(w.numel() for w in run.model.parameters())
     assert (kept["parameters"], kept["optimizer states"]) == (4 * parameters, 8 * parameters)
@@ -10017,7 +10036,7 @@ def scramble_generators() -> None:
 def what_if_one_part_is_forgotten() -> None:
     """What if one part is forgotten?"""
     text(
-        "A mistake in resuming raises no error, and the loss goes on falling. So here is a small run that uses all "
+        "A mistake in resuming raises no error, and the loss need not show it. So here is a small run that uses all "
         "parts: dropout, AdamW, a schedule, fp16 with loss scaling, inputs changed at random. Each part is left out "
         "in turn, and the weights at the end compared with those of the undisturbed run:"
     )
@@ -10140,7 +10159,7 @@ def how_often_to_save() -> None:
     """How often to save"""
     text(
         "Saving every $\\tau$ seconds costs $s/\\tau$ of the time when a save takes $s$. Failures come every $M$ "
-        "seconds, and each throws away half an interval on average: $\\tau/2M$ of the time. The sum is least where "
+        "seconds, and each throws away half an interval on average: $\\tau/(2M)$ of the time. The sum is least where "
         "both are equal:\n\n"
         "$$ \\tau = \\sqrt{2 M s}. $$"
     )
@@ -10427,7 +10446,7 @@ def when_memory_when_compute() -> None:
         "decoding one sequence: products with weights",
         "decoding 64 sequences: products with weights",
         "decoding 512 sequences: products with weights",
-        "training, or reading a prompt: 8192 tokens",
+        "training, or reading the text to go on from (the prompt): 8192 tokens",
     ]  # @hide
     intensities = [relu, cache_512, *intensities]
     h100 = H100_SPARSE_BF16 / 2 / H100_BANDWIDTH  # @inspect h100
@@ -10442,8 +10461,8 @@ def when_memory_when_compute() -> None:
     text(
         f"A larger batch shares the *weights*, but each sequence has a cache of its own (a common beginning can be "
         f"shared): {cache_512:.1f} FLOP/byte, "
-        "however many are decoded together. (In many models several heads of queries share keys and values: with 8, 8 "
-        "times that.)\n\n"
+        "however many are decoded together. (In many models several heads of queries share keys and values; if 8 do, "
+        "it is 8 times as much.)\n\n"
         "**Waiting for memory**: move fewer bytes for the same result. Fuse operations, store smaller formats, share "
         "the weights among a larger batch, keep near what is needed again. Fewer FLOPs gain nothing.\n\n"
         "**Waiting for arithmetic**: use the tensor cores (bf16, fp8), or do fewer FLOPs. Fewer bytes gain "
@@ -10475,7 +10494,8 @@ def size_a_run() -> None:
     """Size a run yourself"""
     text(
         "A model of 13 billion parameters, 40 layers of width 5120 and a vocabulary of 32000, is to be trained on 260 "
-        "billion tokens in sequences of 2048, on 64 H100s (80 GB, 989.5 TFLOP/s in bf16) at an MFU of 0.4."
+        "billion tokens in sequences of 2048, on 64 H100s (80 GB, 989.5 TFLOP/s in bf16). Plan with an MFU of 0.4: "
+        "0.5 is good, and section 1 shows what becomes of counting on it."
     )
     parameters, tokens, gpus = 13e9, 260e9, 64  # @hide
     days = 6 * parameters * tokens / (gpus * H100_SPARSE_BF16 / 2 * 0.4) / SECONDS_PER_DAY  # @hide
@@ -10529,8 +10549,8 @@ def size_a_run() -> None:
         "Logits are freed before any layer is computed again.",
         math.floor((H100_MEMORY / 1e9 - held) / checkpointed),
         within=0,
-        hint="Each sequence keeps 40 inputs of layers. Beside them are its logits, and later, when these are gone, "
-        "one whole layer: the larger of the two counts.",
+        hint="Each sequence keeps 40 inputs of layers. Beside them are either its logits or, later, one whole layer: "
+        "the larger of these two counts.",
         slips={
             fitting: "That is without checkpoints.",
             math.floor(
@@ -10589,7 +10609,7 @@ def compare_with_the_count(days: float) -> None:
         hint="Which products have no weights?",
         slips={
             "the optimizer": "It is a few FLOPs per parameter and step, not per token.",
-            "the embedding's lookups": "A lookup multiplies nothing: $6ND$ counts the embedding too much.",
+            "the embedding's lookups": "A lookup multiplies nothing, and yet $6ND$ counts the embedding.",
         },
     )
 
