@@ -56,10 +56,15 @@ def test_a_time_is_said_where_it_is_worth_a_line(step: dict[str, Any], told: lis
 
 
 def test_the_execution_in_the_middle_speaks_for_the_time_of_all() -> None:
-    made = row(*({"host_ns": [n * MS]} for n in (9, 2, 5)))
+    made = row(*({"host_ns": [n * MS]} for n in (6, 4, 5)))
     spoken = timed(made)
     assert spoken is not None and spoken.step.execution == 3
     assert [remark.text for remark in remarks(made) if remark.kind == "time"] == ["5 ms each"]
+
+
+def test_of_executions_that_take_unlike_times_none_speaks_for_all() -> None:
+    made = row(*({"host_ns": [n * MS]} for n in (9, 2, 5)))
+    assert [remark.text for remark in remarks(made) if remark.kind == "time"] == ["2 ms to 9 ms each"]
 
 
 def test_claims_and_what_came_out_of_a_call() -> None:

@@ -32,6 +32,7 @@ Facts = tuple[tuple[str, str], ...]
 
 PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
+UNLIKE = 2  # times as long: then executions of a statement do not do the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +159,13 @@ def _time(row: CodeRow) -> list[Remark]:
     spoken = timed(row)
     if spoken is None or spoken.timing is None or not worth_saying(spoken):
         return []
-    several = sum(_has_time(e) for e in row.executions) > 1
-    text = took(spoken.timing) + (" each" if several and spoken.timing.clock != "call" else "")
-    flops = _flops(spoken) if spoken.step.annotated else None
+    all_of_it = [e for e in row.executions if _has_time(e)]
+    text = took(spoken.timing) + (" each" if len(all_of_it) > 1 and spoken.timing.clock != "call" else "")
+    least, *_, most = sorted(map(_median_ns, [*all_of_it, spoken]))
+    if most > UNLIKE * least:  # none speaks for all
+        each = "a call" if spoken.timing.clock == "call" else "each"
+        text = f"{formats.duration(least)} to {formats.duration(most)} {each}"
+    flops = _flops(spoken) if spoken.step.annotated and len({_flops(e) for e in all_of_it}) == 1 else None
     if flops:
         text += f" · {formats.quantity(flops, 'FLOP')}"
     if spoken.step.compiled:
