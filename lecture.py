@@ -2647,7 +2647,7 @@ def counts_and_rates() -> None:
         "8 H100s for two weeks, at peak": two_weeks_flops,
         "GPT-3 (2020), stated": stated_flops,
         "GPT-4 (2023), outsiders' guess": 2e25,
-        "runs above it were to be reported to the US government, 2023 to 2025": 1e26,
+        "US: a run to be reported (2023, revoked in 2025)": 1e26,
     }
     years = {name: flops / two_weeks_flops * 14 / 365 for name, flops in landmarks.items()}  # on 8 H100s, at peak
     rows = [(name, f"{flops:.3g}", round(years[name], 2)) for name, flops in landmarks.items()]  # @hide
@@ -4674,12 +4674,9 @@ def flops_by_part(shape: Shape, batch: int) -> dict[str, int]:
 def bytes_by_part(shape: Shape, batch: int) -> dict[str, int]:
     """In fp32, for each part where it is largest: 16 numbers for each token, layer and unit of width."""
     parameters, tokens = sum(parameters_by_part(shape).values()), batch * shape.context
-    of_layer = tokens * (
-        16 * shape.width + shape.heads + 4
-    )  # each head's sum in the softmax; two norms' means, deviations
-    angles = (
-        4 * shape.context * shape.width // shape.heads // 2 * shape.layers
-    )  # cosines and sines, of queries and keys
+    # Beside the 16: each head's sum in the softmax; two norms' means and deviations; the rotary angles' sines, cosines.
+    of_layer = tokens * (16 * shape.width + shape.heads + 4)
+    angles = 4 * shape.context * shape.width // shape.heads // 2 * shape.layers  # of queries and of keys
     around = tokens * (2 * shape.width + 2)  # the last norm's input and output
     return {
         "parameters": 4 * parameters,
