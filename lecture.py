@@ -2650,7 +2650,7 @@ def counts_and_rates() -> None:
         "US: a run to be reported (2023, revoked in 2025)": 1e26,
     }
     years = {name: flops / two_weeks_flops * 14 / 365 for name, flops in landmarks.items()}  # on 8 H100s, at peak
-    rows = [(name, f"{flops:.3g}", round(years[name], 2)) for name, flops in landmarks.items()]  # @hide
+    rows = [(name, flops, round(years[name], 2)) for name, flops in landmarks.items()]  # @hide
     table(rows, ["landmark", "FLOPs", "years of 8 H100s at peak"])  # @hide
     link(**REFERENCES["gpt-4 compute"])
     link(**REFERENCES["executive order"])
@@ -6797,7 +6797,7 @@ def same_rates_with_hidden_layers() -> None:
     diverged = {n: [lr for lr, loss in by_rate.items() if not loss < 1e4] for n, by_rate in ends.items()}
     assert diverged == {0: [], 1: [0.1], 2: [0.01, 0.1]}  # @inspect diverged
     assert ends[1][0.01] < ends[0][0.1]
-    rows = [(n, *(f"{loss:.3g}" for loss in by_rate.values())) for n, by_rate in ends.items()]  # @hide
+    rows = [(n, *(float(f"{loss:.3g}") for loss in by_rate.values())) for n, by_rate in ends.items()]  # @hide
     table(rows, ["hidden layers", "loss after 60 steps, lr = 0.01", "lr = 0.1"])  # @hide
     text(
         "With one hidden layer only the smaller rate is stable, and it gets further than the larger rate did without: "

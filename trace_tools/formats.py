@@ -77,7 +77,7 @@ def number(value: bool | int | float, digits: int = 4) -> str:
         return str(value)
     if isinstance(value, int):
         if abs(value) >= 10**15:
-            return _tidy(_scientific(value, digits))
+            return tidy_exponents(_scientific(value, digits))
         return str(value) if abs(value) < 10_000 else f"{value:,}"
     if not math.isfinite(value):
         return str(value)
@@ -86,7 +86,7 @@ def number(value: bool | int | float, digits: int = 4) -> str:
         text = f"{value:,.{places}f}" if abs(value) >= 9_999.5 else f"{value:.{places}f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text
         return text + ".0" if "." not in text and (places or value == int(value)) else text
-    text = _tidy(f"{value:.{digits}g}")
+    text = tidy_exponents(f"{value:.{digits}g}")
     return text if any(mark in text for mark in ".e") else text + ".0"
 
 
@@ -118,9 +118,9 @@ def _scientific(value: int, digits: int) -> str:
     return ("-" if value < 0 else "") + mantissa.rstrip(".") + f"e+{len(text) - 1}"
 
 
-def _tidy(text: str) -> str:
-    """Write `6.3e+24` as `6.3e24` and `1e-08` as `1e-8`."""
-    return re.sub(r"e([+-])0*(\d)", lambda m: "e" + m[1].replace("+", "") + m[2], text)
+def tidy_exponents(text: str) -> str:
+    """Write each `6.3e+24` in a text as `6.3e24` and `1e-08` as `1e-8`."""
+    return re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e(?:\+|(-)|)0*(\d+)\b", r"\1e\2\3", text, flags=re.ASCII)
 
 
 def digits_apart(least: float, most: float) -> int:
@@ -150,7 +150,7 @@ def quantity(value: int | float, unit: str | None, digits: int = 4, *, decimal: 
         return f"{number(value)} {unit}"
     if 1e4 <= abs(value) < 1e15:
         return f"{value:,.0f} {unit}"
-    return f"{_tidy(f'{value:.{digits}g}')} {unit}"
+    return f"{tidy_exponents(f'{value:.{digits}g}')} {unit}"
 
 
 def unit_of(label: str) -> str | None:
@@ -182,7 +182,7 @@ def _prefixed(value: int | float, unit: str, digits: int) -> str:
     size = abs(value)
     if size >= 1e21:
         text = _scientific(value, digits) if isinstance(value, int) else f"{value:.{digits}g}"
-        return f"{_tidy(text)} {unit}"
+        return f"{tidy_exponents(text)} {unit}"
     return _scaled(value, SI, digits, unit)
 
 
@@ -216,7 +216,7 @@ def _scaled(value: int | float, prefixes: Sequence[tuple[float, str]], digits: i
 
 def _digits(value: float, digits: int) -> str:
     """Write `digits` significant digits, without an exponent for what has four digits before the point."""
-    return f"{value:.0f}" if 10**digits <= abs(value) < 10_000 else _tidy(f"{value:.{digits}g}")
+    return f"{value:.0f}" if 10**digits <= abs(value) < 10_000 else tidy_exponents(f"{value:.{digits}g}")
 
 
 def duration(nanoseconds: float, digits: int = 3) -> str:

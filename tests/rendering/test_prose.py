@@ -152,3 +152,16 @@ def test_a_table_of_millions_of_cells_is_shown_as_it_was_written() -> None:
 def test_a_link_says_on_hover_what_its_title_says() -> None:
     page = to_html('[a](https://example.org "Say \\"it\\" <b>")')
     assert '<a href="https://example.org" rel="noreferrer" title="Say &quot;it&quot; &lt;b&gt;">a</a>' in page
+
+
+def test_exponents_are_written_as_beside_code_and_stay_in_code() -> None:
+    assert to_html("from **2.5e+03** to 1e-08, `1e-08`, a1e05.") == (
+        "<p>from <strong>2.5e3</strong> to 1e-8, <code>1e-08</code>, a1e05.</p>\n"
+    )
+
+
+def test_a_line_does_not_break_between_a_formula_and_its_punctuation() -> None:
+    shown = to_html("With $a$, and $b$ more ($c$).")
+    for letter, after in (("a", ","), ("c", ").")):
+        assert f"<mi>{letter}</mi></mrow></math>{after}</span>" in shown
+    assert shown.count('<span class="unbroken"><math>') == 2

@@ -12,7 +12,7 @@ import html
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
@@ -30,6 +30,7 @@ MOST_CELLS = 6_000  # of the tables in one text: short rows are filled up, and t
 
 Image = Callable[[str], str | None]  # a path → the address of what is shown; None: refused
 
+BEFORE_PUNCTUATION = re.compile(r"<math\b(?:(?!<math\b).)*?</math>[,.;:!?)]+", re.DOTALL)  # a browser would break there
 _URL = re.compile(r"[\w\-.~:/?#\[\]@!$&'()*+,;=%]+")  # RFC 3986, and letters of any script
 
 
@@ -60,8 +61,15 @@ def _parser(*, tables: bool = True) -> MarkdownIt:
 
 
 def parse(markdown: str, varied: Sequence[Varied] = ()) -> list[Token]:
-    """Return the tokens of a text; its common indentation does not count. Numbers that varied are marked in it."""
-    return marked(_parse, markdown, varied) if varied else _parse(markdown)
+    """Return the tokens of a text; its common indentation does not count. Numbers that varied are marked in it.
+
+    Exponents are written as everywhere on the pages, but for those in code.
+    """
+    tokens = marked(_parse, markdown, varied) if varied else _parse(markdown)
+    for child in chain.from_iterable(token.children or () for token in tokens):
+        if child.type in ("text", "varied"):
+            child.content = formats.tidy_exponents(child.content)
+    return tokens
 
 
 def _parse(markdown: str) -> list[Token]:
@@ -177,7 +185,8 @@ def _html(token: Token, anchors: list[str], image: Image, prefix: str) -> str:
     content = html.escape(token.content)
     match token.type:
         case "inline":
-            return "".join(_html(child, anchors, image, prefix) for child in token.children or [])
+            inside = "".join(_html(child, anchors, image, prefix) for child in token.children or [])
+            return BEFORE_PUNCTUATION.sub(r'<span class="unbroken">\g<0></span>', inside)
         case "text":
             return content
         case "varied":

@@ -71,3 +71,11 @@ def test_toys_three_decades_below_the_roof_have_none() -> None:
     slow, slower = document(ns=9 * 10**6), document(ns=11 * 10**6)  # 2 MFLOP in that time, under 200 GFLOP/s
     assert "roofline" in [figure.name for figure in section_figures(slow.sections[0], slow)]
     assert "roofline" not in [figure.name for figure in section_figures(slower.sections[0], slower)]
+
+
+def test_where_no_peak_is_known_the_caption_says_so() -> None:
+    made = document()
+    assert "A roof is the smaller" in section_figures(made.sections[0], made)[2].caption
+    unknown = replace(made, machine=Machine("A machine", "m", "cpu"))
+    for figures in (section_figures(unknown.sections[0], unknown), index_figures(unknown)):
+        assert figures[-1].caption.endswith("there is no roof over them.")

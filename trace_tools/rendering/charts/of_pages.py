@@ -19,7 +19,11 @@ from trace_tools.rendering.document import Document, Execution, Section, brief_c
 from trace_tools.rendering.time_tree import StatementTime
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Under the roof"
-ABOVE = " A point above its roof was served by a cache, or its number format has another peak."
+UNDER = (
+    " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte. A point above its roof read "
+    "from a cache (a small memory, faster than that bandwidth), or computed in a format that has another peak."
+)
+NO_ROOF = " No peak of this machine is known: there is no roof over them."
 HOST = " On a device, an unannotated statement's time is only its launch."
 
 
@@ -41,11 +45,11 @@ def section_figures(section: Section, document: Document, others: Sequence[Roof]
         "Bytes of tensors, counted in a process of its own: at least this much, "
         "since what an operation needs meanwhile is not seen."
     )
-    under = "Each statement whose FLOPs and bytes were counted, under what its machine could do at most." + ABOVE
+    under = "Each statement whose FLOPs and bytes were counted."
     return _figures(
         (TIME, wide + HOST * (document.machine.device != "cpu"), flame(where, "time", TIME)),
         (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", MEMORY)),
-        (ROOF, under, _roofline(document, section_points(section), others)),
+        _under_the_roof(document, section_points(section), others, under),
     )
 
 
@@ -58,13 +62,10 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
     whole = "The whole lecture, section by section, and the lines that took the most."
-    under = (
-        "Every statement of the lecture whose FLOPs and bytes were counted, under what the machine can do at most."
-        + ABOVE
-    )
+    under = "Every statement of the lecture whose FLOPs and bytes were counted."
     return _figures(
         (TIME, whole, flame(where, "time", TIME, rows=5)),
-        (ROOF, under, _roofline(document, points, others)),
+        _under_the_roof(document, points, others, under),
     )
 
 
@@ -74,10 +75,13 @@ def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
     return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
 
 
-def _roofline(document: Document, points: Iterable[RoofPoint], others: Sequence[Roof]) -> str | None:
+def _under_the_roof(
+    document: Document, points: Iterable[RoofPoint], others: Sequence[Roof], caption: str
+) -> tuple[str, str, str | None]:
     roofs = [roof_of("here", document.machine, points), *others]
     near = any(not roof.is_far(point) for roof in roofs for point in roof.points)  # what is far says nothing of a roof
-    return roofline(roofs, "roofline", ROOF) if near else None
+    known = any(roof.peaks or roof.bytes_per_second for roof in roofs)
+    return ROOF, caption + (UNDER if known else NO_ROOF), roofline(roofs, "roofline", ROOF) if near else None
 
 
 def section_points(
