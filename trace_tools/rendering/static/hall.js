@@ -6,7 +6,7 @@
 // left out until they are opened.
 const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here }) => {
   const $ = (id) => document.getElementById(id);
-  const NOTE = "details.note:not(.others)";
+  const NOTE = "details.note:not(.others)", TITLE = "h1, h2, h3, h4, h5, h6";
   const root = document.documentElement, main = $("text"), title = document.querySelector("main > h1").textContent;
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, styled(hallStyle)];
   const button = (label, sign, act) => {
@@ -58,11 +58,11 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
         else if (block.matches("section, .called")) inside(block);
         else if (block.matches(".deeper")) {
           if (!deep && !block.open) continue;
-          add(block.querySelector("summary > :is(h2, h3, h4, h5, h6)"));
+          add(block.querySelector(`summary > :is(${TITLE})`));
           inside(block);
         } else if (block.matches(NOTE)) note = block;
         else if (block.matches(".reference") && found.at(-1)?.blocks.at(-1) === block.previousElementSibling && block.previousElementSibling.matches(".reference")) found.at(-1).blocks.push(block);
-        else if (block.matches("h1, h2, h3, h4, h5, h6, .prose, figure, .ask, .reference")) add(block);
+        else if (block.matches(`${TITLE}, .prose, figure, .ask, .reference`)) add(block);
       }
     };
     inside(main);
@@ -72,9 +72,10 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     folds.ariaPressed = String(places.some(({ spot }) => spot.closest("details.deeper")));
     indexOf = new Map(places.map(({ spot }, index) => [spot, index]));
   };
-  const isLeftOut = (step) => {  // a note, or what is folded
+  const isLeftOut = (step) => {  // a note, what is folded, or a line that is not shown: it stands at the title above it
     const box = $(steps.anchor[step]);
-    return !box || box.closest(".note") || (!deep && box.closest(".deeper:not([open])"));
+    const isHidden = box?.matches(TITLE) && steps.standing.get(box.id)[0] !== step;
+    return !box || isHidden || box.closest(".note") || (!deep && box.closest(".deeper:not([open])"));
   };
   const text = (element) => {
     const copy = element.cloneNode(true);
@@ -87,7 +88,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     return brief(text(said ?? spot) || "Figure", 70);
   };
   const part = () => {  // the heading above
-    for (let index = at; index >= 0; index--) if (places[index].spot.matches("h1, h2, h3, h4, h5, h6")) return text(places[index].spot);
+    for (let index = at; index >= 0; index--) if (places[index].spot.matches(TITLE)) return text(places[index].spot);
     return title;
   };
 
