@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from trace_tools.errors import UsageError
-from trace_tools.file_format.trace_file import load
+from trace_tools.file_format.trace_file import Loaded, load
 from trace_tools.files import update_folder
 from trace_tools.garbage import collector_paused
 from trace_tools.publishing.columns import Counterparts, column, counterparts, other_roofs
@@ -57,6 +57,11 @@ class SiteTrace:
         """The machine's folder below the site's."""
         return f"{self.folder_slug}/{PARTIAL}" if self.partial else self.folder_slug
 
+    @property
+    def notices(self) -> list[Notice]:
+        """What its pages have to say of its file."""
+        return [Notice("partial", f"The trace file: {note}.") for note in self.notes]
+
     @cached_property
     def document(self) -> Document:
         """What its pages say."""
@@ -93,7 +98,7 @@ def render_folder(out: Path, lecture: Path | None = None) -> Path:
     Raises TraceFileError for a trace that can't be read.
     """
     paths = sorted([*out.glob("*/trace.yaml"), *out.glob(f"*/{PARTIAL}/trace.yaml")])
-    render_site([_loaded(path, path.parent, lecture) for path in paths], out)
+    render_site([placed(load(path), path, path.parent, lecture) for path in paths], out)
     return out / "index.html"
 
 
@@ -108,7 +113,7 @@ def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None 
         if out is None and path.name != "trace.yaml":
             raise UsageError(f"{path}: expected <machine>/trace.yaml; say with -o where its pages go")
     if out is not None:
-        render_site([_loaded(path, None, lecture) for path in paths], out)
+        render_site([placed(load(path), path, None, lecture) for path in paths], out)
         yield str(out / "index.html")
         return
     for root in dict.fromkeys(map(site_of, paths)):
@@ -121,9 +126,11 @@ def site_of(trace: Path) -> Path:
     return Path(os.path.normpath(trace.parent / ("../.." if partial else "..")))
 
 
-def _loaded(path: Path, folder: Path | None, lecture: Path | None) -> SiteTrace:
-    """Load a trace for its place: in the folder where it lies, else in one with its machine's name."""
-    loaded = load(path)
+def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None) -> SiteTrace:
+    """Return the trace of a file for its place: in the folder where it lies, else in one with its machine's name.
+
+    `lecture` is the lecture as it is now; without it, the file of the trace's name beside the site, if there is one.
+    """
     trace = loaded.trace
     beside = Path(os.path.abspath(site_of(path))).parent
     named = Path(trace.run.lecture)  # a module of a package: with the folders of that
@@ -147,7 +154,7 @@ def _machine_files(one: SiteTrace, site: Traces, others: Sequence[Counterparts],
     """Return the files of one machine by their names in its folder; `others` are its steps on the other machines."""
     document, up = one.document, "../" * (one.folder.count("/") + 1)
     columns = {s.slug: columns_block([column(s, other) for other in others]) for s in document.sections}
-    notices = [Notice("partial", f"The trace file: {note}.") for note in one.notes]
+    notices = one.notices
     given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
     if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
         told = "A later run on this machine did not finish; what it did is recorded apart."

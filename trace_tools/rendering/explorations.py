@@ -2,7 +2,7 @@
 
     as_html(narration)          Markup('<figure class="explore" id="said-3">…</figure>')
     as_markdown(narration)      'It takes **143.9 days**.\\n\\n| … |'
-    script(narrations)          'const explored = [{"said-3": …}, …];', what they are, and their formulas in JavaScript
+    script({"said-3": it})      'const explored = [{"said-3": …}, …];', what they are, and their formulas in JavaScript
 
 What the script needs to know of a figure is data; of a formula only what `arithmetic.javascript` writes is code.
 """
@@ -10,7 +10,7 @@ What the script needs to know of a figure is data; of a formula only what `arith
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -86,10 +86,10 @@ def shown(one: Input | Result, decimal: bool) -> str:
     return formats.percent(value) if unit == "%" else formats.quantity(float(value), unit, decimal=decimal)
 
 
-def script(figures: Iterable[Narration]) -> str:
-    """Return what brings a page's figures to life, in the script that lies beside it; "" where there are none."""
-    told = {it.number: (it.narrative.exploration, it.narrative.text or "") for it in figures}
-    known = {f"said-{number}": (one, says) for number, (one, says) in told.items() if one is not None}
+def script(figures: Mapping[str, Narration]) -> str:
+    """Return what brings a page's figures, by their ids, to life; "" where there are none."""
+    told = {place: (it.narrative.exploration, it.narrative.text or "") for place, it in figures.items()}
+    known = {place: (one, says) for place, (one, says) in told.items() if one is not None}
     if not known:
         return ""
     data = json.dumps({place: _visible(_data(one, says)) for place, (one, says) in known.items()})

@@ -3,6 +3,7 @@
     writer = HtmlWriter(document, place)
     writer.section(document.sections[0]), writer.index()        two pages as text
     writer.section_data(document.sections[0])                   what the first one's script shows when it is asked for
+    writer.whole()                                              the whole lecture as one page, with nothing beside it
 
 Each page carries its text, its style and its figures, and a security policy that allows only these, by their hashes,
 and scripts beside it: the player and its steps, other machines' columns, what is folded beside lines, figures of what
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
@@ -47,9 +48,10 @@ from trace_tools.rendering.document import (
     visible,
 )
 from trace_tools.rendering.highlight import highlighted
+from trace_tools.rendering.joined import Place, apart, ids, led, within
 from trace_tools.rendering.narration import as_html, on_the_web
 from trace_tools.rendering.packing import packed
-from trace_tools.rendering.page_base import HERE, Assets, assets, environment
+from trace_tools.rendering.page_base import HERE, Assets, allowed, assets, environment
 from trace_tools.rendering.passages import REFERENCES
 from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.player import step_block
@@ -79,6 +81,7 @@ class Surroundings:
     roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # of the other machines, with their steps
     home: str = "index.html"  # of the whole site
     has_trace: bool = True  # trace.yaml lies beside the pages
+    alone: bool = False  # nothing lies beside the page: it has all of it
     notices: tuple[Notice, ...] = ()
 
 
@@ -136,7 +139,7 @@ class HtmlWriter:
             notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link))
         beside = place.columns(section)
         drawn = section_figures(section, self._document, place.roofs(section))
-        explored = [it for it in visible(section.blocks) if isinstance(it, Narration) and it.narrative.exploration]
+        explored = _explored(section)
         more = [*(["explore"] if explored else []), *(["passages"] if _is_borrowed(section.blocks) else [])]
         whole = self._page(
             "section.html.j2",
@@ -153,7 +156,8 @@ class HtmlWriter:
         page, folded = _parted(whole)
         data = {"steps": block.text, "columns": beside.text, "folded": packed(folded)}
         data["figures"] = packed([embedded(figure.svg) for figure in drawn])
-        return page, f"const sectionData = {json.dumps(data)};\n{explorations.script(explored)}"
+        script = explorations.script({f"said-{it.number}": it for it in explored})
+        return page, f"const sectionData = {json.dumps(data)};\n{script}"
 
     def index(self) -> str:
         """Return the machine's own index."""
@@ -168,6 +172,51 @@ class HtmlWriter:
             overview.document_notices(document),
             drawn=index_figures(document, self._place.roofs(None)),
         )
+
+    def whole(self) -> str:
+        """Return the lecture as one page: what it promises, all sections, the code around them, the run."""
+        document, around = self._document, overview.around(self._document)
+        outside = (*document.opening, *document.setup)
+        run = _HtmlPage(document, self._place, None, outside, shared_storages(document.opening))
+        setup = _HtmlPage(document, self._place, None, outside, shared_storages(around))
+        parts: dict[Place, str] = {}
+        explored: dict[str, Narration] = {}
+        for section in document.sections:
+            place = Place(section.slug, f"{section.number}")
+            parts[place] = self._part(
+                "lesson.html.j2",
+                _HtmlPage(document, self._place, section, section.blocks, section.shared),
+                section=section,
+                notices_shown=[*overview.section_notices(section)],
+                drawn=section_figures(section, document),
+                beside=columns.NOTHING,
+            )
+            explored |= {within(place.name, f"said-{it.number}"): it for it in _explored(section)}
+        if around:
+            title = "<h1>The code around the sections</h1>"
+            parts[Place(overview.SETUP, overview.SETUP)] = title + self._part("around.html.j2", setup)
+        told = self._part("glance.html.j2", run) + self._part("run.html.j2", run, drawn=index_figures(document))
+        parts[index := Place("index", "index")] = f"<h1>The machine and the run</h1>{told}"
+        first = ""
+        if document.sections:
+            row = overview.MachineRow(document.machine.name, ".", document)
+            first = self._part("promise.html.j2", run, first=row, cover=overview.cover(document), said=run.said)
+        if overview.speaks(document):
+            first += apart(self._part("opening.html.j2", run), index.name)
+        borrowed = any(_is_borrowed(blocks) for blocks in (outside, *(section.blocks for section in document.sections)))
+        text = self._page(
+            "whole.html.j2",
+            run,
+            _alone(explored, *(["passages"] if borrowed else [])),
+            overview.document_notices(document),
+            whole=[(place.identity, Markup(apart(part, place.name))) for place, part in parts.items()],
+            first=Markup(first),
+        )
+        return led(text, {f"{place.identity}.html": place for place in parts}, {*ids(text)})
+
+    def _part(self, template: str, page: _HtmlPage, **more: Any) -> str:
+        found = _environment().get_template(template)
+        return _brief(found.render(document=self._document, page=page, whole=True, **more))
 
     def setup(self) -> str | None:
         """Return the page of the code around the sections; None where there is none."""
@@ -195,6 +244,11 @@ class HtmlWriter:
         return SearchIndex(self._document).script() + str(assets("finding").js)
 
 
+def _explored(section: Section) -> list[Narration]:
+    """Return the figures of a section that answer back."""
+    return [it for it in visible(section.blocks) if isinstance(it, Narration) and it.narrative.exploration]
+
+
 def _is_borrowed(blocks: Sequence[Block]) -> bool:
     """Whether something on a page was told in another tool's words, which look otherwise."""
     said = (it.narrative for it in visible(blocks) if isinstance(it, Narration))
@@ -215,6 +269,15 @@ def _allowing(found: Assets, blocks: Sequence[Block]) -> Assets:
     if any(it.kind == "video" for it in said):
         policy += "; " + " ".join(["media-src 'self' data:", *sorted(hosts["video"])])
     return replace(found, policy=policy)
+
+
+def _alone(explored: Mapping[str, Narration], *more: str) -> Assets:
+    """Return the style and the script of a page that has nothing beside it, and a policy by which it loads nothing."""
+    shown = assets("page", "overview", "figures", "exercises", "whole", *more)
+    answering = assets("hanging", "linked", "numbers", "answering", *(["explore", "exploring"] if explored else []))
+    script = re.sub(r"<(?=[/!a-zA-Z])", r"\\u003c", explorations.script(explored))  # in strings: comparisons have blanks
+    found = allowed(shown.css + answering.css, f"{shown.js}{script}{answering.js}")
+    return replace(found, policy=found.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
 
 
 def site_index(
@@ -298,11 +361,13 @@ class _HtmlPage:
         return reading_minutes(blocks, deeper=None)
 
     def said(self, said: Narration) -> Markup:
-        return as_html(said, self.image)
+        return as_html(said, self.image, web=not self.place.alone)
 
     def image(self, address: str) -> str | None:
         picture = self.place.picture(address)
-        return None if picture is None else picture.inline or f"figures/{picture.name}"
+        if picture is None or self.place.alone:
+            return picture and picture.address
+        return picture.inline or f"figures/{picture.name}"
 
     def dot(self, value: Value | None) -> Markup:
         """Return the coloured dot of a storage that several expressions share."""

@@ -43,8 +43,11 @@ NO_NUMBER = (None, "", "-", "–", "—")
 Images = Callable[[str], str | None]
 
 
-def as_html(said: Narration, image: Images) -> Markup:
-    """Return what stands on the page, with what other runs said in its place."""
+def as_html(said: Narration, image: Images, *, web: bool = True) -> Markup:
+    """Return what stands on the page, with what other runs said in its place.
+
+    Of images and videos on the web, a page that loads nothing (not `web`) has the names and the addresses.
+    """
     it = said.narrative
     identity, sometimes, caption = f"said-{said.number}", _others_html(said), Markup("")
     if it.left_out:
@@ -77,6 +80,10 @@ def as_html(said: Narration, image: Images) -> Markup:
             shown += Markup(' <span class="by">{}</span>').format(by) if by else Markup("")
             shown += Markup("<br>") + Markup(prose.inline_html(it.text)) if it.text else Markup("")
             return Markup('<p class="reference" id="{}">{}</p>{}\n').format(identity, shown, sometimes)
+        case "image" | "video" if not web and it.url and on_the_web(it.url):
+            shown = Markup('<p class="label">{} on the web{}</p>')
+            named = f": {_alt(it)}" if it.title else ""
+            return figure.format(identity, shown.format(it.kind.title(), named), _address(it.url), sometimes)
         case "image" if it.url and on_the_web(it.url):  # what is not there where it is read has its name and address
             caption = _address(it.url)
             shown = Markup('<img src="{}" alt="{}"{} loading="lazy">').format(it.url, _alt(it), _width(it))

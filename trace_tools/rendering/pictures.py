@@ -44,11 +44,14 @@ class Picture:
     content: bytes
 
     @property
-    def inline(self) -> str | None:
-        """Return the image as a data address when it is small."""
-        if len(self.content) > INLINE:
-            return None
+    def address(self) -> str:
+        """The image as a data address."""
         return f"data:{self.media};base64,{base64.b64encode(self.content).decode('ascii')}"
+
+    @property
+    def inline(self) -> str | None:
+        """The same when it is small; None where a copy has to lie beside the page."""
+        return self.address if len(self.content) <= INLINE else None
 
 
 def read_picture(folder: Path | None, address: str) -> Picture | None:

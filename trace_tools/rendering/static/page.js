@@ -81,10 +81,14 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
     document.querySelectorAll(".listing").forEach(copier);
   }));
   // What is wider than its place fades at its edge where it goes on.
-  const goesOn = (box) => box.classList.toggle("goes-on", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
   const scrolls = ".scroll, .drawnbox";
-  const fade = () => document.querySelectorAll(scrolls).forEach(goesOn);
-  document.addEventListener("scroll", ({ target }) => { if (target.matches?.(scrolls)) goesOn(target); }, { capture: true, passive: true });
+  const goOn = (boxes) => {  // all are looked at before one is changed: each change would have the page laid out anew
+    const shown = boxes.filter((box) => box.checkVisibility());
+    const on = shown.map((box) => box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+    shown.forEach((box, place) => box.classList.toggle("goes-on", on[place]));
+  };
+  const fade = () => goOn([...document.querySelectorAll(scrolls)]);
+  document.addEventListener("scroll", ({ target }) => { if (target.matches?.(scrolls)) goOn([target]); }, { capture: true, passive: true });
   for (const event of ["load", "resize"]) addEventListener(event, fade);
   document.addEventListener("toggle", fade, true);
   addEventListener("mousedown", ({ target }) => document.body.classList.toggle("taking", Boolean(target.closest?.(".code"))));
