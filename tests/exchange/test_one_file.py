@@ -47,7 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 FILES = ["whole", "hostile", "failing", "tiny", "nothing"]
-TARGETS = "[...document.querySelectorAll('a[href^=\"#\"]')].map((a) => decodeURIComponent(a.getAttribute('href').slice(1)))"
+TARGETS = (
+    "[...document.querySelectorAll('a[href^=\"#\"]')].map((a) => decodeURIComponent(a.getAttribute('href').slice(1)))"
+)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -99,16 +101,27 @@ def test_it_has_what_the_pages_say(browser: Any, folder: Path) -> None:
         browser.execute_script("document.querySelectorAll('.o').forEach((box) => { box.open = true; })")
         until(lambda: ask(browser, "[...document.querySelectorAll('details.o')].every((it) => it.children.length > 1)"))
         until(lambda: not ask(browser, "document.querySelector('.drawn svg:empty')"))
-        browser.execute_script("document.querySelectorAll('.turn, noscript, figure > .label').forEach((one) => one.remove())")
+        browser.execute_script(
+            "document.querySelectorAll('.turn, noscript, figure > .label').forEach((one) => one.remove())"
+        )
         paged, links = says("main"), ask(browser, "[...document.querySelectorAll('main a[href]')].length")
-        ids = ask(browser, "[...document.querySelectorAll('main [id]')].map((it) => [it.id, it.tagName, it.getAttribute('class')])")
+        ids = ask(
+            browser,
+            "[...document.querySelectorAll('main [id]')].map((it) => [it.id, it.tagName, it.getAttribute('class')])",
+        )
         show(browser, folder / "whole.html")
         browser.execute_script("document.querySelectorAll('.back, figure > .label').forEach((one) => one.remove())")
         assert says(f"[id='{slug}']") == paged
-        here = "[...document.getElementById(arguments[0]).querySelectorAll('[id]')].map((it) => [it.id, it.tagName, it.getAttribute('class')])"
+        here = (
+            "[...document.getElementById(arguments[0]).querySelectorAll('[id]')]"
+            ".map((it) => [it.id, it.tagName, it.getAttribute('class')])"
+        )
         assert ask(browser, here, slug) == [[f"{number}--{name}", *more] for name, *more in ids]
         # two of its links, to a file and to nowhere, are none here
-        assert len(ask(browser, "[...document.getElementById(arguments[0]).querySelectorAll('a[href]')]", slug)) == links - 2
+        assert (
+            len(ask(browser, "[...document.getElementById(arguments[0]).querySelectorAll('a[href]')]", slug))
+            == links - 2
+        )
     show(browser, pages / "setup.html")
     module = says(".listing")
     show(browser, folder / "whole.html")
@@ -139,13 +152,16 @@ def test_what_can_be_used_works_and_nothing_else_is_there(browser: Any, folder: 
         box = f"document.querySelectorAll('.ask')[{4 * number}]"
         browser.execute_script(f"{box}.querySelector('input').value = '4 MB'; {box}.querySelector('button').click()")
         assert ask(browser, f"{box}.classList.contains('right')")
-        browser.execute_script(f"document.querySelectorAll('.ask')[{4 * number + 1}].querySelectorAll('input')[0].click()")
+        browser.execute_script(
+            f"document.querySelectorAll('.ask')[{4 * number + 1}].querySelectorAll('input')[0].click()"
+        )
     assert ask(browser, "[...document.querySelectorAll('.ask [type=radio]')].filter((it) => it.checked).length") == 2
     for number in range(2):
         figure = f"document.querySelectorAll('.explore')[{2 * number}]"
         before = ask(browser, f"{figure}.querySelector('.answer').textContent")
         browser.execute_script(
-            f"const field = {figure}.querySelector('[id$=-gpus]'); field.value = '2'; field.dispatchEvent(new Event('input'))"
+            f"const field = {figure}.querySelector('[id$=-gpus]'); field.value = '2'; "
+            "field.dispatchEvent(new Event('input'))"
         )
         assert ask(browser, f"{figure}.querySelector('.answer').textContent") != before
     was = ask(browser, "getComputedStyle(document.body).backgroundColor")
@@ -162,7 +178,9 @@ def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, fold
         assert ask(browser, f"{shown}.length") == 0
         assert ask(browser, "document.querySelectorAll('.ask > .solution > summary').length") == 8
         assert ask(browser, "document.querySelectorAll('details.o > :not(summary)').length") > 0
-        figures = "[...document.querySelectorAll('main svg')].map((it) => it.children.length > 0 && it.clientWidth > 100)"
+        figures = (
+            "[...document.querySelectorAll('main svg')].map((it) => it.children.length > 0 && it.clientWidth > 100)"
+        )
         found = ask(browser, figures)
         assert len(found) >= 2 and all(found)
         assert ask(browser, "[...document.querySelectorAll('.contents ul a')].every((it) => it.checkVisibility())")
@@ -186,7 +204,9 @@ def test_a_narrow_page_does_not_scroll_sideways(browser: Any, folder: Path, name
 def test_pictures_are_in_it_and_those_on_the_web_are_links(folder: Path) -> None:
     page = Page((folder / "whole.html").read_text(encoding="utf-8"))
     sources = [given["src"] or "" for tag, given in page.tags if tag in ("img", "video")]
-    assert [source.partition(",")[0] for source in sources] == ["data:image/png;base64"] * 2 + ["data:video/webm;base64"]
+    assert [source.partition(",")[0] for source in sources] == ["data:image/png;base64"] * 2 + [
+        "data:video/webm;base64"
+    ]
     assert len(sources[1]) > 200_000 * 4 / 3 and PNG.hex()  # however large
     assert [given.get("href") for tag, given in page.tags if tag == "a"].count(ON_THE_WEB) == 1
     assert "Image on the web: An image" in page.text("label")
@@ -197,4 +217,6 @@ def test_it_is_the_same_each_time() -> None:
 
 
 def test_what_the_file_of_a_trace_lost_is_said() -> None:
-    assert "The trace file: its last line was cut." in one_file(SiteTrace(tiny(), "cpu", notes=("its last line was cut",)))
+    assert "The trace file: its last line was cut." in one_file(
+        SiteTrace(tiny(), "cpu", notes=("its last line was cut",))
+    )

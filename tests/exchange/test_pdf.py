@@ -53,7 +53,9 @@ def test_each_section_begins_a_page_in_order_and_pages_are_numbered(whole: Any) 
     assert places == sorted({*places}) and places[0] == 0
     assert "What main says." in " ".join(texts[: places[1]])
     assert any(text.startswith("The machine and the run") for text in texts)
-    assert [page.extract_text().split()[0] for page in whole.pages] == [str(number) for number in range(1, len(texts) + 1)]
+    assert [page.extract_text().split()[0] for page in whole.pages] == [
+        str(number) for number in range(1, len(texts) + 1)
+    ]
     for number, code in ((1, "assert x == 4"), (2, "assert y == 6")):
         section = " ".join(texts[places[number] : places[number + 1]])
         assert code in section and "return n * 2" in " ".join(texts[places[1] :])
@@ -71,7 +73,10 @@ def titled(outline: list[Any], level: int = 0) -> Iterator[tuple[int, str]]:
 def test_its_outline_has_the_headings_of_each_section(whole: Any) -> None:
     assert whole.metadata.title == "A whole lecture · A processor"
     titles = list(titled(whole.outline))
-    for title, next_one in (("0 The first part", "1 The second part"), ("1 The second part", "The code around the sections")):
+    for title, next_one in (
+        ("0 The first part", "1 The second part"),
+        ("1 The second part", "The code around the sections"),
+    ):
         assert (1, "Same heading") in titles[titles.index((0, title)) : titles.index((0, next_one))]
 
 
@@ -81,7 +86,9 @@ def test_its_links_lead_into_it_and_to_the_web(whole: Any) -> None:
     assert "https://example.org/a?b=1&c=2" in addresses and all(one.startswith("https://") for one in addresses)
     inside = [one for one in links if "/Dest" in one]
     named = {str(name).removeprefix("/") for name in whole.named_destinations}
-    assert len(inside) > 10 and all(str(one["/Dest"]).removeprefix("/") in named for one in inside if isinstance(one["/Dest"], str))
+    assert len(inside) > 10 and all(
+        str(one["/Dest"]).removeprefix("/") in named for one in inside if isinstance(one["/Dest"], str)
+    )
 
 
 def test_its_fonts_are_in_it(whole: Any) -> None:
@@ -121,7 +128,9 @@ def browser_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def put(script: str) -> str:
         fake = tmp_path / "chromium"
-        fake.write_text(f'#!/bin/sh\nfor one in "$@"; do case "$one" in --print-to-pdf=*) out=${{one#*=}};; esac; done\n{script}\n')
+        fake.write_text(
+            f'#!/bin/sh\nfor one in "$@"; do case "$one" in --print-to-pdf=*) out=${{one#*=}};; esac; done\n{script}\n'
+        )
         fake.chmod(0o755)
         return str(fake)
 

@@ -45,7 +45,9 @@ def second():
     assert y == 6
 '''
 PNG = b"\x89PNG\r\n\x1a\n"
-BEFORE = "# Same heading\n\nMath: $\\frac{1}{2}$; [the second](01-second.html#same-heading), [a file](data.csv), [no](#no), "
+BEFORE = (
+    "# Same heading\n\nMath: $\\frac{1}{2}$; [the second](01-second.html#same-heading), [a file](data.csv), [no](#no), "
+)
 BEFORE += "[the web](https://example.org/a?b=1&c=2)."
 ON_THE_WEB = "https://example.org/picture.png"
 

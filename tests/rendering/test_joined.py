@@ -13,9 +13,18 @@ PAGES = {"02-x.html": Place("02-x", "2"), "index.html": Place("index", "index")}
         ('<h2 id="main">a <b>b</b></h2>', '<h2 id="3--main">a <b>b</b></h2>'),
         ('<a class="permalink" href="#main">#</a>', '<a class="permalink" href="#3--main">#</a>'),
         ('<a href="02-x.html#main">', '<a href="02-x.html#main">'),  # of another page: `led`
-        ('<svg aria-labelledby="t d"><title id="t">T</title>', '<svg aria-labelledby="3--t 3--d"><title id="3--t">T</title>'),
-        ('<g clip-path="url(#c)"><use href="#m" x="1"/></g>', '<g clip-path="url(#3--c)"><use href="#3--m" x="1"/></g>'),
-        ('<input type="text" id="f" disabled><label for="f">', '<input type="text" id="3--f" disabled><label for="3--f">'),
+        (
+            '<svg aria-labelledby="t d"><title id="t">T</title>',
+            '<svg aria-labelledby="3--t 3--d"><title id="3--t">T</title>',
+        ),
+        (
+            '<g clip-path="url(#c)"><use href="#m" x="1"/></g>',
+            '<g clip-path="url(#3--c)"><use href="#3--m" x="1"/></g>',
+        ),
+        (
+            '<input type="text" id="f" disabled><label for="f">',
+            '<input type="text" id="3--f" disabled><label for="3--f">',
+        ),
         ('text id="main" href="#main" &lt;a id="x">', 'text id="main" href="#main" &lt;a id="x">'),
         # what looks like an attribute stands inside one
         ("""<div data-answer='{"right":"what for=","unit":"#"}' id="a">""",) * 2,

@@ -1,6 +1,6 @@
 """A page that has all in itself → a PDF, as Chromium prints it: with page numbers, and headings as its outline.
 
-    printed("<!doctype html>…")      b"%PDF-1.4 …"
+printed("<!doctype html>…")      b"%PDF-1.4 …"
 """
 
 from __future__ import annotations

@@ -275,7 +275,9 @@ def _alone(explored: Mapping[str, Narration], *more: str) -> Assets:
     """Return the style and the script of a page that has nothing beside it, and a policy by which it loads nothing."""
     shown = assets("page", "overview", "figures", "exercises", "whole", *more)
     answering = assets("hanging", "linked", "numbers", "answering", *(["explore", "exploring"] if explored else []))
-    script = re.sub(r"<(?=[/!a-zA-Z])", r"\\u003c", explorations.script(explored))  # in strings: comparisons have blanks
+    script = re.sub(
+        r"<(?=[/!a-zA-Z])", r"\\u003c", explorations.script(explored)
+    )  # in strings: comparisons have blanks
     found = allowed(shown.css + answering.css, f"{shown.js}{script}{answering.js}")
     return replace(found, policy=found.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
 
@@ -365,9 +367,9 @@ class _HtmlPage:
 
     def image(self, address: str) -> str | None:
         picture = self.place.picture(address)
-        if picture is None or self.place.alone:
-            return picture and picture.address
-        return picture.inline or f"figures/{picture.name}"
+        if picture is None:
+            return None
+        return picture.address if self.place.alone else picture.inline or f"figures/{picture.name}"
 
     def dot(self, value: Value | None) -> Markup:
         """Return the coloured dot of a storage that several expressions share."""

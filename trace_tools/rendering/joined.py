@@ -1,7 +1,7 @@
 """Pages that come to stand in one file → its parts: ids that only one has, links that lead to places in the file.
 
-    part = apart('<h2 id="main">…</h2><a href="02-x.html#L5">', "1")     '<h2 id="1--main">…</h2><a href="02-x.html#L5">'
-    led(part, {"02-x.html": Place("02-x", "2")}, ids)                     '<h2 id="1--main">…</h2><a href="#2--L5">'
+    part = apart('<h2 id="main">…</h2><a href="02-x.html#L5">', "1")    '<h2 id="1--main">…</h2><a href="02-x.html#L5">'
+    led(part, {"02-x.html": Place("02-x", "2")}, ids)                    '<h2 id="1--main">…</h2><a href="#2--L5">'
 
 What is read here was written by templates and `svg`: in their tags < and > stand for themselves nowhere.
 """
