@@ -59,8 +59,9 @@ ALLOWED = {
     "benching": {*GROUND, "comparing", "machines", "outcome", "tracing"},
     "publishing": {*GROUND, "comparing", "rendering"},
     "exchange": {*GROUND, "publishing", "rendering"},
+    "fleet": {"", *GROUND, "machines", "tracing"},  # the package's version
     "serving": {*GROUND, "machines", "outcome", "publishing", "rendering", "tracing"},
-    "commands": {*GROUND, "benching", "comparing", "exchange", "machines", "outcome", "project", *SHOWING},
+    "commands": {*GROUND, "benching", "comparing", "exchange", "fleet", "machines", "outcome", "project", *SHOWING},
     "cli": {"", "commands", "errors"},  # the package's version
     "__main__": {"cli"},
     "": {"narrative", "metering", "machines"},  # what a lecture imports

@@ -3,6 +3,7 @@
     python -m trace_tools new talk.py             a small lecture to begin with
     python -m trace_tools check lecture.py        mistakes in its directives and words, without running it
     python -m trace_tools trace lecture.py        run it, write rendered/<machine>/trace.yaml and its pages
+    python -m trace_tools fleet machines.yaml     trace it on many machines at once, bring the traces home, compare
     python -m trace_tools render TRACE.yaml…      make the pages again, with the lecture's prose as it is now
     python -m trace_tools diff A.yaml B.yaml      what changed, and whether it matters
     python -m trace_tools bench A.py B.py         two versions, run here in turn until they can be told apart
@@ -41,6 +42,7 @@ COMMANDS = [
     "new",
     "check",
     "trace",
+    "fleet",
     "render",
     "serve",
     "diff",

@@ -1,0 +1,156 @@
+"""`fleet machines.yaml LECTURE`: trace a lecture on many machines at once, bring the traces home, render, compare.
+
+Exit codes: 0 all are there; 1 a claim failed or the lecture raised on one; 2 bad input, or a machine has no trace: the
+others' are there and are rendered, and the same command goes on with what is missing; 130 Ctrl-C, which ends what runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trace_tools.errors import UsageError
+from trace_tools.project import ProjectOption, of_project
+
+SECOND_S = 0.2  # between two drawings of a terminal's lines
+
+
+@click.command()
+@click.argument("machines", type=click.Path(path_type=Path), default=Path("machines.yaml"), metavar="[MACHINES.yaml]")
+@click.argument(
+    "lecture", type=click.Path(path_type=Path), default=Path("lecture.py"), is_eager=True, callback=of_project
+)
+@click.option("-o", "--out", cls=ProjectOption, help="Default: rendered, beside the lecture.")
+@click.option("--passes", cls=ProjectOption, default=3, show_default=True, help="Fresh processes.")
+@click.option("--seed", cls=ProjectOption, default=0, show_default=True, metavar="N")
+@click.option("--limit", cls=ProjectOption, default=100, show_default=True, help="Executions kept.")
+@click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
+@click.option("--keep-going/--no-keep-going", cls=ProjectOption, help="Record what failed, and go on.")
+@click.option("--inspect-all/--no-inspect-all", cls=ProjectOption, help="Inspect what every assignment assigns.")
+@click.option("--vocabulary", "vocabularies", cls=ProjectOption, multiple=True, help="Whose words it is written in.")
+@click.option("--machine", "names", multiple=True, metavar="NAME", help="Only this one of the inventory's.")
+@click.option("--again", is_flag=True, help="Trace also where the trace is there already.")
+@click.option("--force", is_flag=True, help="Replace another lecture's trace.")
+@click.pass_context
+def fleet(
+    ctx: click.Context, machines: Path, lecture: Path, out: Path | None, names: tuple[str, ...], again: bool, **request: Any
+) -> None:
+    """Trace LECTURE on all machines of MACHINES.yaml; write OUT/<name>/trace.yaml, pages, and what differs."""
+    from trace_tools.fleet.inventory import Inventory, read
+    from trace_tools.fleet.run import Fleet
+    from trace_tools.outcome import problems
+    from trace_tools.tracing.tracer import check_lecture
+
+    inventory = read(machines)
+    known = [entry.name for entry in inventory.machines]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--machine {name}: {machines} has no such machine; it has {', '.join(known)}")
+    chosen = [entry for entry in inventory.machines if not names or entry.name in names]
+    check_lecture(lecture)
+    out = out or lecture.parent / "rendered"
+    request["vocabularies"] = list(request["vocabularies"])
+    show = _Lines()
+    running = Fleet(
+        Inventory(chosen, inventory.files), machines.parent, lecture, out, request, show.told, again=again
+    )
+    there, failed, wrong = [], [], []
+    try:
+        with closing(running.run()) as outcomes:
+            for outcome in outcomes:
+                if outcome.path is None or outcome.trace is None:
+                    failed.append(outcome.folder)
+                    show.ended(f"{outcome.folder}: {outcome.why}")
+                    continue
+                there.append(outcome.path)
+                show.ended(f"{outcome.folder}: {outcome.path}{'' if outcome.fresh else ' (there already)'}")
+                wrong += [f"{outcome.folder}: {line}" for line in problems(outcome.trace)]
+    except KeyboardInterrupt:
+        done = f"{len(there)} of {len(running)} traces are there"
+        raise KeyboardInterrupt(f"interrupted; {done}, and the same command goes on with the others") from None
+    finally:
+        show.done()
+    if there:
+        _publish(ctx, out, lecture)
+    for line in wrong:
+        click.echo(line, err=True)
+    if failed:
+        click.echo(f"no trace: {', '.join(failed)}; the same command goes on with them", err=True)
+    if failed or wrong:
+        sys.exit(2 if failed else 1)
+
+
+def _publish(ctx: click.Context, out: Path, lecture: Path) -> None:
+    """Make the pages of all traces that lie there, and what differs between the machines."""
+    from trace_tools.commands.compare import compare
+    from trace_tools.publishing.site import REPORTS, render_folder
+
+    index = render_folder(out, lecture)
+    traces = tuple(sorted(out.glob("*/trace.yaml"), key=lambda path: path.parent.name))
+    if len(traces) > 1:
+        ctx.invoke(compare, traces=traces, out=out / REPORTS, base=None, form="terminal", every=False)
+        if f"{REPORTS}/index" not in index.read_text(encoding="utf-8"):
+            render_folder(out, lecture)
+    click.echo(str(index))
+
+
+class _Lines:
+    """Shows where each machine is: a changing line each on a terminal, in a log a line for each process that begins."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, str] = {}
+        self._known: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+        self._drawn = 0  # lines that stand on the terminal
+        self._when = 0.0
+
+    def told(self, folder: str, where: str) -> None:
+        """Take note of where a machine is; threads tell it."""
+        with self._lock:
+            self._at[folder] = where
+            process = where.partition(":")[0]
+            if not sys.stderr.isatty():
+                if (folder, process) not in self._known:
+                    self._known.add((folder, process))
+                    self._say(f"{folder}: {process}\n")
+            elif time.monotonic() > self._when + SECOND_S:
+                self._draw()
+
+    def ended(self, line: str) -> None:
+        """Say what came of a machine: a line that stays."""
+        with self._lock:
+            self._at.pop(line.partition(":")[0], None)
+            self._clear()
+            self._say(f"{line}\n")
+            if sys.stderr.isatty():
+                self._draw()
+
+    def done(self) -> None:
+        """Leave no changing line."""
+        with self._lock:
+            self._at.clear()
+            self._clear()
+
+    def _draw(self) -> None:
+        self._clear()
+        self._when = time.monotonic()
+        width = shutil.get_terminal_size().columns
+        for folder, where in self._at.items():
+            self._say(f"{folder}: {where}"[: width - 1] + "\n")
+        self._drawn = len(self._at)
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._say(f"\x1b[{self._drawn}A\x1b[J")
+        self._drawn = 0
+
+    def _say(self, text: str) -> None:
+        with suppress(OSError):  # nobody reads it: that is no reason to lose a run
+            click.echo(text, nl=False, err=True)

@@ -1,0 +1,1 @@
+"""One lecture on many machines: sent there, traced there, brought home."""

@@ -1,0 +1,141 @@
+"""How a machine is reached, and what is run there: one shell script, given to `sh` here or to `ssh`, with or without srun.
+
+command_for(entry, archive_bytes, asked, beside)      ["ssh", "-T", …, "--", "gpu-box", "sh -c '…'"]
+
+The script reads the archive from its standard input, unpacks it in a fresh folder, runs the tools there and removes the
+folder. What its input still is after the archive is the connection: when that ends, so does what runs, and a job of
+Slurm's with it. Whatever asks for a key, a password or a host's trust fails instead; no environment is sent.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trace_tools.fleet.inventory import Entry
+from trace_tools.fleet.parcel import Parcel
+
+SSH = (
+    "-T", "-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oConnectTimeout=15", "-oServerAliveInterval=15",
+    "-oServerAliveCountMax=4", "-oForwardAgent=no", "-oForwardX11=no", "-oClearAllForwardings=yes",
+    "-oPermitLocalCommand=no", "-oLogLevel=ERROR", "-oControlMaster=no",
+)  # fmt: skip
+KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "LOGNAME")  # of our environment, for ssh itself
+EXPORTED = "HOME,PATH,USER,LOGNAME,TMPDIR,LANG"  # of that where srun runs, for the job
+REFUSED = 73  # the script's status where the machine can't take what is sent
+OPTIONS = {"partition": "--partition", "constraint": "--constraint", "account": "--account", "qos": "--qos"}
+OPTIONS |= {"gres": "--gres", "cpus": "--cpus-per-task", "time": "--time"}
+
+# `exec 3<&0` keeps the connection for the watch: a background job's own input is /dev/null.
+SCRIPT = """\
+umask 077
+unset SSH_CONNECTION SSH_CLIENT SSH_TTY
+base={base}
+mkdir -p "$base" && d=$(mktemp -d "$base/run-XXXXXX") || exit {refused}
+trap 'cd /; rm -rf "$d"' EXIT
+trap 'exit 129' HUP INT TERM
+cd "$d" && head -c {length} | tar -xzf - || exit {refused}
+exec 3<&0
+{command} </dev/null 3<&- & job=$!
+( cat <&3; kill -TERM $job; sleep {grace}; kill -KILL $job ) >/dev/null 2>&1 & watch=$!
+exec 3<&-
+wait $job; status=$?
+kill $watch 2>/dev/null
+exit $status
+"""
+GRACE_S = 15  # what a tracer has there to end
+
+
+def command_for(entry: Entry, archive_bytes: int, asked: Mapping[str, Any], beside: Path) -> list[str]:
+    """Return the command that traces on a machine, which gets the archive on its standard input."""
+    words = shlex.split(entry.python) if entry.python else [sys.executable if entry.engine == "local" else "python3"]
+    if entry.engine == "slurm":
+        words = [*_srun(entry), *words]
+    command = " ".join([*map(_quoted, words), '"$d/tools"', shlex.quote(json.dumps(asked))])
+    script = SCRIPT.format(
+        base=_quoted(entry.folder), length=archive_bytes, command=command, refused=REFUSED, grace=GRACE_S
+    )
+    host = host_of(entry)
+    return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, f"sh -c {shlex.quote(script)}"]
+
+
+def host_of(entry: Entry) -> str | None:
+    """Return what ssh connects to; None for what is started here. SkyPilot makes its clusters hosts of their names."""
+    return entry.name if entry.engine == "sky" else entry.host
+
+
+def _ssh(entry: Entry, beside: Path) -> list[str]:
+    config = ["-F", str(beside / entry.ssh_config)] if entry.ssh_config else []
+    # Its hosts would be known nowhere: SkyPilot writes that into ssh's configuration.
+    known = ["-oUserKnownHostsFile=~/.ssh/known_hosts"] if entry.engine == "sky" else []
+    return ["ssh", *config, *SSH, *known]
+
+
+def _srun(entry: Entry) -> list[str]:
+    """Return how Slurm is asked for one task: it queues, chooses the machine and ends the job with srun."""
+    given = [f"{option}={value}" for name, option in OPTIONS.items() if (value := getattr(entry, name)) is not None]
+    limit = [] if entry.time else [f"--time={entry.minutes}"]
+    return ["srun", "--ntasks=1", f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *given, *limit]
+
+
+def _quoted(word: str) -> str:
+    """Quote for a shell; the home folder is that there."""
+    return f'"$HOME"/{shlex.quote(word[2:])}' if word.startswith("~/") else shlex.quote(word)
+
+
+def environment(entry: Entry, ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the command: all of ours for this machine itself, nothing worth sending otherwise."""
+    return dict(ours) if entry.engine == "local" else {name: ours[name] for name in KEPT if name in ours} | _slurms(ours)
+
+
+def _slurms(ours: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in ours.items() if name == "SLURM_CONF"}
+
+
+def in_words(entry: Entry, status: int, said: Sequence[str]) -> str:
+    """Say in one line why nothing came, from the command's status and the end of what it wrote to standard error."""
+    lines = [line.strip() for line in said if line.strip()]
+    text = "\n".join(lines)
+    last = lines[-1] if lines else ""
+    host = host_of(entry)
+    if host is not None and status == 255:
+        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text:
+            return (
+                f"its host key is another than the known one: if its owner says that this is right, "
+                f"`ssh-keygen -R {host}`, then connect once with `ssh {host}`"
+            )
+        if "Host key verification failed" in text or "host key is known" in text:
+            return (
+                f"its host key is not known: connect once with `ssh {host}`, compare the fingerprint with what its "
+                "owner says, and accept it"
+            )
+        if "Permission denied" in text:
+            return f"refuses the key: `ssh {host}` must log in without asking for anything"
+        return f"can't be reached: {last or 'ssh says nothing'}"
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return "its disk is full"
+    if status in (126, 127):
+        return f"can't run `{entry.python or 'python3'}` there: {last}"
+    slurm = [line.partition(": error: ")[2] for line in lines if line.startswith("srun: error: ")]
+    if slurm:
+        return f"Slurm refuses: {slurm[0]}"
+    return last or f"ended with status {status} and said nothing"
+
+
+def sky_task(entry: Entry, parcel: Parcel, lecture_needs: Sequence[str]) -> str:
+    """Return a task file for SkyPilot: a machine with that accelerator, and what the lecture needs on it."""
+    wanted = [f"torch=={entry.torch}" if name == "torch" and entry.torch else name for name in sorted(lecture_needs)]
+    setup = f"python3 -m pip install {' '.join(map(shlex.quote, wanted))}" if wanted else "python3 --version"
+    task = {
+        "name": entry.name,
+        "resources": {"accelerators": entry.accelerators},
+        "setup": setup + "\n",
+        "run": f"echo ready for {shlex.quote(parcel.lecture)}\n",
+    }
+    return yaml.safe_dump(task, sort_keys=False)

@@ -1,0 +1,114 @@
+"""What is sent to a machine: the tools, PyYAML, the lecture and the modules beside it that it imports, as one tar.
+
+parcel = pack(Path("lecture.py"), files=["data/*.csv"])
+parcel.archive        # gzipped; the same files give the same bytes
+parcel.digest         # of all of it: another text of the lecture, or other tools, have another one
+
+    tools/__main__.py, tools/trace_tools/…, tools/yaml/…      `python tools` runs `trace_tools.fleet.there`
+    lecture/lecture.py, lecture/data/…                        what lies there, and nothing else
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+import trace_tools
+from trace_tools import formats
+from trace_tools.errors import UsageError
+from trace_tools.imports import OURS, modules
+from trace_tools.statements import ParsedSource, read_source
+
+MOST_BYTES = 256 << 20  # of what is sent, the tools included
+TOOLS = frozenset({".py", ".yaml", ".txt"})
+# What only makes pages and reports stays here; whoever changes it need trace nothing again.
+STAYS = frozenset({"benching", "commands", "comparing", "exchange", "publishing", "rendering", "serving"})
+# Read by any Python, also one that is too old for the rest.
+MAIN = """\
+import sys
+if sys.version_info < (3, 11):
+    sys.exit("trace-tools: Python %d.%d is there; 3.11 or newer is needed" % sys.version_info[:2])
+from trace_tools.fleet.there import main
+main()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What is sent, the lecture's name and text in it."""
+
+    archive: bytes
+    digest: str
+    lecture: str
+    text: str
+
+
+def pack(lecture: Path, files: Sequence[str] = ()) -> Parcel:
+    """Pack a lecture with the tools. Raises UsageError for what is missing or too large, LectureError for no lecture."""
+    source = read_source(lecture)
+    folder = lecture.resolve().parent
+    sent = {f"lecture/{path.relative_to(folder).as_posix()}": path for path in _beside(folder, source, files)}
+    contents = {**_tools(), **{name: b"" for name in sent}}
+    size = sum(map(len, contents.values()))
+    for name, path in sent.items():
+        size += path.stat().st_size
+        if size > MOST_BYTES:
+            limit = formats.byte_size(MOST_BYTES)
+            raise UsageError(f"{path}: with it more than {limit} would be sent; choose less with `files`")
+        contents[name] = path.read_bytes()
+    contents[f"lecture/{lecture.name}"] = source.text.encode("utf-8")
+    digest = hashlib.sha256()
+    for name, content in sorted(contents.items()):
+        digest.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\0".encode())
+    return Parcel(_archive(contents), digest.hexdigest(), lecture.name, source.text)
+
+
+def _beside(folder: Path, source: ParsedSource, files: Sequence[str]) -> Iterator[Path]:
+    """Yield the files of the lecture's folder that are sent; a link may lead out of it, and is not followed."""
+    roots = {name.partition(".")[0] for name in modules(source, folder)} - {OURS}
+    for root in sorted(roots):
+        if (single := folder / f"{root}.py").is_file():
+            yield single
+        package = folder / root
+        if any(package.glob("*.py")):
+            yield from (path for path in sorted(package.rglob("*")) if _is_sent(path))
+    for pattern in files:
+        found = [path for path in sorted(folder.glob(pattern)) if _is_sent(path)]
+        if not found:
+            raise UsageError(f"files: {pattern}: no such file in {folder.name}/")
+        yield from found
+
+
+def _is_sent(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
+
+
+@cache
+def _tools() -> dict[str, bytes]:
+    """Return the tools and PyYAML in plain Python, by where they lie in the archive: nothing else is needed there."""
+    found = {"tools/__main__.py": MAIN.encode()}
+    for package, name, endings in ((trace_tools, OURS, TOOLS), (yaml, "yaml", {".py"})):
+        root = Path(str(package.__file__)).parent
+        paths = (path for path in sorted(root.rglob("*")) if path.suffix in endings and _is_sent(path))
+        inside = ((path.relative_to(root), path) for path in paths)
+        found |= {f"tools/{name}/{at.as_posix()}": path.read_bytes() for at, path in inside if at.parts[0] not in STAYS}
+    return found
+
+
+def _archive(contents: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=6) as zipped:
+        with tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for name, content in sorted(contents.items()):
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(content), 0o600
+                archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
