@@ -47,6 +47,7 @@ PACKED_BYTES = 192 << 20  # of a trace on its way
 TRACE_BYTES = 256 << 20  # the tracer's size cap lies far below
 SAID_BYTES = 64 << 20  # of what is no trace
 SAID_LINES = 40  # of standard error, the end that is kept
+MINUTE_S = 60
 SHOWN = 300  # characters of what a machine says, on one line
 
 Told = Callable[[str, str], None]  # (folder, where it is)
@@ -241,7 +242,7 @@ class Fleet:
             late.set()
             _hang_up(process)
 
-        timer = threading.Timer(entry.minutes * 60, end)
+        timer = threading.Timer(entry.minutes * MINUTE_S, end)
         timer.daemon = True
         with self._lock:
             self._running.add(process)
