@@ -3,6 +3,7 @@
 # make doctor   what this machine is, and what would go wrong on it
 # make diff     A=cpu B=nvidia-h200, or paths: what differs between two traces, and whether it matters
 # make compare  all traces side by side; make pairs writes that and each against the first into rendered/diff
+# make fleet    the lecture on all machines of machines.yaml, at once; their traces, pages and what differs
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make site     the pages, for a host of static files: URL=https://example.org/lecture/
 # make serve    the lecture's pages in a browser, made again at each save
@@ -15,6 +16,7 @@ VENV ?= .venv
 DEVICE ?=
 PASSES ?= 3
 LECTURE ?= lecture.py
+MACHINES ?= machines.yaml
 ARGS ?=
 URL ?=
 A ?= cpu
@@ -35,11 +37,14 @@ endif
 # On a GPU what fails costs no more than itself: the sections after it run.
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(shell nvidia-smi -L 2>/dev/null),--keep-going))
 
-.PHONY: trace doctor test render diff compare pairs site serve api check bench inert mutate fuzz emulate clean
+.PHONY: trace fleet doctor test render diff compare pairs site serve api check bench inert mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
 	@$(MAKE) --no-print-directory pairs
+
+fleet: $(READY)
+	$(RUN) -m trace_tools fleet $(MACHINES) $(LECTURE) --passes $(PASSES) $(ARGS)
 
 doctor: $(READY)
 	$(RUN) -m trace_tools doctor $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)

@@ -190,7 +190,12 @@ def slurm() -> Iterator[Path]:
                 program = str(shutil.which(command[0], path=places))
                 daemons.append(
                     subprocess.Popen(
-                        [program, *command[1:]], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, **drop
+                        [program, *command[1:]],
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        env=environment,
+                        **drop,
                     )
                 )
 

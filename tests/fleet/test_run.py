@@ -18,7 +18,7 @@ import yaml
 
 from tests.fleet.conftest import SYSTEM_PYTHON, Box
 from tests.signals import heard
-from trace_tools.errors import UsageError
+from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load, write
 from trace_tools.fleet import run as fleet_run
 from trace_tools.fleet.inventory import Entry, Inventory
@@ -166,7 +166,8 @@ def test_a_trace_comes_home_from_a_job(
     lecture: Path, cluster: Entry, there: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_TOKEN", "hunter2hunter2")
-    source = "    import os\n    seen = sorted(os.environ)  # @inspect seen\n    job = os.environ['SLURM_JOB_NAME']  # @inspect job\n"
+    source = "    import os\n    seen = sorted(os.environ)  # @inspect seen\n"
+    source += "    job = os.environ['SLURM_JOB_NAME']  # @inspect job\n"
     lecture.write_text(lecture.read_text() + source)
     came = outcomes(lecture, replace(cluster, folder=there))["node"]
     assert came.why is None and came.path is not None
@@ -179,7 +180,7 @@ def test_a_cluster_that_refuses(lecture: Path, cluster: Entry, there: str) -> No
     cases = {
         "no-partition": (replace(cluster, partition="none"), "invalid partition specified: none"),
         "constraint": (replace(cluster, constraint="h100"), "Slurm refuses: Unable to allocate resources"),
-        "too-much": (replace(cluster, cpus=64), "Slurm refuses: Unable to allocate resources"),
+        "gres": (replace(cluster, gres="gpu:1"), "Slurm refuses: Invalid generic resource"),
     }
     entries = [replace(entry, name=name, folder=there) for name, (entry, _) in cases.items()]
     for name, outcome in outcomes(lecture, *entries).items():
@@ -239,7 +240,7 @@ def test_another_lectures_trace_stays(lecture: Path, there: str) -> None:
     outcomes(lecture, here(folder=there))
     other = lecture.with_name("other.py")
     other.write_text(lecture.read_text())
-    with pytest.raises(UsageError, match=r"is a trace of talk\.py, not of other\.py"):
+    with pytest.raises(TraceToolsError, match=r"is a trace of talk\.py, not of other\.py"):
         fleet(other, here(folder=there))
     assert outcomes(other, here(folder=there), force=True)["here"].path is not None
 

@@ -40,7 +40,14 @@ SECOND_S = 0.2  # between two drawings of a terminal's lines
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
 @click.pass_context
 def fleet(
-    ctx: click.Context, machines: Path, lecture: Path, out: Path | None, names: tuple[str, ...], again: bool, **request: Any
+    ctx: click.Context,
+    /,
+    machines: Path,
+    lecture: Path,
+    out: Path | None,
+    names: tuple[str, ...],
+    again: bool,
+    **request: Any,
 ) -> None:
     """Trace LECTURE on all machines of MACHINES.yaml; write OUT/<name>/trace.yaml, pages, and what differs."""
     from trace_tools.fleet.inventory import Inventory, read
@@ -57,10 +64,8 @@ def fleet(
     check_lecture(lecture)
     out = out or lecture.parent / "rendered"
     request["vocabularies"] = list(request["vocabularies"])
-    show = _Lines()
-    running = Fleet(
-        Inventory(chosen, inventory.files), machines.parent, lecture, out, request, show.told, again=again
-    )
+    show = _Places()
+    running = Fleet(Inventory(chosen, inventory.files), machines.parent, lecture, out, request, show.told, again=again)
     there, failed, wrong = [], [], []
     try:
         with closing(running.run()) as outcomes:
@@ -101,7 +106,7 @@ def _publish(ctx: click.Context, out: Path, lecture: Path) -> None:
     click.echo(str(index))
 
 
-class _Lines:
+class _Places:
     """Shows where each machine is: a changing line each on a terminal, in a log a line for each process that begins."""
 
     def __init__(self) -> None:

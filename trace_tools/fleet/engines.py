@@ -1,4 +1,4 @@
-"""How a machine is reached, and what is run there: one shell script, given to `sh` here or to `ssh`, with or without srun.
+"""How a machine is reached, and what runs there: one shell script, given to `sh` here or to `ssh`; srun may be in it.
 
 command_for(entry, archive_bytes, asked, beside)      ["ssh", "-T", …, "--", "gpu-box", "sh -c '…'"]
 
@@ -91,7 +91,9 @@ def _quoted(word: str) -> str:
 
 def environment(entry: Entry, ours: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the command: all of ours for this machine itself, nothing worth sending otherwise."""
-    return dict(ours) if entry.engine == "local" else {name: ours[name] for name in KEPT if name in ours} | _slurms(ours)
+    return (
+        dict(ours) if entry.engine == "local" else {name: ours[name] for name in KEPT if name in ours} | _slurms(ours)
+    )
 
 
 def _slurms(ours: Mapping[str, str]) -> dict[str, str]:

@@ -82,7 +82,9 @@ def read(path: Path) -> Inventory:
             raise UsageError(f"{path}: is larger than {LARGEST_BYTES >> 20} MiB; no inventory is")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: can't be read: {error.strerror or error}; expected an inventory of machines") from None
+        raise UsageError(
+            f"{path}: can't be read: {error.strerror or error}; expected an inventory of machines"
+        ) from None
     except UnicodeDecodeError:
         raise UsageError(f"{path}: is not UTF-8") from None
     try:
@@ -106,7 +108,7 @@ def _mistakes(inventory: Inventory) -> Iterator[tuple[str, str]]:
     for number, entry in enumerate(inventory.machines):
         where = f"machines[{number}]"
         yield from ((f"{where}.{name}", wrong) for name, wrong in _wrong(entry))
-        for device in entry.devices or [None]:
+        for device in devices_of(entry):
             if (other := folders.setdefault(folder := folder_of(entry, device), entry.name)) != entry.name or (
                 entry.name in [one.name for one in inventory.machines[:number]]
             ):
@@ -157,6 +159,11 @@ def _wrong(entry: Entry) -> Iterator[tuple[str, str]]:
             yield f"devices[{number}]", str(error)
         if device in entry.devices[:number]:
             yield f"devices[{number}]", f"{device} is there twice"
+
+
+def devices_of(entry: Entry) -> list[str | None]:
+    """Return the devices that are traced apart; None for the best there is."""
+    return [*entry.devices] or [None]
 
 
 def folder_of(entry: Entry, device: str | None) -> str:

@@ -52,7 +52,7 @@ class Parcel:
 
 
 def pack(lecture: Path, files: Sequence[str] = ()) -> Parcel:
-    """Pack a lecture with the tools. Raises UsageError for what is missing or too large, LectureError for no lecture."""
+    """Pack a lecture with the tools. Raises UsageError for what is missing or too large, LectureError for none."""
     source = read_source(lecture)
     folder = lecture.resolve().parent
     sent = {f"lecture/{path.relative_to(folder).as_posix()}": path for path in _beside(folder, source, files)}
@@ -105,10 +105,12 @@ def _tools() -> dict[str, bytes]:
 
 def _archive(contents: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=6) as zipped:
-        with tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for name, content in sorted(contents.items()):
-                member = tarfile.TarInfo(name)
-                member.size, member.mode = len(content), 0o600
-                archive.addfile(member, io.BytesIO(content))
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=6) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, content in sorted(contents.items()):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o600
+            archive.addfile(member, io.BytesIO(content))
     return packed.getvalue()

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from trace_tools.errors import in_words as error_in_words
 from trace_tools.file_format.trace_file import load, write
 from trace_tools.files import replace
 from trace_tools.fleet.engines import GRACE_S, command_for, environment, host_of, in_words, sky_task
-from trace_tools.fleet.inventory import Entry, Inventory, folder_of
+from trace_tools.fleet.inventory import Entry, Inventory, devices_of, folder_of
 from trace_tools.fleet.parcel import pack
 from trace_tools.fleet.there import MARK
 from trace_tools.imports import imported
@@ -92,7 +92,7 @@ class Fleet:
         # What shares a machine runs there in turn, or each would slow the others' clocks.
         self._lanes: dict[str, list[tuple[Entry, str | None]]] = defaultdict(list)
         for entry in inventory.machines:
-            for device in entry.devices or [None]:
+            for device in devices_of(entry):
                 lane = f"{entry.name} {device}" if entry.engine == "slurm" else host_of(entry) or ""
                 self._lanes[lane].append((entry, device))
         for entry, device in self._all():
@@ -105,7 +105,7 @@ class Fleet:
     def __len__(self) -> int:
         return len(self._all())
 
-    def run(self) -> Iterator[Outcome]:
+    def run(self) -> Generator[Outcome, None, None]:
         """Yield what came of each machine as it ends. Ctrl-C, or `close` of it, ends what still runs, there as well."""
         done: queue.Queue[Outcome] = queue.Queue()
         try:
@@ -275,7 +275,9 @@ class Fleet:
         if heard.ended is None:
             why = in_words(entry, status, said)
             if entry.engine == "sky" and status == 255:
-                why += f"; `sky launch -c {entry.name} {entry.name}.sky.yaml` starts it, `sky down {entry.name}` ends it"
+                why += (
+                    f"; `sky launch -c {entry.name} {entry.name}.sky.yaml` starts it, `sky down {entry.name}` ends it"
+                )
             raise NotTracedError(f"{why} (it stopped in the middle)" if heard.began else why)
         return heard.content()
 

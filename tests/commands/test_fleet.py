@@ -1,0 +1,63 @@
+"""`fleet` as a user runs it: exit codes, what it prints, and the pages it leaves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from trace_tools.cli import main
+
+PLAIN = "def main():\n    one()\ndef one():\n    x = 1  # @inspect x\n    assert x == 1\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("lecture.py").write_text(PLAIN)
+    return tmp_path
+
+
+def fleet(machines: list[str], *arguments: str) -> Result:
+    there = Path("there").absolute()
+    lines = [f"- {{engine: local, folder: {there}, python: {sys.executable}, {machine}}}\n" for machine in machines]
+    Path("machines.yaml").write_text("machines:\n" + "".join(lines))
+    return CliRunner().invoke(main, ["fleet", "machines.yaml", "lecture.py", "--passes", "1", *arguments])
+
+
+def test_pages_and_what_differs() -> None:
+    ran = fleet(["name: one", "name: two"])
+    assert ran.exit_code == 0, ran.output
+    assert "diff/index.html" in Path("rendered/index.html").read_text()
+    assert Path("rendered/one/index.html").is_file() and Path("rendered/two/trace.yaml").is_file()
+    again = fleet(["name: one", "name: two"])
+    assert again.exit_code == 0 and again.stderr.count("(there already)") == 2
+
+
+def test_one_that_fails_leaves_the_others_pages() -> None:
+    Path("no").write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    Path("no").chmod(0o755)
+    ran = fleet(["name: one", "name: two"])
+    text = (
+        Path("machines.yaml").read_text().replace(f"{sys.executable}, name: two", f"{Path('no').absolute()}, name: two")
+    )
+    Path("machines.yaml").write_text(text)
+    ran = CliRunner().invoke(main, ["fleet", "machines.yaml", "lecture.py", "--passes", "1", "--again"])
+    assert ran.exit_code == 2
+    assert "two: broken" in ran.stderr and "no trace: two; the same command goes on" in ran.stderr
+    assert "rendered/index.html" in ran.stdout
+
+
+def test_a_failed_claim_is_1() -> None:
+    Path("lecture.py").write_text(PLAIN.replace("x == 1", "x == 2"))
+    ran = fleet(["name: one"], "--keep-going")
+    assert ran.exit_code == 1 and "one: lecture.py:5: claim failed: x == 2" in ran.stderr
+
+
+def test_bad_input_is_one_line() -> None:
+    ran = fleet(["name: one", "name: one"])
+    assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1) and not Path("rendered").exists()
+    ran = fleet(["name: one"], "--machine", "two")
+    assert ran.exit_code == 2 and "--machine two: machines.yaml has no such machine; it has one" in ran.stderr

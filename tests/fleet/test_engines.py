@@ -1,0 +1,67 @@
+"""The commands that reach machines, and what their failures say; test_run has them run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trace_tools.fleet.engines import command_for, environment, in_words, sky_task
+from trace_tools.fleet.inventory import Entry
+from trace_tools.fleet.parcel import pack
+
+HERE = Path(".")
+
+
+def test_ssh_asks_for_nothing_and_checks_host_keys() -> None:
+    command = command_for(Entry("a", "ssh", host="box", ssh_config="my.config"), 10, {}, Path("/fleet"))
+    assert command[:3] == ["ssh", "-F", "/fleet/my.config"]
+    assert {"-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oForwardAgent=no"} <= {*command}
+    assert command[-3:-1] == ["--", "box"]
+
+
+def test_a_container_is_a_command() -> None:
+    entry = Entry("a", "local", python="apptainer exec --nv 'my torch.sif' ~/venv/bin/python")
+    script = command_for(entry, 10, {"name": "it's"}, HERE)[2]
+    line = next(line for line in script.splitlines() if "apptainer" in line)
+    words = shlex.split(line)
+    assert words[:5] == ["apptainer", "exec", "--nv", "my torch.sif", "$HOME/venv/bin/python"]
+    assert words[6] == '{"name": "it\'s"}'
+
+
+def test_srun_exports_only_what_is_named() -> None:
+    entry = Entry("a", "slurm", partition="gpu", constraint="h100|h200", account="me", gres="gpu:1", cpus=4)
+    line = next(line for line in command_for(entry, 10, {}, HERE)[2].splitlines() if line.startswith("srun"))
+    words = shlex.split(line)
+    assert {"--partition=gpu", "--constraint=h100|h200", "--account=me", "--gres=gpu:1"} <= {*words}
+    assert "--export=HOME,PATH,USER,LOGNAME,TMPDIR,LANG" in words and "--time=240" in words
+
+
+def test_no_environment_goes_to_ssh() -> None:
+    ours = {"HOME": "/home/ann", "HF_TOKEN": "secret", "LC_ALL": "C"}
+    assert environment(Entry("a", "ssh", host="b"), ours) == {"HOME": "/home/ann"}
+    assert environment(Entry("a", "local"), ours) == ours
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "message"),
+    [
+        (255, "ssh: connect to host 10.0.0.1 port 22: Connection refused", "can't be reached: ssh: connect"),
+        (73, "mkdir: cannot create directory 'x': No space left on device", "its disk is full"),
+        (127, "sh: 1: /no/python: not found", "can't run `python3` there"),
+        (1, "srun: error: Unable to allocate resources: Invalid account", "Slurm refuses: Unable to allocate"),
+        (1, "trace-tools: Python 3.8 is there; 3.11 or newer is needed", "Python 3.8 is there"),
+        (9, "", "ended with status 9 and said nothing"),
+    ],
+)
+def test_failures_in_words(status: int, said: str, message: str) -> None:
+    assert message in in_words(Entry("a", "ssh", host="box"), status, said.splitlines())
+
+
+def test_a_task_for_sky(lecture: Path) -> None:
+    entry = Entry("cloud", "sky", accelerators="H100:1", torch="2.13.0")
+    task = yaml.safe_load(sky_task(entry, pack(lecture), ["torch", "numpy"]))
+    assert task["name"] == "cloud" and task["resources"] == {"accelerators": "H100:1"}
+    assert task["setup"] == "python3 -m pip install numpy torch==2.13.0\n"
