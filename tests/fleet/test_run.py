@@ -327,6 +327,19 @@ def test_one_that_takes_too_long(lecture: Path, tmp_path: Path, there: str, monk
     assert time.monotonic() - started < 20 and [*Path(there).iterdir()] == []
 
 
+def test_a_full_disk(lecture: Path, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(full)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no small file system can be mounted here")
+    try:
+        assert why(outcomes(lecture, here(folder=str(full)))["here"]) == "its disk is full"
+        assert [*full.iterdir()] == []
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+
+
 def test_devices_are_traced_apart(lecture: Path, there: str) -> None:
     came = outcomes(lecture, here(folder=there, devices=["cpu"]))
     assert [*came] == ["here"]

@@ -133,6 +133,8 @@ class Fleet:
 
     def _lane(self, lane: list[tuple[Entry, str | None]], done: queue.Queue[Outcome]) -> None:
         for entry, device in lane:
+            if self._stopped.is_set():  # nobody waits for the others
+                return
             folder = folder_of(entry, device)
             try:
                 outcome = self._there_already(entry, device) or self._traced(entry, device)
