@@ -30,6 +30,7 @@ def sums():
     x = 1 + 1  # @inspect x
     assert x == 2
 """
+SLURM = Path(f"/tmp/slurm{os.getpid()}")  # a short path; sshd tells its sessions of it
 SYSTEM_PYTHON = "/usr/bin/python3"  # another user can run it
 
 
@@ -100,6 +101,7 @@ def ssh_box() -> Iterator[Box]:
             f"AuthorizedKeysFile {keys}", "AuthenticationMethods publickey", "PasswordAuthentication no",
             "KbdInteractiveAuthentication no", "UsePAM no", f"AllowUsers {user}", "AllowTcpForwarding no",
             "X11Forwarding no", f"StrictModes {'yes' if as_root else 'no'}", "AcceptEnv *", "MaxStartups 100",
+            f"SetEnv SLURM_CONF={SLURM}/slurm.conf",
         ]  # fmt: skip
         (srv / "sshd_config").write_text("\n".join(settings) + "\n")
         drop: dict[str, Any] = {}
@@ -151,8 +153,8 @@ def slurm() -> Iterator[Path]:
     if os.getuid() != 0:
         pytest.skip("slurmd and munged need root")
     needs_a_python()
-    root = Path(tempfile.mkdtemp(prefix="slurm", dir="/tmp"))
-    root.chmod(0o755)
+    root = SLURM
+    root.mkdir(mode=0o755)
     daemons: list[subprocess.Popen[bytes]] = []
     conf = root / "slurm.conf"
     environment = {**os.environ, "SLURM_CONF": str(conf)}

@@ -176,6 +176,12 @@ def test_a_trace_comes_home_from_a_job(
     assert [*Path(there).iterdir()] == []
 
 
+def test_a_cluster_behind_ssh(lecture: Path, cluster: Entry, ssh_box: Box) -> None:
+    came = outcomes(lecture, replace(cluster, host="box", ssh_config=str(ssh_box.config)))["node"]
+    assert came.why is None and came.path is not None
+    assert [*(ssh_box.home / ".cache/trace-tools/fleet").iterdir()] == []
+
+
 def test_a_cluster_that_refuses(lecture: Path, cluster: Entry, there: str) -> None:
     cases = {
         "no-partition": (replace(cluster, partition="none"), "invalid partition specified: none"),
