@@ -12,18 +12,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from trace_tools.statements import ParsedSource
 
 OURS = "trace_tools"
-PLAIN = frozenset({"narrative", "drawings"})  # of ours, what needs no torch; `measure`, `count` and the peaks do
+PLAIN = frozenset({"narrative", "drawings", "measure", "count"})  # of ours, what needs no torch besides the words
 
 
 def imported(source: ParsedSource, folder: Path) -> frozenset[str]:
     """Return the packages that a lecture imports, anywhere in it or in the modules beside it, Python's own left out.
 
-    "torch" is among them where the lecture uses what needs it. What an installed package imports in turn is not seen.
+    "torch" is among them where the lecture uses what needs it of ours, if it is installed. What an installed package
+    imports in turn is not seen.
     """
     found = {name.partition(".")[0] for name, is_beside in _reached(source, folder) if not is_beside}
     return frozenset(found - {OURS} - sys.stdlib_module_names)
@@ -51,6 +53,11 @@ def _reached(source: ParsedSource, folder: Path) -> Iterator[tuple[str, bool]]:
             yield name, any(path.is_file() for path in beside)
 
 
+def is_installed(name: str) -> bool:
+    """Tell whether a package could be imported, without doing it."""
+    return name in sys.modules or PathFinder.find_spec(name) is not None
+
+
 def versions(used: frozenset[str]) -> list[tuple[str, str]]:
     """List the versions of the packages that are distributed by their own name."""
     found = []
@@ -61,13 +68,14 @@ def versions(used: frozenset[str]) -> list[tuple[str, str]]:
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
-    """Yield the modules that a source imports by absolute names; "torch" for each of ours that needs it."""
+    """Yield the modules that a source imports by absolute names; "torch" for each of ours that needs it and can have it."""
+    torch = ["torch"] if is_installed("torch") else []
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
             if any(alias.name == OURS and alias.asname for alias in node.names):  # by a name of the lecture's own
-                yield "torch"
+                yield from torch
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = [node.module]
             if node.module == OURS:
@@ -77,7 +85,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
         for name in names:
             yield name
             if name.startswith(f"{OURS}.") and not _is_plain(name):
-                yield "torch"
+                yield from torch
 
 
 def _is_plain(name: str) -> bool:

@@ -92,8 +92,8 @@ def _unfinished(last: Check | None, why: str, status: int, said: IO[str], device
     """Return what is wrong where the process ended before it had looked at everything."""
     said.seek(0)
     words = formats.one_line(([line for line in said.read().splitlines() if line.strip()] or [""])[-1], 200)
-    if last is None and "'torch" in words:
-        return Check("torch", "wrong", words, f"python -m pip install torch=={torch_build.RELEASE}, or make trace")
+    if last is None and words.partition(":")[0] in ("ModuleNotFoundError", "ImportError", "OSError"):
+        return Check("torch", "wrong", words, torch_build.INSTALL)
     how = why or (f"ended by {signal.Signals(-status).name}" if status < 0 else words or f"ended with {status}")
     after = f"after “{last.name}”" if last else "before its first check"
     told = f" ({words})" if words and words != how else ""

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, cast
 from trace_tools import accelerators
 from trace_tools.accelerators import BACKENDS
 from trace_tools.errors import UsageError
+from trace_tools.imports import is_installed
 from trace_tools.machines import host
 from trace_tools.machines.known_machines import known_machine, table_peaks
 from trace_tools.schema import Machine, Peak
@@ -54,6 +55,8 @@ def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
         stored = _stored(path)
         if device in (None, stored.device):
             return stored
+    if device in (None, "cpu") and not is_installed("torch"):
+        return without_torch([])[0]
     return _described(device or accelerators.best(), measure=measure)
 
 
@@ -63,7 +66,7 @@ def device() -> str:
     As torch spells it: "cuda" (which AMD's GPUs are, too), "mps", "xpu".
     """
     path = os.environ.get(STORED)
-    return _stored(path).device if path else accelerators.best()
+    return _stored(path).device if path else accelerators.best() if is_installed("torch") else "cpu"
 
 
 def peak_flops(dtype: torch.dtype | str) -> float | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 RELEASE = "2.13.0"  # of torch; the Makefile reads it here
 INDEX = "https://download.pytorch.org/whl"
+INSTALL = f"python -m pip install torch=={RELEASE}"  # where none can be imported
 
 
 @dataclass(frozen=True, slots=True)

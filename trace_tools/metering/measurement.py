@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from trace_tools.garbage import collector_paused
 Batch = Callable[[int], float]  # how many calls → the seconds they took together
 
 NOTHING_COUNTED = "no torch operator ran in it: NumPy and plain Python are not counted"
+TOO_LATE = "torch was first imported in it: nothing was counted; import it before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,13 @@ class Count:
 
     FLOPs follow the convention in `flops`, and are a lower bound when `uncounted` names operators.
     Bytes are the least an operator must move (`operators`); None when compiled code ran, which fuses operators.
-    Both are None when no operator of torch ran: what NumPy or plain Python did is not known. `why` says so.
+    All are None when no operator of torch ran: what NumPy or plain Python did is not known. `why` says so.
     """
 
     flops: int | None
     bytes_read: int | None
     bytes_written: int | None
-    peak_bytes: int  # most tensor bytes alive at once, those of the inputs from when they are first used
+    peak_bytes: int | None  # most tensor bytes alive at once, those of the inputs from when they are first used
     flops_by_operator: dict[str, int]  # most first
     bytes_by_operator: dict[str, int]  # read and written; most first
     operators: dict[str, int]  # how often each ran
@@ -98,10 +100,14 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
 
     Operators in other threads than this one are not seen, but for autograd's own.
     """
-    from trace_tools.metering.meters import Meter
-
     for witness in _witnesses:
         witness.began("count")
+    if "torch" not in sys.modules:
+        f(*args, **kwargs)
+        why = TOO_LATE if "torch" in sys.modules else NOTHING_COUNTED
+        return Count(None, None, None, None, {}, {}, {}, (), why)
+    from trace_tools.metering.meters import Meter
+
     with Meter() as meter:
         f(*args, **kwargs)
     unseen = NOTHING_COUNTED if not meter.operators else None
@@ -110,7 +116,7 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
         flops=None if unseen else meter.flops,
         bytes_read=None if hidden else meter.bytes_read,
         bytes_written=None if hidden else meter.bytes_written,
-        peak_bytes=meter.take_peak(),
+        peak_bytes=None if unseen else meter.take_peak(),
         flops_by_operator=_most_first(meter.flops_by_operator),
         bytes_by_operator={} if hidden else _most_first(meter.bytes_by_operator),
         operators=_most_first(meter.operators),

@@ -21,7 +21,7 @@ import watchfiles
 
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load
-from trace_tools.imports import imported
+from trace_tools.imports import imported, is_installed
 from trace_tools.machines import devices
 from trace_tools.outcome import problems
 from trace_tools.rendering import page_base
@@ -198,7 +198,8 @@ class Session:
 
         try:
             source = parsed_once(self._text, self._lecture.name)
-            if FORKS and "torch" in imported(source, self._folder) and not (self._server and self._server.alive):
+            torch = is_installed("torch") and "torch" in imported(source, self._folder)
+            if FORKS and torch and not (self._server and self._server.alive):
                 self._server = ForkServer(environment(), torch=True)
             tracer = Tracer(request, progress, self._server)
         except TraceToolsError as error:  # saved once more, meanwhile

@@ -16,8 +16,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Self
+
+from trace_tools.errors import UsageError
+from trace_tools.machines import torch_build
 
 PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
 FORKS = sys.platform == "linux"  # elsewhere the system's own libraries don't survive a fork
@@ -64,7 +68,7 @@ class Spawner:
     ) -> Running:
         """Run `main` of a module; its output goes to a descriptor, and it has another one if it has something to tell.
 
-        Raises OSError where no process can be started.
+        Raises OSError where no process can be started, UsageError where what it needs can't be imported.
         """
         return _Spawned(
             subprocess.Popen(
@@ -98,12 +102,14 @@ class ForkServer(Spawner):
 
     def __init__(self, environment: Mapping[str, str], *, torch: bool) -> None:
         self._asking, theirs = socket.socketpair()
+        self._imports = "torch" if torch else "plain"
+        self._errors = tempfile.TemporaryFile()
         with theirs:
             self._server = subprocess.Popen(
-                [*PYTHON, "trace_tools.tracing.fork_server", str(theirs.fileno()), "torch" if torch else "plain"],
+                [*PYTHON, "trace_tools.tracing.fork_server", str(theirs.fileno()), self._imports],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=self._errors,
                 env={**PASSIVE, **environment},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -122,6 +128,7 @@ class ForkServer(Spawner):
         """End it. What it has forked sees that its parent has ended."""
         self._asking.close()
         self._server.wait()
+        self._errors.close()
 
     def start(
         self, module: str, arguments: Sequence[str], output: int, telling: int | None, environment: Mapping[str, str]
@@ -136,7 +143,15 @@ class ForkServer(Spawner):
             return _Forked(own)
         except OSError:
             own.close()
+            self._refuse_if_ended()
             raise
+
+    def _refuse_if_ended(self) -> None:
+        """Raise UsageError with what it said last, if it has ended: most likely it could not import torch."""
+        if not self.alive:
+            self._errors.seek(0)
+            if lines := self._errors.read().decode(errors="replace").strip().splitlines():
+                raise UsageError(f"{lines[-1]}; {torch_build.INSTALL}" if self._imports == "torch" else lines[-1])
 
 
 class _Forked(Running):

@@ -26,7 +26,7 @@ from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsErr
 from trace_tools.file_format.structure import to_plain
 from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
-from trace_tools.imports import imported, modules
+from trace_tools.imports import imported, is_installed, modules
 from trace_tools.imports import versions as versions_of
 from trace_tools.machines import devices, host, surveys
 from trace_tools.machines import machine as machines
@@ -107,7 +107,8 @@ class Tracer:
         self.spawns = any(name.partition(".")[0] in SPAWNING for name in imports)
         found = detected(imports)
         self.vocabularies = [name for name in BORROWED if name in (*request.vocabularies, *found)]
-        self.torch = "torch" in self.uses or request.device not in (None, "cpu")
+        # Where it is not installed, what the lecture does without it is the lecture's to say.
+        self.torch = ("torch" in self.uses and is_installed("torch")) or request.device not in (None, "cpu")
         self.request = request = replace(request, passes=1) if request.draft else request
         self.progress = progress
         self.skipped = _skipped(self.source, request.only)
