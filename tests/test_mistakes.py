@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from trace_tools import narrative
-from trace_tools.mistakes import mistakes
+from trace_tools.errors import LectureError
+from trace_tools.mistakes import mistakes, refuse_relative_imports
+from trace_tools.statements import read_source
 
-HEAD = (
-    "from trace_tools import ask, plot, table, text\nimport trace_tools\n\n\ndef main():\n    part()\n\n\ndef part():\n"
-)
+HEAD = "from trace_tools import ask, image, plot, table, text\nimport trace_tools\n\n\ndef main():\n    part()\n\n\ndef part():\n"
 MISTAKES = [  # a line of a section, and what is said of it
     ("x = 1  # @inpsect x", "unknown directive `@inpsect`; did you mean `@inspect`?"),
     ("x = 1  # @inspect", "`@inspect` has nothing to inspect"),
@@ -22,6 +22,20 @@ MISTAKES = [  # a line of a section, and what is said of it
     ("plot([1, 2, 3])", "plot: found list; expected {name: values} or a matplotlib Figure"),
     ("ask('How many?')", "ask: missing a required argument: 'answer'"),
     ("text('a', colour='red')", "text: got an unexpected keyword argument 'colour'"),
+    ("plot([1, 2])", 'expected {name: values} or a matplotlib Figure: `plot({"y": values})`'),
+    ("table({'a': [1]}, ['a'])", "table: found a dict; expected a list of rows"),
+    ("table([1, 2], ['a'])", "table: row 0 is 1; expected a list of its cells"),
+    ("text(['a'])", "text: the argument is a list; expected text"),
+    ("n = 3; text('there are {n}')", "text: `{n}` is shown as it stands; expected an f before the string"),
+    ("n = 3; ask('How many is {n:,}?', n)", "ask: `{n:,}` is shown as it stands"),
+    ("image('nothing.png')", "image: 'nothing.png' is not there; expected a file beside the lecture"),
+    ("x = 1  # @inspect y", "`@inspect y`: nothing here is named `y`"),
+    ("total = 1  # @inspect totla.real", "nothing here is named `totla`; did you mean `total`?"),
+    ("x = 1  # @inspect x [flops/s]", "`[flops/s]` is shown as it stands, without prefixes; did you mean `[FLOP/s]`?"),
+    ("x = 1  # @inspect x (FLOP)", "`(FLOP)` can't be inspected; a unit stands in brackets: did you mean `[FLOP]`?"),
+    ("x = [1]  # @inspect [y for y in x]", "`[y for y in x]` can't be inspected; expected a name"),
+    ("note('for me')", "`note` is not imported; expected `from trace_tools import note`"),
+    ("import matplotlib.pyplot as plt; plt.show()", "plt.show() shows nothing on a page; expected plot(plt.gcf())"),
     ("from trace_tools import tabel", "trace_tools has no `tabel`; did you mean `table`?"),
 ]
 FINE = [
@@ -31,6 +45,13 @@ FINE = [
     "plot({'a': list(range(3))})",
     "from trace_tools import measure, drawings, metering",
     "self.text()",
+    "n = 3; text(r'$\\frac{n}{2}$ and `{n}` and \\mathbf{n} and {{n}} and {m}')",
+    "open('made.png', 'wb'); image('made.png')",
+    "x = 1  # @inspect x [parsecs]",
+    "x = 1  # @inspect __name__ len(x)",
+    "globals()['y'] = 1  # @inspect y",
+    "from math import *  # @inspect pi",
+    "for k, (a, *b) in (): pass  # @inspect k a b",
 ]
 
 
@@ -63,7 +84,12 @@ def test_a_name_that_the_lecture_gives_to_something_else_is_no_word(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("x = 1\n", "defines no function `main`"), ("def main():\n    print(1)\n", "calls no function of the lecture")],
+    [
+        ("x = 1\n", "defines no function `main`"),
+        ("def main(n, *, k, m=1):\n    part()\ndef part(): pass\n", ":1: `main` needs `n`, `k`, which nobody gives it"),
+        ("async def main():\n    part()\ndef part(): pass\n", ":1: `main` is `async`, and calling it runs nothing"),
+        ("def main():\n    print(1)\n", "calls no function of the lecture"),
+    ],
 )
 def test_a_lecture_has_a_main_that_calls_its_sections(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
@@ -76,3 +102,43 @@ def test_the_lecture_has_none() -> None:
     path = Path(__file__).resolve().parents[1] / "lecture.py"
     assert mistakes(path) == []
     assert all(f"{word}(" in path.read_text() for word in narrative.VOCABULARY - {"image"})
+
+
+LECTURE = "def main(n=1):\n    part()\n\n\ndef part():\n    pass\n"
+
+
+def test_a_file_named_like_one_of_pythons_own(tmp_path: Path) -> None:
+    path = tmp_path / "random.py"
+    path.write_text(LECTURE)
+    assert [str(found) for found in mistakes(path)] == [
+        f"{path}:1: is named like Python's own module `random`, which nothing run beside it could import any more"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("from . import helper", "`from . import helper` is for the modules of a package; what lies beside a lecture: "
+         "`import helper`"),
+        ("from .helper import f", "what lies beside a lecture: `from helper import f`"),
+    ],
+)  # fmt: skip
+def test_a_relative_import_says_what_to_write(line: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "lecture.py"
+    path.write_text(f"{line}\n{LECTURE}")
+    [found] = mistakes(path)
+    assert found.line == 1 and expected in str(found)
+    path.write_text(f"try:\n    {line}\nexcept ImportError:\n    helper = f = None\n{LECTURE}")
+    assert mistakes(path) == []
+
+
+def test_in_a_package_a_relative_import_is_right_and_names_how_to_run_it(tmp_path: Path) -> None:
+    folder = tmp_path / "course" / "week"
+    folder.mkdir(parents=True)
+    for one in (folder, folder.parent):
+        (one / "__init__.py").touch()
+    path = folder / "talk.py"
+    path.write_text(f"from ..helper import f\n{LECTURE}")
+    assert mistakes(path) == []
+    with pytest.raises(LectureError, match=r"talk\.py:1: .* expected `trace -m course\.week\.talk`"):
+        refuse_relative_imports(read_source(path))

@@ -6,6 +6,8 @@ import ast
 import inspect
 import os
 import py_compile
+import re
+import sys
 import textwrap
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +16,8 @@ import pytest
 
 from trace_tools.errors import LectureError
 from trace_tools.statements import MODULE, Statement, parse_source, qualified_name, reached, read_source
+
+PYTHON = ".".join(map(str, sys.version_info[:2]))
 
 
 def statements(text: str) -> tuple[Statement, ...]:
@@ -184,8 +188,8 @@ def test_every_statement_once_in_the_order_of_the_text(module: ModuleType) -> No
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("x = 1\ny = (\n", "lecture.py:2: not valid Python: '(' was never closed"),
-        ("x = 1\n  y = 2\n", "lecture.py:2: not valid Python: unexpected indent"),
+        ("x = 1\ny = (\n", f"lecture.py:2: not valid Python {PYTHON}: '(' was never closed"),
+        ("x = 1\n  y = 2\n", f"lecture.py:2: not valid Python {PYTHON}: unexpected indent"),
     ],
 )
 def test_not_python(text: str, error: str) -> None:
@@ -195,7 +199,7 @@ def test_not_python(text: str, error: str) -> None:
 
 
 def test_a_null_byte_is_one_clear_line() -> None:
-    with pytest.raises(LectureError, match=r"^lecture\.py.*: not valid Python: .*null bytes$"):
+    with pytest.raises(LectureError, match=rf"^lecture\.py.*: not valid Python {re.escape(PYTHON)}: .*null bytes$"):
         parse_source("x = 1\0", "lecture.py")
 
 
@@ -240,7 +244,7 @@ UNREADABLE = {
     b"# coding: klingon\n": ": can't be decoded: unknown encoding: klingon; expected UTF-8, or another encoding",
     b"# coding: hex\n": ": can't be decoded: 'hex' is not a text encoding",
     b"\xef\xbb\xbf# coding: latin-1\n": ": can't be decoded: encoding problem: utf-8; expected",
-    b"x = (\n": ":1: not valid Python: '(' was never closed",
+    b"x = (\n": f":1: not valid Python {PYTHON}: '(' was never closed",
 }
 
 

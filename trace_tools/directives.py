@@ -34,6 +34,7 @@ Place = Literal["after", "header", "before"]
 NAMES: tuple[DirectiveName, ...] = get_args(DirectiveName)
 RECORDED: frozenset[DirectiveName] = frozenset({"inspect", "clear", "stepover"})  # they decide what a trace holds
 
+EXPECTED = "expected a name, an attribute, a call or a subscript (ordinary text goes behind another `#`)"
 _KNOWN = ", ".join(f"`@{name}`" for name in NAMES)
 _NEAR = 0.75  # difflib's ratio; a transposition in the shortest name ("hdie") has 0.75
 _WORD = re.compile(r"@(?P<space>\s*)(?P<name>[^\W\d]\w*)")
@@ -305,10 +306,14 @@ class _Reader:
     def _inspected(self, pieces: list[str]) -> tuple[Inspected, ...]:
         found: list[Inspected] = []
         for piece in pieces:
+            if found and piece[0] == "(" and piece[-1] == ")" and _UNIT.fullmatch(f"[{piece[1:-1]}]"):
+                self._fail(f"`{piece}` can't be inspected; a unit stands in brackets: did you mean `[{piece[1:-1]}]`?")
             if not piece.startswith("["):
                 found.append(Inspected(piece, self._expression(piece)))
             elif (unit := _UNIT.fullmatch(piece)) and found and found[-1].unit is None:
                 found[-1] = replace(found[-1], unit=unit[1])
+            elif not found:
+                self._fail(f"`{piece}` can't be inspected; {EXPECTED}")
             else:
                 what = f"`{piece}` is not the unit of an expression"
                 self._fail(f"{what}; expected one like `[FLOP/s]` after each, or no space before a subscript")
@@ -317,13 +322,12 @@ class _Reader:
         return tuple(found)
 
     def _expression(self, piece: str) -> ast.expr:
-        expected = "expected a name, an attribute, a call or a subscript (ordinary text goes behind another `#`)"
         try:
             node = ast.parse(piece, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # messages differ between versions of Python
-            self._fail(f"`{piece}` is not an expression; {expected}")
+            self._fail(f"`{piece}` is not an expression; {EXPECTED}")
         if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) or node.col_offset > 0:
-            self._fail(f"`{piece}` can't be inspected; {expected}")
+            self._fail(f"`{piece}` can't be inspected; {EXPECTED}")
         for part in ast.walk(node):
             if type(part) in _REFUSED:
                 self._fail(f"`{piece}` contains {_REFUSED[type(part)]}; expected an expression without it")

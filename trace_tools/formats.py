@@ -24,6 +24,7 @@ SI_UNITS = frozenset(
 BYTE_UNITS = frozenset({"B", "byte", "bytes"})
 RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # how they are written behind a prefix
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+_SPELLINGS = {"sec": "s", "secs": "s", "second": "s", "bits": "bit", "bytes": "byte", "flops": "flop", "ops": "op"}
 
 DIMENSIONS = 64  # of a tensor, that are written: as many as NumPy has
 
@@ -157,6 +158,16 @@ def unit_of(label: str) -> str | None:
     """Return the unit that an axis's label names and that takes prefixes: "bytes / s" is in "bytes/s"."""
     unit = label.replace(" ", "")
     return unit if unit in SI_UNITS | BYTE_UNITS | {"s", "seconds"} else None
+
+
+def near_unit(unit: str) -> str | None:
+    """Return the unit that one was most likely meant to be: "FLOP/s" for "flops/s"; None for all others."""
+    known = sorted(SI_UNITS | BYTE_UNITS | {"s", "seconds"}, key=lambda one: (len(one), one))
+
+    def form(one: str) -> list[str]:
+        return [_SPELLINGS.get(part, part) for part in one.casefold().split("/")]
+
+    return None if unit in known else next((one for one in known if form(one) == form(unit)), None)
 
 
 def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:

@@ -68,7 +68,7 @@ def versions(used: frozenset[str]) -> list[tuple[str, str]]:
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
-    """Yield the modules that a source imports by absolute names; "torch" for each of ours that needs it and can have it."""
+    """Yield the modules that a source imports by absolute names; "torch" for ours that need it, if it is there."""
     torch = ["torch"] if is_installed("torch") else []
     for node in ast.walk(tree):
         names: list[str] = []

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import replace
 from functools import wraps
 from pathlib import PurePath
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from trace_tools import arithmetic
@@ -53,6 +53,12 @@ PROSE = frozenset({"text", "note", "ask"})  # kinds whose `text` is Markdown, wi
 SCALES = ("linear", "log")
 STYLES = ("line", "points", "bars", "stacked", "steps")
 WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's
+FIGURES = {  # what something has that is no figure → how to plot it
+    "gcf": "plot(plt.gcf())",
+    "get_figure": "plot(ax.get_figure())",
+    "columns": "plot({name: df[name] for name in df.columns})",
+    "__len__": 'plot({"y": values})',
+}
 ANSWERS = ("above", "below", "undecided")
 LOGARITHMIC = 1000  # a slider that goes from a number to so many times it is logarithmic
 NEAR = 0.01  # a number that is asked for is right within this of the answer, relative to it
@@ -89,8 +95,8 @@ def aside(word: Callable[P, R]) -> Callable[P, R]:
 
 @aside
 def text(markdown: str) -> None:
-    """Show a paragraph of Markdown, `$math$` included."""
-    tell(Narrative("text", text=str(markdown)))
+    """Show a paragraph of Markdown, `$math$` included. Raises TypeError for what is no text."""
+    tell(Narrative("text", text=_text("text", "the argument", markdown)))
 
 
 @aside
@@ -132,8 +138,8 @@ def sentence(choice: Choice) -> str:
 
 @aside
 def note(markdown: str) -> None:
-    """Show Markdown to the presenter, not to the reader."""
-    tell(Narrative("note", text=str(markdown)))
+    """Show Markdown to the presenter, not to the reader. Raises TypeError for what is no text."""
+    tell(Narrative("note", text=_text("note", "the argument", markdown)))
 
 
 @aside
@@ -372,7 +378,9 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
 
     Raises ValueError for a path that leads elsewhere and for a width that is none.
     """
-    why = why_not_inside(str(path))
+    if hasattr(path, "savefig"):
+        raise TypeError(f"image: path is a {type(path).__name__}; expected a file's path, or `plot(figure)`")
+    why = why_not_inside(_text("image", "path", path))
     if why:
         raise ValueError(f"image: {why}")
     wide = _scalar(width)  # NumPy's numbers are numbers, too
@@ -384,8 +392,16 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
 @aside
 def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str | None = None) -> None:
     """Show a table; every row has one cell per column. Raises ValueError when one has not, or is no row of cells."""
+    if isinstance(rows, Mapping):
+        raise ValueError("table: found a dict; expected a list of rows, as in table(list(d.items()), ['key', 'value'])")
+    if hasattr(rows, "columns") and hasattr(rows, "to_numpy"):  # pandas, polars: what iterates over it sees its columns
+        hint = "as in table(df.to_numpy(), list(df.columns))"
+        raise ValueError(f"table: found a {type(rows).__name__}; expected a list of rows, {hint}")
     for number, row in enumerate(rows):
-        if isinstance(row, (str, bytes, Mapping)):
+        if isinstance(row, Mapping):
+            hint = "as in table([list(row.values()) for row in rows], list(rows[0]))"
+            raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells, {hint}")
+        if isinstance(row, (str, bytes)) or not isinstance(row, Iterable):
             raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells")
     cells = [[_scalar(cell) for cell in row] for row in rows]
     names = _texts("table", "columns", columns)
@@ -429,7 +445,9 @@ def plot(
         series = _series_of(figure)
         svg = _svg_of(figure)
     else:
-        raise TypeError(f"plot: found {type(figure).__name__}; expected {{name: values}} or a matplotlib Figure")
+        hint = next((f": `{how}`" for has, how in FIGURES.items() if hasattr(figure, has)), "")
+        expected = f"expected {{name: values}} or a matplotlib Figure{hint}"
+        raise TypeError(f"plot: found {_shown_kind(figure)}; {expected}")
     tell(
         Narrative(
             "plot",
@@ -442,6 +460,10 @@ def plot(
             svg=svg,
         )
     )
+
+
+def _shown_kind(value: object) -> str:
+    return f"the module {value.__name__}" if isinstance(value, ModuleType) else type(value).__name__
 
 
 def _shown(value: object) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sys
 import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -160,7 +161,8 @@ def parse_source(text: str, path: str) -> ParsedSource:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         message = getattr(error, "msg", None) or str(error)
-        raise LectureError(path, line, f"not valid Python: {message}") from None
+        version = ".".join(map(str, sys.version_info[:2]))  # a later one may take it
+        raise LectureError(path, line, f"not valid Python {version}: {message}") from None
     except (RecursionError, MemoryError):
         raise LectureError(path, None, "an expression is nested too deeply to be parsed") from None
     statements = tuple(_walk(tree))

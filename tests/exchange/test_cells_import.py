@@ -13,6 +13,8 @@ from trace_tools.errors import LectureError, TraceToolsError
 from trace_tools.exchange.cells_import import lecture_of_cells
 from trace_tools.statements import parse_source, sections
 
+PYTHON = ".".join(map(str, sys.version_info[:2]))
+
 jupytext = pytest.importorskip("jupytext", reason="reads percent scripts")
 
 NOTES = '''# %% [markdown]
@@ -81,7 +83,7 @@ def test_a_notebook_gives_the_lecture_that_its_script_gives(tmp_path: Path) -> N
     [
         ("x = 1\n", "{}: has no cells; expected lines that begin with `# %%`"),
         ("# %%\n", "{}: holds no cell with anything in it"),
-        ("# %%\nx = 1\n# %%\nx = (\n", "{}: cell 2:1: not valid Python: '(' was never closed"),
+        ("# %%\nx = 1\n# %%\nx = (\n", f"{{}}: cell 2:1: not valid Python {PYTHON}: '(' was never closed"),
     ],
 )
 def test_what_is_none_is_one_line(text: str, said: str, tmp_path: Path) -> None:

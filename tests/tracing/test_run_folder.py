@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from trace_tools.file_format.trace_file import load
 from trace_tools.schema import Frame, Step, Trace
 from trace_tools.tracing import run_folder as run_folders
 from trace_tools.tracing.run_folder import Kept, recover, run_folder
+
+PYTHON = ".".join(map(str, sys.version_info[:2]))
 
 
 def lines(trace: Trace) -> list[int]:
@@ -184,7 +187,7 @@ def damage(path: Path, drawn: random.Random) -> None:
         ),
         ("machine.json", b"{}", "machine.json: is damaged: 'peaks'"),
         ("versions.json", None, "versions.json: No such file or directory"),
-        ("lecture.py", b"def main(:\n", "lecture.py:1: not valid Python: invalid syntax"),
+        ("lecture.py", b"def main(:\n", f"lecture.py:1: not valid Python {PYTHON}: invalid syntax"),
     ],
 )
 def test_without_what_was_asked_for_the_journals_are_kept(

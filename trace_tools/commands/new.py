@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trace_tools.errors import UsageError
+from trace_tools.mistakes import why_no_name
 
 TEMPLATE = Path(__file__).with_name("new_lecture.txt")
 
@@ -17,6 +18,8 @@ def new(path: Path) -> None:
     """Write a small lecture to PATH, which must not be there yet."""
     if path.suffix != ".py" or not path.stem.isidentifier():
         raise UsageError(f"{path}: expected a name that Python can import, such as my_lecture.py")
+    if (why := why_no_name(path)) is not None:
+        raise UsageError(f"{path}: {why}; expected another name")
     title = path.stem.replace("_", " ").strip().capitalize() or "A lecture"
     text = TEMPLATE.read_text(encoding="utf-8").replace("TITLE", title, 1)
     try:

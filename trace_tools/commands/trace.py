@@ -54,6 +54,7 @@ def _of_its_project(ctx: click.Context, option: click.Parameter, module: str | N
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
 def trace(out: Path | None, **options: Any) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
+    from trace_tools.mistakes import mistakes
     from trace_tools.tracing.tracer import Request, Tracer
 
     if (options["lecture"] is None) == (options["module"] is None):
@@ -94,6 +95,10 @@ def trace(out: Path | None, **options: Any) -> None:
     click.echo(quiet(traced.trace) or f"{unknown}: nothing is known of how much times vary here", err=True)
     if traced.trace.machine.device != "cpu" and (line := worth_telling(traced.trace, traced.path)):
         click.echo(line, err=True)
+    told = problems(traced.trace)
+    for mistake in mistakes(options["lecture"]):  # what did not keep it from running
+        if not any(line.startswith(f"{traced.trace.run.lecture}:{mistake.line}:") for line in told):
+            click.echo(f"check: {mistake}", err=True)
     report(traced.trace)
 
 

@@ -91,7 +91,11 @@ def load_head(path: Path) -> Trace:
 def _read(path: Path) -> str:
     try:
         if path.is_dir():
-            raise TraceFileError(path, None, "is a folder; expected a trace file")
+            near = sorted(path.glob("trace.yaml")) or sorted(path.glob("*/trace.yaml"))
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TraceFileError(path, None, f"is a folder; expected a trace file{hint}")
+        if path.suffix == ".py" and path.is_file():
+            raise TraceFileError(path, None, "is Python; expected the trace.yaml that `trace` made of it")
         if path.exists() and not path.is_file():  # a pipe waits for a writer, and a device may never end
             raise TraceFileError(path, None, "is no regular file; expected a trace file")
         if path.stat().st_size > LARGEST_BYTES:

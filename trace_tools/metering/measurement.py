@@ -98,8 +98,10 @@ class Count:
 def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     """Call `f(*args, **kwargs)` once and count what its operators do.
 
-    Operators in other threads than this one are not seen, but for autograd's own.
+    Operators in other threads than this one are not seen, but for autograd's own. Raises TypeError for what can't be
+    called.
     """
+    _refuse_uncallable("count", f)
     for witness in _witnesses:
         witness.began("count")
     if "torch" not in sys.modules:
@@ -139,10 +141,12 @@ def measure(
     the kernels of its calls are done, on any stream (`accelerators`). Kernels shorter than their launch are
     measured at the rate they can be launched.
 
-    Raises ValueError when `repeats` is less than 1. What a tracer does about it is its `Witness`'s.
+    Raises ValueError when `repeats` is less than 1, TypeError for what can't be called. What a tracer does about it is
+    its `Witness`'s.
     """
     if repeats < 1:
         raise ValueError(f"measure: repeats is {repeats}; expected at least 1")
+    _refuse_uncallable("measure", f)
     for witness in _witnesses:
         witness.began("measure")
     if any(witness.single for witness in _witnesses):
@@ -152,6 +156,13 @@ def measure(
     for witness in _witnesses:
         measurement = witness.measured(measurement)
     return measurement
+
+
+def _refuse_uncallable(word: str, f: object) -> None:
+    """Raise TypeError where the result of a call was handed over, and not the call."""
+    if not callable(f):
+        hint = f"expected a function that makes the call, as in {word}(lambda: f(x))"
+        raise TypeError(f"{word}: found {'an' if type(f).__name__[0] in 'aeiou' else 'a'} {type(f).__name__}; {hint}")
 
 
 def _sampled(f: Callable[[], Any], warmup: int, repeats: int, min_seconds: float, max_seconds: float) -> Measurement:

@@ -103,7 +103,7 @@ class ForkServer(Spawner):
     def __init__(self, environment: Mapping[str, str], *, torch: bool) -> None:
         self._asking, theirs = socket.socketpair()
         self._imports = "torch" if torch else "plain"
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # until `close`
         with theirs:
             self._server = subprocess.Popen(
                 [*PYTHON, "trace_tools.tracing.fork_server", str(theirs.fileno()), self._imports],

@@ -30,7 +30,7 @@ from trace_tools.imports import imported, is_installed, modules
 from trace_tools.imports import versions as versions_of
 from trace_tools.machines import devices, host, surveys
 from trace_tools.machines import machine as machines
-from trace_tools.mistakes import refuse_without_main
+from trace_tools.mistakes import refuse_relative_imports, refuse_without_main
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, read_source, sections
 from trace_tools.tracing import included, private_folder
@@ -98,7 +98,7 @@ class Tracer:
         progress: Progress = lambda process, place, stalled: None,
         server: ForkServer | None = None,
     ) -> None:
-        self.source = check_lecture(request.lecture)
+        self.source = check_lecture(request.lecture, in_package=request.module is not None)
         self.package = (request.module or "").rpartition(".")[0]
         self.folder = request.lecture.resolve().parents[len(self.package.split(".")) if self.package else 0]
         self.name = request.lecture.resolve().relative_to(self.folder).as_posix()  # of the lecture, in its folder
@@ -417,7 +417,7 @@ class _Sign:
             self.given_back = size - OUTPUT_BYTES
 
 
-def check_lecture(path: Path) -> ParsedSource:
+def check_lecture(path: Path, *, in_package: bool = False) -> ParsedSource:
     """Read and check a lecture; raises LectureError where it is no lecture."""
     source = read_source(path)
     name = path.name.encode("utf-8", "backslashreplace").decode()  # as a file can hold it
@@ -425,6 +425,8 @@ def check_lecture(path: Path) -> ParsedSource:
         raise LectureError(path, None, f"can't be a lecture's name: {why}")
     parse_directives(source)
     refuse_without_main(source)
+    if not in_package:
+        refuse_relative_imports(source)
     return source
 
 
@@ -434,7 +436,8 @@ def _skipped(source: ParsedSource, only: str | None) -> list[str]:
     if only is None:
         return []
     if only not in names:
-        raise UsageError(f"--only {only}: main calls no such function; it calls {', '.join(names) or 'none'}")
+        calls = ", ".join(f"`{name}`" for name in names) or "none"
+        raise UsageError(f"--only {only}: main calls no such function of the lecture; it calls {calls}")
     return [name for name in names if name != only]
 
 

@@ -25,6 +25,12 @@ from trace_tools.schema import Frame, Omitted, Step, Trace, Value
 from trace_tools.summaries import claim_summary, summary
 
 ATTRIBUTE = "**/trace.yaml diff=trace"
+# Where this package can't be run any more (its environment is gone, say), git goes on with the file as it is.
+COMMAND = (
+    'f() {{ {0} -m trace_tools diff --textconv "$1" 2>/dev/null || '
+    '{{ echo "trace-tools is gone from {0}: traces are shown as YAML; run diff --setup-git again" >&2; '
+    'cat "$1"; }}; }}; f'
+)
 ELEMENTS = 400  # characters of a tensor's elements on its line
 
 
@@ -107,7 +113,7 @@ def set_up() -> str:
     Writes to the clone's own configuration and attributes, nothing that is committed. Raises `UsageError`
     outside a repository.
     """
-    command = f"{shlex.quote(sys.executable)} -m trace_tools diff --textconv"
+    command = COMMAND.format(shlex.quote(sys.executable))
     attributes = Path(os.fsdecode(git("rev-parse", "--git-path", "info/attributes")).strip())
     git("config", "diff.trace.textconv", command)
     known = attributes.read_text(encoding="utf-8") if attributes.exists() else ""
