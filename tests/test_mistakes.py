@@ -11,7 +11,10 @@ from trace_tools.errors import LectureError
 from trace_tools.mistakes import mistakes, refuse_relative_imports
 from trace_tools.statements import read_source
 
-HEAD = "from trace_tools import ask, image, plot, table, text\nimport trace_tools\n\n\ndef main():\n    part()\n\n\ndef part():\n"
+HEAD = (
+    "from trace_tools import ask, image, plot, table, text\nimport trace_tools\n\n\n"
+    "def main():\n    part()\n\n\ndef part():\n"
+)
 MISTAKES = [  # a line of a section, and what is said of it
     ("x = 1  # @inpsect x", "unknown directive `@inpsect`; did you mean `@inspect`?"),
     ("x = 1  # @inspect", "`@inspect` has nothing to inspect"),

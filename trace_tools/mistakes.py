@@ -33,9 +33,12 @@ MATH_OR_CODE = re.compile(r"\$\$.*?\$\$|\$[^$]*\$|`[^`]*`", re.DOTALL)  # of Mar
 FIELD = re.compile(r"(?<![\w{}^\\])\{([A-Za-z_]\w*)(?:[.\[!:][^{}]*)?\}(?!\})")  # as an f-string has it
 
 
-def mistakes(path: Path) -> list[LectureError]:
-    """Return what is wrong in a lecture, in order of the lines. Raises LectureError where it is no Python."""
-    source = read_source(path)
+def mistakes(path: Path, source: ParsedSource | None = None) -> list[LectureError]:
+    """Return what is wrong in a lecture, in order of the lines. Raises LectureError where it is no Python.
+
+    `source` is its text where that was read before: the file may be another by now.
+    """
+    source = source or read_source(path)
     found: list[LectureError] = []
     directives = parse_directives(source, found)
     try:

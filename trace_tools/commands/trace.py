@@ -96,7 +96,7 @@ def trace(out: Path | None, **options: Any) -> None:
     if traced.trace.machine.device != "cpu" and (line := worth_telling(traced.trace, traced.path)):
         click.echo(line, err=True)
     told = problems(traced.trace)
-    for mistake in mistakes(options["lecture"]):  # what did not keep it from running
+    for mistake in mistakes(options["lecture"], tracer.source):  # what did not keep it from running
         if not any(line.startswith(f"{traced.trace.run.lecture}:{mistake.line}:") for line in told):
             click.echo(f"check: {mistake}", err=True)
     report(traced.trace)
