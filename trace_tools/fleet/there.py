@@ -61,7 +61,7 @@ def _trace(asked: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory(prefix="out-", dir=".") as out:
         request = Request(lecture=lecture, out=Path(out), name=asked["name"], **asked["request"])
         tracer = Tracer(request, lambda process, place, stalled: _tell(at=": ".join(filter(None, (process, place)))))
-        if tracer.torch and torch is None:
+        if "torch" in tracer.uses and torch is None:
             _tell(why=f"no torch is there, which {lecture.name} needs: name a Python that has it with `python`")
             return
         content = tracer.run().path.read_bytes()
