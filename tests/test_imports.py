@@ -16,8 +16,6 @@ NEEDS_TORCH = [
     "import torch.nn as nn",
     "from torch import nn",
     "def f():\n    from torch.nn import functional",
-    "from trace_tools import measure, text",
-    "from trace_tools import count",
     "from trace_tools import *",
     "import trace_tools\ntrace_tools.peak_flops('float32')",
     "import trace_tools as tools",
@@ -28,6 +26,8 @@ NEEDS_TORCH = [
 NEEDS_NONE = [
     "import numpy, math",
     "from trace_tools import ask, table, text",
+    "from trace_tools import count",
+    "from trace_tools import measure, text",
     "import trace_tools\ntrace_tools.text('torch')",
     "from trace_tools.drawings import draw_bits",
     "torch = 'import torch'",

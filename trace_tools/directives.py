@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn, get_args
 
+from trace_tools import formats
 from trace_tools.errors import LectureError
 from trace_tools.statements import FUNCTIONS, ParsedSource, Statement
 
@@ -306,13 +307,13 @@ class _Reader:
     def _inspected(self, pieces: list[str]) -> tuple[Inspected, ...]:
         found: list[Inspected] = []
         for piece in pieces:
-            if found and piece[0] == "(" and piece[-1] == ")" and _UNIT.fullmatch(f"[{piece[1:-1]}]"):
+            if found and piece[0] == "(" and piece[-1] == ")" and formats.is_unit(piece[1:-1]):
                 self._fail(f"`{piece}` can't be inspected; a unit stands in brackets: did you mean `[{piece[1:-1]}]`?")
             if not piece.startswith("["):
                 found.append(Inspected(piece, self._expression(piece)))
             elif (unit := _UNIT.fullmatch(piece)) and found and found[-1].unit is None:
                 found[-1] = replace(found[-1], unit=unit[1])
-            elif not found:
+            elif not found and not unit:
                 self._fail(f"`{piece}` can't be inspected; {EXPECTED}")
             else:
                 what = f"`{piece}` is not the unit of an expression"

@@ -24,6 +24,7 @@ SI_UNITS = frozenset(
 BYTE_UNITS = frozenset({"B", "byte", "bytes"})
 RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # how they are written behind a prefix
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+_UNITS = SI_UNITS | BYTE_UNITS | {"s", "seconds"}
 _SPELLINGS = {"sec": "s", "secs": "s", "second": "s", "bits": "bit", "bytes": "byte", "flops": "flop", "ops": "op"}
 
 DIMENSIONS = 64  # of a tensor, that are written: as many as NumPy has
@@ -157,17 +158,22 @@ def quantity(value: int | float, unit: str | None, digits: int = 4, *, decimal: 
 def unit_of(label: str) -> str | None:
     """Return the unit that an axis's label names and that takes prefixes: "bytes / s" is in "bytes/s"."""
     unit = label.replace(" ", "")
-    return unit if unit in SI_UNITS | BYTE_UNITS | {"s", "seconds"} else None
+    return unit if is_unit(unit) else None
+
+
+def is_unit(unit: str) -> bool:
+    """Return whether a unit is one that takes a prefix or is a time's."""
+    return unit in _UNITS
 
 
 def near_unit(unit: str) -> str | None:
     """Return the unit that one was most likely meant to be: "FLOP/s" for "flops/s"; None for all others."""
-    known = sorted(SI_UNITS | BYTE_UNITS | {"s", "seconds"}, key=lambda one: (len(one), one))
+    known = sorted(_UNITS, key=lambda one: (len(one), one))
 
     def form(one: str) -> list[str]:
         return [_SPELLINGS.get(part, part) for part in one.casefold().split("/")]
 
-    return None if unit in known else next((one for one in known if form(one) == form(unit)), None)
+    return None if is_unit(unit) else next((one for one in known if form(one) == form(unit)), None)
 
 
 def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:

@@ -18,7 +18,7 @@ from trace_tools.schema import Peak
 
 BAD = {
     "no main": ("x = 1\n", [], "lecture.py:1: defines no function `main`"),
-    "syntax": ("def main():\n    x = = 1\n", [], "lecture.py:2: not valid Python: invalid syntax"),
+    "syntax": ("def main():\n    x = = 1\n", [], ": invalid syntax"),
     "directive": ("def main():\n    x = 1  # @inpsect x\n", [], "lecture.py:2: unknown directive `@inpsect`"),
     "section": ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: main calls no such"),
     "device": ("def main(): pass\n", ["--device", "cuda"], "no CUDA device"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -214,3 +216,16 @@ def test_what_numpy_does_is_not_counted_as_nothing() -> None:
         assert done.why == "no torch operator ran in it: NumPy and plain Python are not counted"
     viewed = count(lambda: X.t())
     assert (viewed.flops, viewed.bytes_moved, viewed.why) == (0, 0, None)
+
+
+def test_without_torch_time_is_measured_and_nothing_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('none here')\n")
+    script = (
+        "from trace_tools import count, measure\n"
+        "c = count(sum, [1, 2])\n"
+        "print(measure(sum, [1, 2]).seconds > 0, c.flops, c.peak_bytes, c.why)"
+    )
+    there = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=there)
+    why = "no torch operator ran in it: NumPy and plain Python are not counted"
+    assert done.stdout.strip() == f"True None None {why}"

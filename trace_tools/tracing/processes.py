@@ -148,7 +148,7 @@ class ForkServer(Spawner):
 
     def _refuse_if_ended(self) -> None:
         """Raise UsageError with what it said last, if it has ended: most likely it could not import torch."""
-        if not self.alive:
+        if not self.alive and not self._errors.closed:
             self._errors.seek(0)
             if lines := self._errors.read().decode(errors="replace").strip().splitlines():
                 raise UsageError(f"{lines[-1]}; {torch_build.INSTALL}" if self._imports == "torch" else lines[-1])
