@@ -68,11 +68,11 @@ def test_every_key_is_an_option_and_every_option_a_key() -> None:
             if isinstance(option, ProjectOption):
                 used.setdefault(option.key, set()).add(name)
     assert used == {
-        "out": {"trace", "doctor"},  # not serve, whose drafts lie elsewhere, nor render: pages lie beside their traces
+        "out": {"trace", "fleet", "doctor"},  # drafts of serve lie elsewhere, pages of render beside traces
         "lecture": {"render"},
         "device": {"trace", "serve", "doctor"},
-        "keep-going": {"trace", "serve"},
-        **{key: {"trace"} for key in ("passes", "seed", "limit", "inspect-all", "vocabulary")},
+        "keep-going": {"trace", "fleet", "serve"},
+        **{key: {"trace", "fleet"} for key in ("passes", "seed", "limit", "inspect-all", "vocabulary")},
         **{key: {"serve"} for key in ("port", "open")},
     }
 

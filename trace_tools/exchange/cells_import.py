@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_tools import borrowed, formats
-from trace_tools.errors import LectureError, UsageError
+from trace_tools.errors import UsageError
 from trace_tools.exchange.notebook import needed
 from trace_tools.statements import FUNCTIONS, parse_source, read_text
 
@@ -116,13 +116,7 @@ def _last(sections: list[_Section], title: str) -> _Section:
 def _statements(text: str, path: Path, number: int) -> Iterator[_Written]:
     """Yield a cell's statements, each with the comments above it."""
     text = _MAGIC.sub(r"\1# \2", text)
-    try:
-        nodes = ast.parse(text).body
-    except (SyntaxError, ValueError) as error:
-        said = getattr(error, "msg", None) or str(error)
-        raise LectureError(
-            f"{path}: cell {number}", getattr(error, "lineno", None), f"not valid Python: {said}"
-        ) from None
+    nodes = parse_source(text, f"{path}: cell {number}").tree.body
     lines, at = text.split("\n"), 0
     for place, node in enumerate(nodes):
         end = node.end_lineno or node.lineno
