@@ -100,6 +100,30 @@ def test_a_figure_keeps_nothing_of_its_caller_alive() -> None:
         gc.enable() if was_enabled else None
 
 
+def size_of(svg: str) -> tuple[float, float]:
+    """Return width and height in points, as the file says."""
+    tag = re.search(r"<svg[^>]*>", svg)
+    assert tag
+    width, height = (re.search(rf'\b{name}="([\d.]+)pt"', tag[0]) for name in ("width", "height"))
+    assert width and height
+    return float(width[1]), float(height[1])
+
+
+def test_a_label_that_sticks_out_of_a_figure_is_not_cut_off() -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    plain, long, beside = (figures.Figure(figsize=(4, 3)) for _ in range(3))
+    for figure in (plain, long, beside):
+        figure.add_subplot().plot([0, 1], [0, 1], label="a line")
+    long.axes[0].set_ylabel("a label\nof more lines\nthan there is room for\nbeside the axis")
+    beside.axes[0].legend(loc="upper left", bbox_to_anchor=(1.05, 1))
+    assert size_of(said(plot, plain).svg) == (4 * 72, 3 * 72)
+    for figure in (long, beside):
+        width, height = size_of(said(plot, figure).svg)
+        drawn = figure.get_tightbbox()  # in inches, as matplotlib has it
+        assert width >= 72 * (max(drawn.x1, 4) - min(drawn.x0, 0)) > 4 * 72
+        assert height >= 3 * 72
+
+
 @pytest.mark.parametrize(
     ("word", "arguments", "options", "error"),
     [

@@ -62,6 +62,7 @@ FIGURES = {  # what something has that is no figure → how to plot it
 ANSWERS = ("above", "below", "undecided")
 LOGARITHMIC = 1000  # a slider that goes from a number to so many times it is logarithmic
 NEAR = 0.01  # a number that is asked for is right within this of the answer, relative to it
+STICKS_OUT = 0.02  # inches that a label may reach out of its figure before that gets a larger box
 
 _listeners: list[tuple[Listener, Pause]] = []
 
@@ -526,9 +527,21 @@ def _svg_of(figure: Any) -> str:
 
     out = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "trace", "svg.fonttype": "none"}), collector_paused():
-        figure.savefig(out, format="svg", metadata={"Date": None})
+        figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches=_box_of(figure))
         _release_callers()
     return out.getvalue()
+
+
+def _box_of(figure: Any) -> Any:
+    """Return the box, in inches, that holds a label or legend which sticks out of the figure; None where none does."""
+    from matplotlib.transforms import Bbox
+
+    figure.draw_without_rendering()  # a layout engine moves labels only then
+    width, height = figure.get_size_inches()
+    drawn = figure.get_tightbbox()
+    if -min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) < STICKS_OUT:
+        return None
+    return Bbox.union([Bbox([[0, 0], [width, height]]), drawn.padded(STICKS_OUT)])
 
 
 def _release_callers() -> None:

@@ -99,7 +99,7 @@ class _Walk:
         if exact := _EXACT.get(id(kind)):
             return exact
         for base, describe in _BASES:
-            # torch and NumPy are looked at only where the lecture has imported them.
+            # torch, NumPy and the like are looked at only where the lecture has imported them.
             if is_a(kind, _imported(*base) if type(base) is tuple else base):
                 return describe
         return _Walk._unknown
@@ -234,6 +234,55 @@ class _Walk:
             tensor[field] = [self._text(e) if type(e) is str else e for e in tensor[field]]
         return self._nested(obj, value, "items", members, self.value) if members else value
 
+    def _table(self, obj: Any) -> Plain:
+        """Describe a DataFrame by its columns, each like an array."""
+        from trace_tools.describing.columns import columns, index_note
+
+        limit = self.limits.items
+        found, why = self._attempt(
+            lambda: (columns(obj, limit), int(obj.shape[1]), index_note(obj)), "its columns", type(obj)
+        )
+        if found is None:
+            return {"type": class_name(type(obj)), "note": self._note(why)}
+        pairs, length, note = found
+        value: Plain = {"type": class_name(type(obj)), "length": length} | ({"note": note} if note else {})
+        return self._nested(obj, value, "entries", pairs, lambda pair: [self.value(pair[0]), self._column(pair[1])])
+
+    def _series(self, obj: Any) -> Plain:
+        from trace_tools.describing.columns import index_note
+
+        note, _ = self._attempt(lambda: index_note(obj), "its index", type(obj))
+        value = self._column(obj)
+        notes = "; ".join(filter(None, (value.pop("note", None), note)))
+        return value | ({"note": notes} if notes else {})
+
+    def _column(self, obj: Any) -> Plain:
+        """Describe a series by its memory, or by its first elements where that is no plain array."""
+        from trace_tools.describing.columns import as_array, first, is_lasting
+
+        array, _ = self._attempt(lambda: as_array(obj), "to_numpy", type(obj))
+        if array is not None:
+            value = self._array(array)
+            if not is_lasting(obj):
+                value["tensor"] = _without_place(value["tensor"])
+            return value | {"type": class_name(type(obj))}
+        limit = self.limits.items
+        found, why = self._attempt(lambda: (first(obj, limit), len(obj), str(obj.dtype)), "its elements", type(obj))
+        if found is None:
+            return {"type": class_name(type(obj)), "note": self._note(why)}
+        members, length, dtype = found
+        return self._members(obj, length, members) | {"note": self._note(f"dtype {dtype}")}
+
+    def _of_jax(self, obj: Any) -> Plain:
+        from trace_tools.describing.columns import of_jax
+
+        found, why = self._attempt(lambda: of_jax(obj), "its elements", type(obj))
+        if found is None:
+            return {"type": class_name(type(obj)), "note": self._note(why)}
+        elements, own = found
+        value = self._array(elements)
+        return value | {"type": class_name(type(obj)), "tensor": _without_place(value["tensor"]) | own}
+
     def _numpy_scalar(self, obj: Any) -> Plain:
         from trace_tools.describing.arrays import describe_scalar, is_plain
 
@@ -310,6 +359,12 @@ class _Walk:
             self.budget.repr_seconds -= perf_counter() - started
 
 
+def _without_place(tensor: Plain) -> Plain:
+    """Return it without what tells where elements lie, which its owner does not say."""
+    place = {"storage", "storage_bytes", "strides", "offset", "contiguous"}
+    return {field: value for field, value in tensor.items() if field not in place}
+
+
 def _imported(module: str, name: str) -> object:
     """Return what a module holds as `name`; None if it is not imported, or is no module."""
     found = sys.modules.get(module)
@@ -343,6 +398,11 @@ _BASES: tuple[tuple[type | tuple[str, str], Callable[[_Walk, Any], Plain]], ...]
     (("torch.nn", "Module"), _Walk._neural),
     (("numpy", "ndarray"), _Walk._array),
     (("numpy", "generic"), _Walk._numpy_scalar),
+    (("pandas", "DataFrame"), _Walk._table),
+    (("pandas", "Series"), _Walk._series),
+    (("polars", "DataFrame"), _Walk._table),
+    (("polars", "Series"), _Walk._series),
+    (("jaxlib._jax", "ArrayImpl"), _Walk._of_jax),
     (enum.Enum, _Walk._repr),
     (tuple, _Walk._tuple),
     (OrderedDict, _Walk._ordered_dict),
