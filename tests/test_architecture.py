@@ -37,7 +37,7 @@ def trees() -> dict[str, ast.Module]:
 GROUND = {
     "accelerators", "arithmetic", "borrowed", "call_tree", "citations", "claim_kinds", "directives", "errors",
     "explorations", "file_format", "files", "formats", "garbage", "git", "graphs", "imports", "invariants",
-    "layout", "mistakes", "narrative", "rates", "schema", "shapes", "statements", "summaries", "vega",
+    "late_imports", "layout", "mistakes", "narrative", "rates", "schema", "shapes", "statements", "summaries", "vega",
     "vocabularies",
 }  # fmt: skip
 # How pages are drawn, which reports use as well.

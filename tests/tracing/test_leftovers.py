@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -214,3 +216,21 @@ def test_seeds_are_those_the_libraries_take() -> None:
     drawn = (random.random(), np.random.rand(), torch.rand(1).item())
     random.seed(7), np.random.seed(7), torch.manual_seed(7)
     assert drawn == (random.random(), np.random.rand(), torch.rand(1).item())
+
+
+COMES_LATE = """
+import random, sys
+from trace_tools.tracing.leftovers import seed_everything, seed_what_comes
+assert "numpy" not in sys.modules
+seed_what_comes(7), seed_everything(7)
+import numpy
+late = random.random(), numpy.random.rand()
+random.seed(7), numpy.random.seed(7)
+assert late == (random.random(), numpy.random.rand())
+print("done")
+"""
+
+
+def test_a_library_that_the_lecture_loads_is_seeded_once_it_is_there() -> None:
+    ran = subprocess.run([sys.executable, "-c", COMES_LATE], capture_output=True, text=True, timeout=100)
+    assert ran.stdout == "done\n", ran.stderr

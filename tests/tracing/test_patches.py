@@ -95,6 +95,25 @@ def test_what_is_bound_in_a_library_that_the_lecture_loaded_can_not_be_undone(fo
     assert before.restore(before.lectures_own())[1] == ["late.g is the lecture's"]
 
 
+def test_a_folder_that_a_lecture_puts_on_the_path_holds_libraries_once_they_were_installed_into_it(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Names.read(folders / "course")
+    for name in ("written", "installed"):
+        (folders / name).mkdir()
+        (folders / name / f"{name}.py").write_text("", encoding="utf-8")
+        monkeypatch.syspath_prepend(folders / name)
+    (folders / "installed" / "installed-1.0.dist-info").mkdir()
+    (folders / "installed" / "deeper").mkdir()
+    (folders / "installed" / "deeper" / "inner.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(folders / "installed" / "deeper")
+    importlib.import_module("inner")  # as a package in Cython enters its parts under a second name
+    written, installed = map(importlib.import_module, ("written", "installed"))
+    assert set(before.lectures_own().modules) == {"written"}
+    assert before.restore(before.lectures_own()) == (["module written"], [])
+    assert sys.modules["installed"] is installed and sys.modules.get("written") is not written
+
+
 def test_nothing_is_undone_where_nothing_was_done(folders: Path) -> None:
     before = Names.read(folders / "course")
     torch.backends.cuda.is_built()

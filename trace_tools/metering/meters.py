@@ -35,6 +35,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from trace_tools.late_imports import OnceImported
 from trace_tools.metering.flops import Formula, formula
 from trace_tools.metering.operators import Arguments, Keywords, Traffic, floating, memory_of, tensors_in
 from trace_tools.metering.storages import Storages
@@ -178,46 +179,26 @@ class _ForceEager:
 
     Loading it takes more than a second, which a lecture that compiles nothing should not wait for, least of all in the
     step in which it counts; and an import keeps the frames alive that it stands in. So where it is not loaded, this
-    waits for others to import it: for that time it stands among the finders of modules, finds it as those behind it do,
-    and speaks up when it is loaded. Where meters nest, the outermost speaks up first.
+    waits for others to import it. Where meters nest, the outermost speaks up first.
     """
 
     def __init__(self) -> None:
         self._stance: Any = None
+        self._loaded = OnceImported("torch._dynamo", self._speak_up)
 
     def __enter__(self) -> None:
         if "torch._dynamo" in sys.modules:
             self._speak_up()
         else:
-            sys.meta_path.insert(0, self)
+            self._loaded.begin()
 
     def __exit__(self, *error: object) -> None:
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        self._loaded.end()
         if self._stance is not None:
             self._stance.__exit__(*error)
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find the compiler as the finders behind this one do, and speak up when it is loaded."""
-        if name != "torch._dynamo" or self not in sys.meta_path:
-            return None
-        behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in behind)), None)
-        if spec is None or spec.loader is None:
-            return spec
-        loader, load = spec.loader, spec.loader.exec_module
-
-        def load_and_speak_up(module: Any) -> None:
-            vars(loader).pop("exec_module", None)
-            load(module)
-            if self in sys.meta_path:  # else the meter is off by now
-                sys.meta_path.remove(self)
-                self._speak_up()
-
-        loader.exec_module = load_and_speak_up  # type: ignore[method-assign]
-        return spec
-
     def _speak_up(self) -> None:
+        self._loaded.end()
         self._stance = torch.compiler.set_stance("force_eager")
         self._stance.__enter__()
 

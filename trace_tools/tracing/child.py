@@ -49,7 +49,7 @@ from trace_tools.tracing.ending import WAIT_S, limited, processes_of_session, wa
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
-from trace_tools.tracing.leftovers import Leftovers, seed_everything
+from trace_tools.tracing.leftovers import Leftovers, seed_everything, seed_what_comes
 from trace_tools.tracing.plain_events import plain_events
 from trace_tools.tracing.plain_signals import plain_signals
 from trace_tools.tracing.private_folder import LINKS, inside, leave, make
@@ -206,6 +206,7 @@ class _Process:
         if not sys.flags.safe_path:  # the folder where the tracer was started
             del sys.path[0]
         sys.path.insert(0, str(folder))
+        seed_what_comes(self.job.seed)
         before = Leftovers.read(folder)
         self.note("notes", before.unread)
         first, *others = self.job.runs

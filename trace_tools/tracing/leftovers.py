@@ -17,7 +17,10 @@ import random
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from sys import _current_frames
 from types import FrameType
@@ -25,6 +28,7 @@ from typing import Any
 
 from trace_tools import accelerators
 from trace_tools.describing.threads import began_apart
+from trace_tools.late_imports import OnceImported
 from trace_tools.tracing.patches import LecturesOwn, Names
 from trace_tools.tracing.process_settings import ProcessSetting, process_settings
 
@@ -163,9 +167,21 @@ def same(a: object, b: object) -> bool:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python's, NumPy's and torch's generators, the devices' own among them."""
+    """Seed Python's, NumPy's and torch's generators, the devices' own among them, where their libraries are loaded."""
     random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed % 2**32)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+    for name, seeds in _SEEDS.items():
+        if name.partition(".")[0] in sys.modules:
+            seeds(seed)
+
+
+def seed_what_comes(seed: int) -> None:
+    """Seed also what is loaded from now on, right when it is: a lecture that imports NumPy draws what others draw."""
+    for name, seeds in _SEEDS.items():
+        if name not in sys.modules:
+            OnceImported(name, partial(seeds, seed)).begin()
+
+
+_SEEDS: dict[str, Callable[[int], object]] = {
+    "numpy.random": lambda seed: import_module("numpy.random").seed(seed % 2**32),
+    "torch": lambda seed: import_module("torch").manual_seed(seed),
+}

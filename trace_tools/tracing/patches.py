@@ -6,7 +6,7 @@
 
 The lecture's own modules are its file and what it imported from its folder, or from folders that it put on the search
 path: a new process would import them anew, and so does the warm run. Libraries stay loaded: that is what makes a run
-warm.
+warm, and a module in C can't be loaded twice. What an installer put into a folder is a library, wherever that lies.
 
 Libraries change their own globals, too, and must find them as they left them: `torch.cuda._initialized`, a cache that
 was made. So a binding is only put back where the lecture made it. It did where the new value is one of its functions,
@@ -110,6 +110,7 @@ def _bound_in(node: ast.AST) -> set[str]:
 class Names:
     """Which modules were loaded at one moment, and what every name in them and in their classes stood for."""
 
+    folder: Path  # the lecture's
     path: set[str]  # where libraries lie
     modules: dict[str, Any]
     bound: list[tuple[Owner, dict[str, Any]]]
@@ -117,8 +118,11 @@ class Names:
     @classmethod
     def read(cls, folder: Path) -> Names:
         """Read them before a lecture of this folder has run."""
-        path = {str(Path(entry).resolve()) for entry in sys.path} - {str(folder.resolve())}
-        return cls(path, dict(sys.modules), [(owner, dict(names)) for owner, names in _owners(sys.modules.values())])
+        folder = folder.resolve()
+        path = {str(Path(entry).resolve()) for entry in sys.path} - {str(folder)}
+        return cls(
+            folder, path, dict(sys.modules), [(owner, dict(names)) for owner, names in _owners(sys.modules.values())]
+        )
 
     def lectures_own(self) -> LecturesOwn:
         """Return the modules that the lecture has brought with it since."""
@@ -175,10 +179,23 @@ class Names:
         file, folders = names.get("__file__"), names.get("__path__")
         if isinstance(file, str):
             place = Path(file).resolve().parent
-            return str(place.parent if folders else place) not in self.path
+            return self._holds_own(place.parent if folders else place)
         spec = names.get("__spec__")  # a folder without __init__.py has places, but no file
         places = list(getattr(spec, "submodule_search_locations", None) or ())
-        return bool(places) and all(str(Path(place).resolve().parent) not in self.path for place in places)
+        return bool(places) and all(self._holds_own(Path(place).resolve().parent) for place in places)
+
+    def _holds_own(self, folder: Path) -> bool:
+        """Return whether modules there are the lecture's: not on the search path before, and not installed."""
+        above = {self.folder, *self.folder.parents}
+        return str(folder) not in self.path and not any(
+            _installed_into(place) for place in (folder, *folder.parents) if place not in above
+        )
+
+
+@functools.cache
+def _installed_into(folder: Path) -> bool:
+    """Return whether an installer has put packages there."""
+    return next(folder.glob("*.dist-info"), None) is not None
 
 
 def _owners(modules: Iterable[Any]) -> Iterator[tuple[Owner, Any]]:
