@@ -47,6 +47,17 @@ def number(value: float) -> Value:
         (Value("list", items=[number(10**400), number(80e9)], length=2, unit="B"), "[1e400 B, 80 GB]"),
         (Value("list", items=[], length=0), "[]"),
         (Value("dict", entries=[(Value("str", "a"), number(1))], length=1), "{'a': 1}"),
+        (
+            Value(
+                "Count",
+                entries=[
+                    (Value("str", "flops"), Value("none")),
+                    (Value("str", "operators"), Value("dict", entries=[], length=0)),
+                    (Value("str", "why"), Value("str", "nothing of torch ran")),
+                ],
+            ),
+            "Count: nothing of torch ran",
+        ),
         (Value("Config", text="Config(a=1)", entries=[(Value("str", "a"), number(1))]), "Config(a=1)"),
         (Value("float", 0.3, varies=True, samples=[0.31, 0.35]), "0.31 … 0.35 · varies"),
         (Value("float", 0.3, varies=True, samples=[0.31, 10**400]), "0.3 · varies"),

@@ -105,6 +105,8 @@ def _numbers(value: Value) -> Iterator[int | float]:
 
 def _container(value: Value, limit: int, inside: _Inside) -> str:
     """Write the entries that fit; one that is cut short says at the outermost level how many there are."""
+    if (why := _why_empty(value)) is not None:
+        return formats.one_line(f"{value.type}: {why}", limit)
     opening, closing = _BRACKETS.get(value.type, (f"{formats.one_line(value.type, 30)}(", ")"))
     parts = list(_parts(value, limit // 2, inside))
     length = value.length if value.length is not None else len(parts)
@@ -115,6 +117,13 @@ def _container(value: Value, limit: int, inside: _Inside) -> str:
     comma = "," if value.type == "tuple" and length == 1 and whole else ""
     text = opening + ", ".join(parts) + comma + closing
     return text if whole or limit < LINE // 3 else f"{text} ({length:,} entries)"
+
+
+def _why_empty(value: Value) -> str | None:
+    """Return the reason where an object's first field is None and its field `why` says why: a `Count` of nothing."""
+    entries = value.entries or [] if value.type != "dict" else []
+    reasons = [item.value for key, item in entries if key.value == "why" and isinstance(item.value, str)]
+    return reasons[0] if reasons and entries[0][1].type == "none" else None
 
 
 def _parts(value: Value, limit: int, inside: _Inside) -> Iterator[str]:

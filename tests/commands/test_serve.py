@@ -20,7 +20,7 @@ def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "watchfiles" else found(name))
     code, said = serve("lecture.py")
     assert code == 2
-    assert said == "error: serve needs watchfiles; `pip install watchfiles`, or `make serve`\n"
+    assert said == "error: serve needs watchfiles; `pip install watchfiles`\n"
 
 
 def test_a_missing_lecture_and_a_port_in_use_are_one_line(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def _check_what_is_installed() -> None:
 
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise UsageError(f"serve needs {', '.join(missing)}; `pip install {' '.join(missing)}`, or `make serve`")
+        raise UsageError(f"serve needs {', '.join(missing)}; `pip install {' '.join(missing)}`")
 
 
 class _Log:
