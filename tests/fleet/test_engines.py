@@ -16,7 +16,7 @@ HERE = Path(".")
 
 
 def test_ssh_asks_for_nothing_and_checks_host_keys() -> None:
-    command = command_for(Entry("a", "ssh", host="box", ssh_config="my.config"), 10, {}, Path("/fleet"))
+    command = command_for(Entry("a", "ssh", host="box", ssh_config="my.config"), 10, {}, Path("/fleet"), "")
     assert command[:3] == ["ssh", "-F", "/fleet/my.config"]
     assert {"-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oForwardAgent=no"} <= {*command}
     assert command[-3:-1] == ["--", "box"]
@@ -24,7 +24,7 @@ def test_ssh_asks_for_nothing_and_checks_host_keys() -> None:
 
 def test_a_container_is_a_command() -> None:
     entry = Entry("a", "local", python="apptainer exec --nv 'my torch.sif' ~/venv/bin/python")
-    script = command_for(entry, 10, {"name": "it's"}, HERE)[2]
+    script = command_for(entry, 10, {"name": "it's"}, HERE, "")[2]
     line = next(line for line in script.splitlines() if "apptainer" in line)
     words = shlex.split(line)
     assert words[:5] == ["apptainer", "exec", "--nv", "my torch.sif", "$HOME/venv/bin/python"]
@@ -33,10 +33,24 @@ def test_a_container_is_a_command() -> None:
 
 def test_srun_exports_only_what_is_named() -> None:
     entry = Entry("a", "slurm", partition="gpu", constraint="h100|h200", account="me", gres="gpu:1", cpus=4)
-    line = next(line for line in command_for(entry, 10, {}, HERE)[2].splitlines() if line.startswith("srun"))
+    line = next(line for line in command_for(entry, 10, {}, HERE, "")[2].splitlines() if line.startswith("srun"))
     words = shlex.split(line)
     assert {"--partition=gpu", "--constraint=h100|h200", "--account=me", "--gres=gpu:1"} <= {*words}
     assert "--export=HOME,PATH,USER,LOGNAME,TMPDIR,LANG" in words and "--time=240" in words
+
+
+def test_a_batch_job_is_asked_for_as_srun_is_and_is_named_by_what_is_asked() -> None:
+    entry = Entry(
+        "a", "slurm", partition="gpu", gres="gpu:1", python="~/my venv/bin/python".replace(" ", "-"), batch=True
+    )
+    one, other = (command_for(entry, 10, {"name": "it's"}, HERE, key * 64)[2] for key in "ab")
+    line = next(line for line in one.splitlines() if line.strip().startswith("sbatch"))
+    assert {"--parsable", "--partition=gpu", "--gres=gpu:1", "--time=240"} <= {*shlex.split(line)}
+    assert f"job-{'a' * 16}\n" in one and f"job-{'b' * 16}\n" in other and "srun" not in one
+    job = next(line for line in one.splitlines() if line.startswith("  printf %s"))
+    text = shlex.split(one[one.index(job) :].partition(" >job.sh")[0])[2]
+    asked = next(line for line in text.splitlines() if "tools" in line)
+    assert shlex.split(asked)[:3] == ["$HOME/my-venv/bin/python", "$d/tools", '{"name": "it\'s"}']
 
 
 def test_no_environment_goes_to_ssh() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -213,6 +214,88 @@ def test_a_job_ends_with_the_fleet(lecture: Path, cluster: Entry, there: str, tm
             break
         time.sleep(0.2)
     assert not jobs and not Path(f"/proc/{pid}").exists()
+
+
+def jobs() -> str:
+    return subprocess.run(["squeue", "-h"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_batch_job_goes_on_without_us_and_is_found_again(
+    lecture: Path, cluster: Entry, there: str, tmp_path: Path
+) -> None:
+    entry, sign, go = replace(cluster, folder=there, batch=True), tmp_path / "at-work", tmp_path / "go"
+    lecture.write_text(
+        "import os, time\nfrom pathlib import Path\ndef main():\n    wait()\ndef wait():\n"
+        f"    with open({str(sign)!r}, 'a') as begun:\n        begun.write(os.environ['SLURM_JOB_ID'] + chr(10))\n"
+        f"    while not Path({str(go)!r}).exists():\n        time.sleep(0.1)\n    x = 1 + 1  # @inspect x\n"
+    )
+    code = "from tests.fleet.test_run import *\n"
+    code += f"print([one.why for one in fleet(Path({str(lecture)!r}), {entry!r}, passes=1).run()])"
+    started = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, preexec_fn=heard)
+    for _ in range(600):
+        if sign.exists():
+            break
+        time.sleep(0.1)
+    started.send_signal(signal.SIGINT)
+    started.communicate(timeout=40)
+    assert jobs() and next(Path(there).iterdir()).name.startswith("job-")
+    go.touch()
+    came = outcomes(lecture, entry, passes=1)["node"]
+    assert came.why is None and came.path is not None
+    assert len({*sign.read_text().split()}) == 1, "it was begun anew"
+    for _ in range(100):
+        if not [*Path(there).iterdir()]:
+            break
+        time.sleep(0.1)
+    assert [*Path(there).iterdir()] == []
+
+
+def test_a_batch_job_that_comes_to_nothing_leaves_nothing(lecture: Path, cluster: Entry, there: str) -> None:
+    entry = replace(cluster, folder=there, batch=True)
+    cases = {
+        "no-partition": (replace(entry, partition="none"), "Slurm refuses: invalid partition specified"),
+        "no-python": (replace(entry, python="/no/python"), "can't run `/no/python` there"),
+        "no-torch": (replace(entry, torch="9.9.9"), "no torch is there"),
+    }
+    entries = [replace(entry, name=name) for name, (entry, _) in cases.items()]
+    for name, outcome in outcomes(lecture, *entries).items():
+        assert cases[name][1] in why(outcome)
+    for _ in range(100):
+        if not [*Path(there).iterdir()]:
+            break
+        time.sleep(0.1)
+    assert [*Path(there).iterdir()] == []
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_batch_job_that_slurm_ends_brings_what_it_had_unless_it_is_killed(
+    lecture: Path, cluster: Entry, there: str, tmp_path: Path, killed: bool
+) -> None:
+    sign = tmp_path / "at-work"
+    lecture.write_text(
+        "import time\ndef main():\n    wait()\ndef wait():\n    x = 1 + 1  # @inspect x\n"
+        f"    open({str(sign)!r}, 'w').close()\n    time.sleep(90)\n"
+    )
+
+    def cancels() -> None:
+        while not sign.exists():
+            time.sleep(0.1)
+        for pattern in ("slurm_script", f"{there}/job-[0-9a-f]*/tools"):
+            if killed:  # as a node's lack of memory does
+                subprocess.run(["pkill", "-KILL", "-f", pattern], check=True)
+        subprocess.run(["scancel", "--name=trace-node"], check=True)
+
+    threading.Thread(target=cancels, daemon=True).start()
+    came = outcomes(lecture, replace(cluster, folder=there, batch=True))["node"]
+    if killed:
+        assert "Slurm ended job" in why(came)
+    else:
+        assert came.trace is not None and not came.trace.run.complete
+    for _ in range(100):
+        if not [*Path(there).iterdir()]:
+            break
+        time.sleep(0.1)
+    assert [*Path(there).iterdir()] == []
 
 
 # --- resuming -------------------------------------------------------------------------------------------------------

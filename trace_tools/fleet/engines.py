@@ -1,10 +1,13 @@
 """How a machine is reached, and what runs there: one shell script, given to `sh` here or to `ssh`; srun may be in it.
 
-command_for(entry, archive_bytes, asked, beside)      ["ssh", "-T", …, "--", "gpu-box", "sh -c '…'"]
+command_for(entry, archive_bytes, asked, beside, key)      ["ssh", "-T", …, "--", "gpu-box", "sh -c '…'"]
 
 The script reads the archive from its standard input, unpacks it in a fresh folder, runs the tools there and removes the
 folder. What its input still is after the archive is the connection: when that ends, so does what runs, and a job of
 Slurm's with it. Whatever asks for a key, a password or a host's trust fails instead; no environment is sent.
+
+A `batch` job lives on in a folder named by `key`, what is asked for of what was sent: whoever asks for the same again
+follows that job. The folder goes once a line `ok` says that its trace has come home, or where the job came to nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import yaml
 
 from trace_tools.fleet.inventory import Entry
 from trace_tools.fleet.parcel import Parcel
+from trace_tools.fleet.there import MARK
 
 SSH = (
     "-T", "-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oConnectTimeout=15", "-oServerAliveInterval=15",
@@ -28,6 +32,7 @@ SSH = (
 )  # fmt: skip
 KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "LOGNAME")  # of our environment, for ssh itself
 EXPORTED = "HOME,PATH,USER,LOGNAME,TMPDIR,LANG"  # of that where srun runs, for the job
+KEY = 16  # characters of a key that name a batch job's folder
 REFUSED = 73  # the script's status where the machine can't take what is sent
 OPTIONS = {"partition": "--partition", "constraint": "--constraint", "account": "--account", "qos": "--qos"}
 OPTIONS |= {"gres": "--gres", "cpus": "--cpus-per-task", "time": "--time"}
@@ -49,18 +54,76 @@ wait $job; status=$?
 kill $watch 2>/dev/null
 exit $status
 """
+# Another script for `batch`. What the job says goes to a file, which is read to the end from its beginning each time.
+BATCH = """\
+umask 077
+unset SSH_CONNECTION SSH_CLIENT SSH_TTY
+d={base}/job-{key}
+if {again} && [ -s "$d/id" ]; then scancel "$(cat "$d/id")" 2>/dev/null; rm -rf "$d"; fi
+mkdir -p "$d" && cd "$d" || exit {refused}
+if [ -s id ]; then head -c {length} >/dev/null; else
+  head -c {length} | tar -xzf - || {{ cd /; rm -rf "$d"; exit {refused}; }}
+  printf %s {job} >job.sh
+  sbatch --parsable {options} --output=said --error=error job.sh >submitted
+  status=$?; [ $status = 0 ] || {{ cd /; rm -rf "$d"; exit $status; }}
+  cut -d';' -f1 submitted >id
+fi
+id=$(cat id) sent=0 was=
+trap '[ ! -e got ] || {{ scancel "$id"; cd /; rm -rf "$d"; }} 2>/dev/null; exit 0' TERM
+exec 3<&0
+( read -r answer <&3; [ "$answer" != ok ] || : >got; kill -TERM $$ ) & watch=$!
+exec 3<&-
+while :; do
+  state=$(squeue -h -j "$id" -o %T 2>&1) && known=true || known=false
+  case $state in *"Invalid job id"*) known=true state= ;; esac
+  [ ! -s status ] || state=
+  size=$(cat said 2>/dev/null | wc -c)
+  [ "$size" -le "$sent" ] || {{ tail -c +$((sent + 1)) said | head -c $((size - sent)) || exit 1; sent=$size; }}
+  if [ -z "$state" ] && $known || [ -s status ]; then break; fi
+  ! $known || [ "$state" = "$was" ] || echo "sbatch: job $id $state" >&2
+  was=$state
+  sleep {poll}
+done
+if [ -s status ] && grep -q '{mark}.*"\\(end\\|why\\)"' said; then wait $watch; fi
+status=$(cat status 2>/dev/null) && cat error >&2 || {{
+  status=1
+  cat error >&2
+  state=$(scontrol -o show job "$id" 2>/dev/null | grep -o 'JobState=[A-Z_]*')
+  echo "Slurm ended job $id: ${{state#JobState=}}" >&2
+}}
+kill $watch 2>/dev/null
+cd /; rm -rf "$d"
+exit $status
+"""
+JOB = """\
+#!/bin/sh
+umask 077
+d=$PWD
+{command} </dev/null
+echo $? >status
+"""
+POLL_S = 2  # between two looks at a batch job
 GRACE_S = 15  # what a tracer has there to end
 
 
-def command_for(entry: Entry, archive_bytes: int, asked: Mapping[str, Any], beside: Path) -> list[str]:
-    """Return the command that traces on a machine, which gets the archive on its standard input."""
+def command_for(
+    entry: Entry, archive_bytes: int, asked: Mapping[str, Any], beside: Path, key: str, *, again: bool = False
+) -> list[str]:
+    """Return the command that traces on a machine, which gets the archive on its standard input.
+
+    A batch job is named by the `key` of what is asked for; `again` ends one that is there already.
+    """
     words = shlex.split(entry.python) if entry.python else [sys.executable if entry.engine == "local" else "python3"]
-    if entry.engine == "slurm":
-        words = [*_srun(entry), *words]
+    if entry.engine == "slurm" and not entry.batch:
+        words = ["srun", *_of_slurm(entry), *words]
     command = " ".join([*map(_quoted, words), '"$d/tools"', shlex.quote(json.dumps(asked))])
-    script = SCRIPT.format(
-        base=_quoted(entry.folder), length=archive_bytes, command=command, refused=REFUSED, grace=GRACE_S
-    )
+    told = {"base": _quoted(entry.folder), "length": archive_bytes, "refused": REFUSED}
+    if entry.batch:
+        job, options = shlex.quote(JOB.format(command=command)), " ".join(map(_quoted, _of_slurm(entry)))
+        found = {"key": key[:KEY], "again": str(again).lower(), "mark": MARK.strip(), "poll": POLL_S}
+        script = BATCH.format(**told, **found, job=job, options=options)
+    else:
+        script = SCRIPT.format(**told, command=command, grace=GRACE_S)
     host = host_of(entry)
     return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, f"sh -c {shlex.quote(script)}"]
 
@@ -77,11 +140,11 @@ def _ssh(entry: Entry, beside: Path) -> list[str]:
     return ["ssh", *config, *SSH, *known]
 
 
-def _srun(entry: Entry) -> list[str]:
-    """Return how Slurm is asked for one task: it queues, chooses the machine and ends the job with srun."""
+def _of_slurm(entry: Entry) -> list[str]:
+    """Return how Slurm is asked for one task: it queues, chooses the machine and ends the job when its time is up."""
     given = [f"{option}={value}" for name, option in OPTIONS.items() if (value := getattr(entry, name)) is not None]
     limit = [] if entry.time else [f"--time={entry.minutes}"]
-    return ["srun", "--ntasks=1", f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *given, *limit]
+    return ["--ntasks=1", f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *given, *limit]
 
 
 def _quoted(word: str) -> str:
@@ -124,7 +187,7 @@ def in_words(entry: Entry, status: int, said: Sequence[str]) -> str:
         return "its disk is full"
     if status in (126, 127):
         return f"can't run `{entry.python or 'python3'}` there: {last}"
-    slurm = [line.partition(": error: ")[2] for line in lines if line.startswith("srun: error: ")]
+    slurm = [line.partition(": error: ")[2] for line in lines if line.startswith(("srun: error: ", "sbatch: error: "))]
     if slurm:
         return f"Slurm refuses: {slurm[0]}"
     return last or f"ended with status {status} and said nothing"

@@ -34,11 +34,11 @@ _WORD = re.compile(r"[A-Za-z0-9_\[(][\w.,:;=|&*()\[\]+/-]*")  # what Slurm takes
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 # The engines, and the fields that each has besides those of all; those without a default here must be there.
-SLURM = ("partition", "constraint", "account", "qos", "gres", "cpus", "time")
+SLURM = ("partition", "constraint", "account", "qos", "gres", "cpus", "time")  # of its options
 ENGINES = {
     "local": (),
     "ssh": ("host", "ssh_config"),
-    "slurm": ("host", "ssh_config", *SLURM),
+    "slurm": ("host", "ssh_config", "batch", *SLURM),
     "sky": ("accelerators", "ssh_config"),
 }
 NEEDED = {"ssh": "host", "sky": "accelerators"}
@@ -64,6 +64,7 @@ class Entry:
     gres: str | None = None
     cpus: int | None = None
     time: str | None = None
+    batch: bool = False  # sbatch instead of srun: the job outlives the connection, and is found again
     accelerators: str | None = None  # of sky: "H100:1"
 
 
@@ -126,7 +127,7 @@ def _wrong(entry: Entry) -> Iterator[tuple[str, str]]:
     others = {name for names in ENGINES.values() for name in names} - {*ENGINES[entry.engine]}
     for one in fields(entry):
         value = getattr(entry, one.name)
-        if one.name in others and value is not None:
+        if one.name in others and value not in (None, False):
             yield one.name, f"is nothing for the engine {entry.engine}"
         if isinstance(value, str) and (not value or _CONTROL.search(value)):
             yield one.name, f"found {short(value)}; expected a text of one line"

@@ -48,6 +48,7 @@ TRACE_BYTES = 256 << 20  # the tracer's size cap lies far below
 SAID_BYTES = 64 << 20  # of what is no trace
 SAID_LINES = 40  # of standard error, the end that is kept
 MINUTE_S = 60
+DONE = b"ok\n"  # to a batch job's script: nothing there is needed any more
 SHOWN = 300  # characters of what a machine says, on one line
 
 Told = Callable[[str, str], None]  # (folder, where it is)
@@ -178,7 +179,8 @@ class Fleet:
             self._write_task(entry)
         asked = {"device": device, **{name: value for name, value in self.request.items() if name != "force"}}
         told = {"lecture": f"lecture/{self.parcel.lecture}", "name": folder, "torch": entry.torch, "request": asked}
-        command = command_for(entry, len(self.parcel.archive), told, self.beside)
+        key = self._key(entry, device)
+        command = command_for(entry, len(self.parcel.archive), told, self.beside, key, again=self._again)
         content = self._fetched(entry, folder, command)
         with tempfile.TemporaryDirectory(prefix="fleet-") as apart:
             arrived = Path(apart) / "trace.yaml"
@@ -254,10 +256,15 @@ class Fleet:
             if self._stopped.is_set():
                 _hang_up(process)
             heard = _Heard(lambda where: self._told(folder, _shown(where)))
+            last = b""
             try:
                 heard.read(process.stdout)
+                last = DONE if heard.ended or heard.why else b""
+            except NotTracedError:  # nobody wants what else it has to say
+                last = DONE
+                raise
             finally:
-                _hang_up(process)
+                _hang_up(process, last if entry.batch else b"")
                 status = process.wait()
                 for thread in beside:
                     thread.join(1.0)
@@ -268,10 +275,11 @@ class Fleet:
             for stream in (process.stdin, process.stdout, process.stderr):
                 with suppress(OSError, ValueError):
                     stream.close()
+        goes_on = "; its job goes on, and the same command brings its trace" if entry.batch else ""
         if self._stopped.is_set() and not heard.ended:
-            raise NotTracedError("interrupted; nothing of it is kept there")
+            raise NotTracedError(f"interrupted{goes_on or '; nothing of it is kept there'}")
         if late.is_set() and not heard.ended:
-            raise NotTracedError(f"took longer than {formats.plural(entry.minutes, 'minute')} (`minutes`)")
+            raise NotTracedError(f"took longer than {formats.plural(entry.minutes, 'minute')} (`minutes`){goes_on}")
         if heard.why is not None:
             raise NotTracedError(heard.why)
         if heard.ended is None:
@@ -288,8 +296,9 @@ class Fleet:
             while line := stream.readline(LINE_BYTES):
                 text = line.decode("utf-8", "replace").strip()
                 said.append(text)
-                if text.startswith("srun: ") and ("queued" in text or "allocated" in text):
-                    self._told(folder, _shown(text.removeprefix("srun: ")))
+                by, _, where = text.partition(": ")
+                if (by == "srun" and ("queued" in where or "allocated" in where)) or by == "sbatch":
+                    self._told(folder, _shown(where))
 
 
 class _Heard:
@@ -366,13 +375,14 @@ def _send(stream: IO[bytes], archive: bytes) -> None:
         stream.flush()
 
 
-def _hang_up(process: subprocess.Popen[bytes]) -> None:
+def _hang_up(process: subprocess.Popen[bytes], last: bytes = b"") -> None:
     """End the connection, and what runs there with it; a process that does not end is killed."""
     killer = threading.Timer(GRACE_S + 5, process.kill)  # first: closing waits for what is being sent
     killer.daemon = True
     killer.start()
     if process.stdin is not None:
         with suppress(OSError, ValueError):
+            process.stdin.write(last)
             process.stdin.close()
 
 
