@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.describing.value_form import describe, part, tensor
+from trace_tools.describing.columns import of_jax
 from trace_tools.describing.elements import Limits
 from trace_tools.describing.values import Describer
 
@@ -101,6 +102,7 @@ def test_a_jax_array_is_described_like_a_tensor() -> None:
     }  # fmt: skip
     half = tensor(array.astype(jax.numpy.bfloat16))
     assert (half["dtype"], half["bytes"], half["elements"][-1]) == ("bfloat16", 12, 5.0)
+    assert array._npy_value is None, "a copy on the host that the lecture did not ask for"
     large = tensor(jax.numpy.ones(10_000, dtype=jax.numpy.bfloat16))
     assert large["statistics"]["mean"] == 1.0
 
@@ -113,3 +115,18 @@ def test_a_jax_array_that_is_gone_or_not_yet_there() -> None:
     seen: list[dict[str, Any]] = []
     jax.jit(lambda x: seen.append(describe(x)) or x)(jax.numpy.ones(3))
     assert "float32[3]" in seen[0]["text"]
+
+
+def test_a_large_jax_array_on_another_device_is_not_copied() -> None:
+    """JAX on a CPU has no other device: an object that answers like one that lies there."""
+
+    class Device:
+        platform, id = "gpu", 1
+
+    class Away:
+        dtype, shape, nbytes = np.dtype("float32"), (2**14, 2**14), 2**30
+
+        def devices(self) -> set[Device]:
+            return {Device()}
+
+    assert of_jax(Away()) == (None, {"dtype": "float32", "shape": [2**14, 2**14], "device": "gpu:1", "bytes": 2**30})

@@ -15,6 +15,8 @@ import numpy as np
 
 from trace_tools.describing.arrays import Array
 
+MOST_COPIED = 1 << 26  # bytes, from a device to the host
+
 
 def columns(frame: Any, most: int) -> list[tuple[Any, Any]]:
     """Return the names and the series of the first `most` columns of a pandas or polars DataFrame."""
@@ -50,17 +52,19 @@ def index_note(series: Any) -> str | None:
     return None if counted else "without its index"
 
 
-def of_jax(array: Any) -> tuple[Array, dict[str, Any]]:
+def of_jax(array: Any) -> tuple[Array | None, dict[str, Any]]:
     """Return the elements of a JAX array on the host, and the fields of `schema.Tensor` that are its own.
 
-    It waits until the array is computed. Elements of a type that NumPy has not (bfloat16, float8) come as float32.
-    Raises RuntimeError where the array was deleted or donated.
+    It waits until the array is computed. Elements of a type that NumPy has not (bfloat16, float8) come as float32; None
+    for more than MOST_COPIED bytes on another device. Raises RuntimeError where the array was deleted or donated.
     """
-    elements = np.asarray(array)
     devices = sorted(f"{one.platform}:{one.id}" for one in array.devices())
-    own = {
-        "dtype": array.dtype.name,
-        "bytes": array.nbytes,
-        "device": "cpu" if devices == ["cpu:0"] else ", ".join(devices),
-    }
+    place = "cpu" if devices == ["cpu:0"] else ", ".join(devices)
+    own = {"dtype": array.dtype.name, "shape": list(array.shape), "device": place, "bytes": array.nbytes}
+    if not place.startswith("cpu") and array.nbytes > MOST_COPIED:
+        return None, own
+    copied = getattr(array, "_npy_value", None)  # what it keeps of itself on the host once that was asked for
+    elements = np.asarray(array)
+    if copied is None and hasattr(array, "_npy_value"):
+        array._npy_value = None
     return elements.astype(np.float32) if elements.dtype.kind == "V" else elements, own

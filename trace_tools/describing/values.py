@@ -280,6 +280,8 @@ class _Walk:
         if found is None:
             return {"type": class_name(type(obj)), "note": self._note(why)}
         elements, own = found
+        if elements is None:
+            return {"type": class_name(type(obj)), "tensor": own, "note": "its elements are not copied to the host"}
         value = self._array(elements)
         return value | {"type": class_name(type(obj)), "tensor": _without_place(value["tensor"]) | own}
 
