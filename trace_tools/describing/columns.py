@@ -9,6 +9,7 @@ All of it is code of those libraries: the gate limits its time. None of the thre
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,8 @@ def of_jax(array: Any) -> tuple[Array | None, dict[str, Any]]:
     own = {"dtype": array.dtype.name, "shape": list(array.shape), "device": place, "bytes": array.nbytes}
     if not place.startswith("cpu") and array.nbytes > MOST_COPIED:
         return None, own
-    copied = getattr(array, "_npy_value", None)  # what it keeps of itself on the host once that was asked for
+    if not place.startswith("cpu"):  # as an array of its own: what NumPy reads of this one, it would keep
+        jax = sys.modules["jax"]
+        array = jax.device_put(array, jax.devices("cpu")[0])
     elements = np.asarray(array)
-    if copied is None and hasattr(array, "_npy_value"):
-        array._npy_value = None
     return elements.astype(np.float32) if elements.dtype.kind == "V" else elements, own
