@@ -37,8 +37,8 @@ def trees() -> dict[str, ast.Module]:
 GROUND = {
     "accelerators", "arithmetic", "borrowed", "call_tree", "citations", "claim_kinds", "directives", "errors",
     "explorations", "file_format", "files", "formats", "garbage", "git", "graphs", "imports", "invariants",
-    "late_imports", "layout", "mistakes", "narrative", "rates", "schema", "shapes", "statements", "summaries", "vega",
-    "vocabularies",
+    "late_imports", "layout", "mistakes", "narrative", "ranks", "rates", "schema", "shapes", "statements", "summaries",
+    "vega", "vocabularies",
 }  # fmt: skip
 # How pages are drawn, which reports use as well.
 DRAWING = {"rendering.charts", "rendering.highlight", "rendering.markdown_text", "rendering.page_base"}
@@ -76,6 +76,7 @@ SPEAKERS = {
     "trace_tools.tracing.fork_server": {"os._exit"},  # a process, and those that it forks
     "trace_tools.tracing.survey": {"print", "sys.exit"},  # a process, whose last line is its parent's error
     "trace_tools.tracing.child": {"os._exit", "SystemExit", "sys.stderr.write"},  # a process: it ends as plain Python
+    "trace_tools.tracing.torchrun": {"print", "sys.exit"},  # a process, likewise
     "trace_tools.tracing.recorder": {"SystemExit"},  # a lecture's own
 }
 
@@ -87,10 +88,11 @@ UNTESTED = {
     "trace_tools.errors": "messages and exit codes are tested where they are raised",
     "trace_tools.schema": "declarations: tests of the file read and write them",
     "trace_tools.tracing.child": "a process: test_tracer runs it",
+    "trace_tools.tracing.torchrun": "a process: test_many_ranks runs it",
     "trace_tools.tracing.fork_server": "a process: test_processes runs it",
 }
 
-MOST_TYPES_OF_AN_EXECUTION = 5
+MOST_TYPES_OF_AN_EXECUTION = 6
 COPIED = 4  # observations of Step that a class has, too, if it copies one
 WHERE = {"id", "frame", "statement", "line", "execution"}  # fields of Step that say which it is; all others observe it
 

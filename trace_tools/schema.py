@@ -91,6 +91,24 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Collective:
+    """Calls of one operation between ranks, in one step, on groups of one size.
+
+    `bytes` is the payload S of all calls together as nccl-tests define it, and `factor` what makes bus traffic of it;
+    see `metering.collectives`, which has the sources. The times are this rank's in the metering process, where a
+    barrier stood before each call: `waited_ns` is what the others kept it waiting there, `moved_ns` the operation.
+    """
+
+    operation: str  # "all_reduce"
+    ranks: int  # in the group
+    calls: int
+    bytes: int
+    factor: float | None = None  # None where there is no payload, as of a barrier
+    waited_ns: int | None = None  # None where no barrier can stand before it: of a send, of a group that is not real
+    moved_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Meters:
     """What the operators inside one step did, counted in the metering process (children included)."""
 
@@ -102,6 +120,7 @@ class Meters:
     operators: list[tuple[str, int]] | None = None  # ("aten.mm", 3)
     uncounted: list[str] | None = None  # operators without a FLOP formula
     dtype: str | None = None  # in which nearly all FLOPs were done; None where there is no such one
+    collectives: list[Collective] | None = None  # what went between ranks
     why: str | None = None  # why a figure is None: "fused", "no counterpart in the metering process"
 
 
@@ -119,6 +138,7 @@ class Measured:
     bytes_written: int | None = None
     dtype: str | None = None  # as in `Meters`
     operators: list[tuple[str, int]] | None = None
+    collectives: list[Collective] | None = None
     why: str | None = None  # why a count is None: "no torch operator ran in it", "fused"
 
 
@@ -306,6 +326,14 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
+class RankCall:
+    """The arguments that a call had on one rank, where they are not those of the frame."""
+
+    rank: int
+    arguments: list[tuple[str, Value]]
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One call of a lecture function (or the module itself, the first frame)."""
 
@@ -315,11 +343,40 @@ class Frame:
     source: int = 0  # which of the trace's sources
     arguments: list[tuple[str, Value]] | None = None  # when its `def` line is inspected
     thread: str | None = None  # when it ran in another thread than its caller
+    on: list[int] | None = None  # the ranks that made this call, where not all did
+    ranks: list[RankCall] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankStep:
+    """A step as one rank had it: of the fields of `Step`, those that are not what the step says of all.
+
+    A field that is None is as in the step, but for those that `lacks` names, which this rank did not have at all.
+    """
+
+    rank: int
+    host_ns: list[int] | None = None
+    cold_ns: list[int] | None = None
+    device_ns: list[int] | None = None
+    values: list[tuple[str, Value]] | None = None  # all of them, where one differs
+    claim: Claim | None = None
+    narrative: list[Narrative] | None = None
+    stdout: str | None = None
+    warnings: list[str] | None = None
+    left_out: list[LeftOut] | None = None
+    allocated_bytes: int | None = None
+    meters: Meters | None = None
+    measured: list[Measured] | None = None
+    raised: Raised | None = None
+    lacks: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One execution of one statement.
+
+    Of several ranks it says what the lowest one observed that came by, with the slowest one's times, a claim that
+    failed on any and an exception that any raised; `ranks` has what is otherwise.
 
     `host_ns` are the warm run's durations, one per timed pass; `cold_ns` the first run's. Time spent
     recording is not in them. On CUDA an unannotated statement's host time is launch time: work may
@@ -350,6 +407,8 @@ class Step:
     compiled: bool = False  # dynamo compiled during it
     runs: int | None = None  # in how many of `Run.timed_runs` it ran, where not in all
     clock: bool = False  # whether it ran follows from a clock: once clocks were scaled, it did not
+    on: list[int] | None = None  # the ranks that ran it, where not all did
+    ranks: list[RankStep] | None = None  # by rank, what differs
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +420,7 @@ class Omitted:
     statement: int
     line: int
     host_ns: int  # of all of them together, in the first pass
+    on: list[int] | None = None  # the ranks on which some were, where not all
 
 
 Event = Frame | Step | Omitted
@@ -412,6 +472,7 @@ class Process:
     notes: list[str] | None = None  # clocks, temperature, throttling, other users of the GPU
     peak_ram_bytes: int | None = None  # the most memory that it held at once, Python, torch and the tracer included
     peak_device_bytes: int | None = None  # the most that torch's allocator held of the accelerator, without its context
+    rank: int | None = None  # of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +492,7 @@ class Run:
     commit: str | None = None
     keep_going: bool = False
     inspect_all: bool = False
+    ranks: int | None = None  # how many processes each pass was, under torchrun
     processes: list[Process] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)  # what the size cap or a limit left out
 

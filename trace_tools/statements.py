@@ -64,6 +64,19 @@ def qualified_name(definition: Statement) -> str:
     return definition.node.name if outer == MODULE else f"{outer}.{definition.node.name}"
 
 
+def rank_counts(source: ParsedSource) -> list[int]:
+    """Return by how many ranks a lecture says that it can be run, in its module's `RANKS = (2, 4)`; else nothing."""
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["RANKS"]:
+            try:
+                counts = ast.literal_eval(node.value)
+            except ValueError:
+                return []
+            counts = counts if isinstance(counts, (tuple, list)) else [counts]
+            return [count for count in counts if type(count) is int]
+    return []
+
+
 def sections(source: ParsedSource) -> list[str]:
     """Return the lecture's sections in order: its functions that `main` calls.
 

@@ -131,7 +131,8 @@ def test_the_example_uses_every_field_but_few() -> None:
     for cls in (Step, Frame, Omitted, Value, Meters, Measured, Narrative, Varied, Peak):
         missing = {f.name for f in fields(cls) if f"'{f.name}'" not in shown}
         borrowed = {"flows", "style", "label", "target", "notes"}  # of other tools' words: tests/test_borrowed.py
-        assert missing <= {"source", "svg", "note", "start", "end", *borrowed}
+        ranks = {"on", "ranks", "collectives"}  # of several: tests/test_ranks.py
+        assert missing <= {"source", "svg", "note", "start", "end", *borrowed, *ranks}
 
 
 def test_a_path_or_a_word_names_the_file() -> None:

@@ -49,6 +49,16 @@ def _of_its_project(ctx: click.Context, option: click.Parameter, module: str | N
 @click.option("--vocabulary", "vocabularies", cls=ProjectOption, multiple=True, help="Whose words it is written in.")
 @click.option("--include", multiple=True, metavar="PATH|MODULE", help="Trace this module, too, or all of a package.")
 @click.option("--name", help="Folder for this machine, instead of its device's name.")
+@click.option("--ranks", type=int, metavar="N", help="Run N processes a pass, under torchrun: torch.distributed.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --ranks: end them when none got on for so long.",
+)
 @click.option("--draft", is_flag=True, help="One run, for a quick look at the pages.")
 @click.option("--survey", is_flag=True, help="Measure the machine again, though it was measured before.")
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")

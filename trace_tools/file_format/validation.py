@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from trace_tools.files import why_not_inside
 from trace_tools.narrative import NEEDS, SCALES, STYLES, WIDTH
 from trace_tools.schema import (
     Answer,
+    Collective,
     Element,
     Event,
     Exploration,
@@ -34,6 +36,7 @@ from trace_tools.schema import (
     Narrative,
     Omitted,
     Process,
+    RankStep,
     Series,
     SourceFile,
     Step,
@@ -45,6 +48,7 @@ from trace_tools.schema import (
 T = TypeVar("T")
 
 DEEPEST_VALUE = 50  # values inside values
+MOST_RANKS = 1_024  # of one run: each has its part of every step
 MOST_SOURCES = 1_000  # a lecture and its modules: each is parsed, highlighted and matched
 LARGEST_NUMBER = 1e300  # that a figure is drawn with
 LARGEST_COUNT = 10**40  # FLOPs, bytes, nanoseconds, numbers of steps: a thousand of them multiply to what a float holds
@@ -67,13 +71,15 @@ def validate(trace: Trace, path: Path) -> None:
             _at_least(1, trace.run, "passes", "limit")
             _at_least(0, trace.run, "timed_runs")
             _at_least(-LARGEST_COUNT, trace.run, "seed")
+            if trace.run.ranks is not None:
+                _check_range(trace.run.ranks, 1, MOST_RANKS, ".ranks")
             _each(trace.run.processes, ".processes", _check_process)
         with _inside(".machine"):
             _check_machine(trace.machine)
         if len(trace.sources) > MOST_SOURCES:
             raise Mismatch(f"found {len(trace.sources):,} of them; expected at most {MOST_SOURCES:,}", ".sources")
         _each(trace.sources, ".sources", lambda source: _stays_inside(source.path, ".path"))
-        _each(trace.steps, ".steps", _Events(trace.sources).check)
+        _each(trace.steps, ".steps", _Events(trace.sources, trace.run.ranks or 0).check)
     except Mismatch as mismatch:
         raise mismatch.at(path) from None
 
@@ -89,7 +95,7 @@ def check_step(step: Step, source: str) -> None:
 
 
 def _check_process(process: Process) -> None:
-    _at_least(0, process, "cold_ns", "warm_ns", "peak_ram_bytes", "peak_device_bytes")
+    _at_least(0, process, "cold_ns", "warm_ns", "peak_ram_bytes", "peak_device_bytes", "rank")
 
 
 def _check_machine(machine: Machine) -> None:
@@ -108,13 +114,15 @@ def _check_machine(machine: Machine) -> None:
 class _Events:
     """Checks events in their order, knowing the frames and steps that came before."""
 
-    def __init__(self, sources: list[SourceFile]) -> None:
+    def __init__(self, sources: list[SourceFile], ranks: int = 0) -> None:
+        self._ranks = ranks
         self._bounds = [_bounds(source.text) for source in sources]
         self._last_line = max((lines for lines, _ in self._bounds), default=1)
         self._frames: dict[int, tuple[int, int]] = {}  # → lines and statements there can be in its source
         self._steps: set[int] = set()
 
     def check(self, event: Event) -> None:
+        self._check_ranks(event.on or [], ".on")
         if isinstance(event, Step):
             self._check_step(event)
         elif isinstance(event, Omitted):
@@ -134,6 +142,8 @@ class _Events:
             raise Mismatch(f"found {frame.source}; expected less than {len(self._bounds)}, the sources", ".source")
         self._frames[frame.frame] = self._bounds[frame.source]
         _check_named(frame.arguments or [], ".arguments")
+        self._check_ranks([it.rank for it in frame.ranks or ()], ".ranks")
+        _each(frame.ranks or [], ".ranks", lambda it: _check_named(it.arguments, ".arguments"))
 
     def _check_step(self, step: Step) -> None:
         _at_least(0, step, "id")
@@ -141,8 +151,14 @@ class _Events:
             raise Mismatch(f"found {step.id}; expected a number that no step before has", ".id")
         self._check_place(step)
         _at_least(1, step, "execution")
-        _at_least(0, step, "host_ns", "cold_ns", "device_ns", "allocated_bytes", "runs")
+        _at_least(0, step, "runs")
         self._steps.add(step.id)
+        self._check_observed(step)
+        self._check_ranks([it.rank for it in step.ranks or ()], ".ranks")
+        _each(step.ranks or [], ".ranks", self._check_observed)
+
+    def _check_observed(self, step: Step | RankStep) -> None:
+        _at_least(0, step, "host_ns", "cold_ns", "device_ns", "allocated_bytes")
         if step.values:
             _check_named(step.values, ".values")
         if step.claim:
@@ -160,6 +176,13 @@ class _Events:
             if (line := getattr(step.raised, field)) is not None:
                 _check_range(line, 1, self._last_line, f".raised.{field}")
 
+    def _check_ranks(self, ranks: list[int], part: str) -> None:
+        """Check that ranks are some of the run's, in their order."""
+        for rank in ranks:
+            _check_range(rank, 0, self._ranks - 1, part)
+        if any(one >= other for one, other in pairwise(ranks)):
+            raise Mismatch("found ranks that are not in their order", part)
+
     def _check_place(self, event: Step | Omitted) -> None:
         bounds = self._frames.get(event.frame)
         if bounds is None:
@@ -172,6 +195,14 @@ def _check_counted(counted: Meters | Measured) -> None:
     _at_least(0, counted, "flops", "bytes_read", "bytes_written")
     if not all(0 <= count <= LARGEST_COUNT for _, count in counted.operators or []):
         raise Mismatch("found a count that is none", ".operators")
+    _each(counted.collectives or [], ".collectives", _check_collective)
+
+
+def _check_collective(one: Collective) -> None:
+    _at_least(1, one, "ranks", "calls")
+    _at_least(0, one, "bytes", "waited_ns", "moved_ns")
+    if one.factor is not None and not 0 <= one.factor <= 2:  # nan is not
+        raise Mismatch(f"found {short(one.factor)}; expected 0 to 2", ".factor")
 
 
 def _check_measured(measured: Measured) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from trace_tools import accelerators
 from trace_tools.garbage import collector_paused
+from trace_tools.schema import Collective
 
 Batch = Callable[[int], float]  # how many calls → the seconds they took together
 
@@ -80,6 +81,7 @@ class Count:
     bytes_by_operator: dict[str, int]  # read and written; most first
     operators: dict[str, int]  # how often each ran
     uncounted: tuple[str, ...]  # operators without a FLOP formula
+    collectives: tuple[Collective, ...] = ()  # what went between ranks
     why: str | None = None  # why a figure is None
 
     @property
@@ -107,7 +109,8 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     if "torch" not in sys.modules:
         f(*args, **kwargs)
         why = TOO_LATE if "torch" in sys.modules else NOTHING_COUNTED
-        return Count(None, None, None, None, {}, {}, {}, (), why)
+        return Count(None, None, None, None, {}, {}, {}, (), why=why)
+    from trace_tools.metering.collectives import as_collectives
     from trace_tools.metering.meters import Meter
 
     with Meter() as meter:
@@ -123,6 +126,7 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
         bytes_by_operator={} if hidden else _most_first(meter.bytes_by_operator),
         operators=_most_first(meter.operators),
         uncounted=tuple(sorted(meter.uncounted)),
+        collectives=as_collectives(meter.collectives),
         why=hidden,
     )
 
@@ -140,6 +144,9 @@ def measure(
     Once a GPU is in use, the clock is the device's: a sample begins when it has nothing left to do, and lasts until
     the kernels of its calls are done, on any stream (`accelerators`). Kernels shorter than their launch are
     measured at the rate they can be launched.
+
+    Where `f` speaks to other ranks (torch.distributed), all of its group measure together: each makes as many calls as
+    the slowest asks for.
 
     Raises ValueError when `repeats` is less than 1, TypeError for what can't be called. What a tracer does about it is
     its `Witness`'s.
@@ -167,16 +174,22 @@ def _refuse_uncallable(word: str, f: object) -> None:
 
 def _sampled(f: Callable[[], Any], warmup: int, repeats: int, min_seconds: float, max_seconds: float) -> Measurement:
     started = perf_counter()
+    agreed: Callable[[float], float] = float
     for call in itertools.count(1):
-        _batch(f)(1)
-        elapsed = perf_counter() - started
+        if call == 1 and _several():
+            from trace_tools.metering.collectives import agreement
+
+            agreed = agreement(f)
+        else:
+            _batch(f)(1)
+        elapsed = agreed(perf_counter() - started)
         if elapsed > max_seconds / 2 or (call >= warmup and elapsed > min_seconds / 10):
             break
     batch = _batch(f)  # by now f has put a GPU to use if it ever will
     with collector_paused():
-        calls, seconds = _calls_lasting(min_seconds / repeats, batch)
+        calls, seconds = _calls_lasting(min_seconds / repeats, batch, agreed)
         samples = [seconds / calls]
-        while len(samples) < repeats and perf_counter() - started < max_seconds:
+        while len(samples) < repeats and agreed(perf_counter() - started) < max_seconds:
             samples.append(batch(calls) / calls)
     return Measurement(tuple(samples), calls, _device())
 
@@ -211,12 +224,19 @@ def witnessed(witness: Witness) -> Iterator[None]:
         _witnesses.remove(witness)
 
 
-def _calls_lasting(seconds: float, batch: Batch) -> tuple[int, float]:
-    """Return how many calls last at least `seconds` together, and how long they did."""
+def _calls_lasting(seconds: float, batch: Batch, agreed: Callable[[float], float] = float) -> tuple[int, float]:
+    """Return how many calls last at least `seconds` together, of several ranks on the slowest, and how long here."""
     calls = 1
-    while (took := batch(calls)) < seconds:
-        calls = math.ceil(calls * min(100.0, max(2.0, 1.2 * seconds / max(took, 1e-9))))
+    while (longest := agreed(took := batch(calls))) < seconds:
+        calls = math.ceil(calls * min(100.0, max(2.0, 1.2 * seconds / max(longest, 1e-9))))
     return calls, took
+
+
+def _several() -> bool:
+    """Whether this process is one of several ranks at the moment; torch is not loaded to find out."""
+    distributed = sys.modules.get("torch.distributed")
+    there = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    return there and distributed.get_world_size() > 1  # type: ignore[union-attr]
 
 
 def _batch(f: Callable[[], Any]) -> Batch:

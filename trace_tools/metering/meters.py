@@ -17,6 +17,7 @@ What each figure means is said where it is computed: `flops` (the convention), `
   while metering, torch's compiler is told to stand aside (`torch.compiler.set_stance("force_eager")`). FLOPs
   hold, bytes would be those of the unfused code: `fused` counts such operators, and the bytes of a reading
   with any are None. (A backward pass of compiled code can't be told from another.)
+- Operations between ranks are `collectives`, and no FLOPs.
 - Meters nest, and with `torch.utils.flop_counter.FlopCounterMode`; each counts all.
 """
 
@@ -36,8 +37,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from trace_tools.late_imports import OnceImported
+from trace_tools.metering import collectives
 from trace_tools.metering.flops import Formula, formula
-from trace_tools.metering.operators import Arguments, Keywords, Traffic, floating, memory_of, tensors_in
+from trace_tools.metering.operators import Arguments, EagerMode, Keywords, Traffic, floating, memory_of, tensors_in
 from trace_tools.metering.storages import Storages
 
 _COND = getattr(torch.ops.higher_order, "cond", None)
@@ -57,6 +59,7 @@ class Totals:
     operators: Counter[str]
     uncounted: Counter[str]
     flops_by_dtype: Counter[str]
+    collectives: collectives.Counted
 
     def __sub__(self, earlier: Totals) -> Totals:
         """Return what happened between `earlier` and this reading; live bytes are this one's."""
@@ -79,6 +82,7 @@ class Totals:
             "operators": sorted(self.operators.items()),
             "uncounted": sorted(self.uncounted),
             "dtype": self.dtype,
+            "collectives": collectives.in_plain(self.collectives),
             "why": "fused" if self.fused else None,
         }
 
@@ -87,9 +91,11 @@ class Meter:
     """Counts what operators do inside its `with` block.
 
     `device`, a type ("cpu", "cuda"), restricts live and peak bytes to one type of device; other figures cover all.
+    `apart` tells waiting for other ranks from moving bytes to them (`collectives`): all ranks have to be metered so.
     """
 
-    def __init__(self, device: str | None = None) -> None:
+    def __init__(self, device: str | None = None, *, apart: bool = False) -> None:
+        self.apart = apart
         self.flops = 0
         self.bytes_read = 0
         self.bytes_written = 0
@@ -99,6 +105,7 @@ class Meter:
         self.flops_by_operator: Counter[str] = Counter()
         self.flops_by_dtype: Counter[str] = Counter()
         self.bytes_by_operator: Counter[str] = Counter()
+        self.collectives: collectives.Counted = Counter()
         self._storages = Storages(device)
         self._mode = _Mode(self)
         self._eager = _ForceEager()
@@ -135,6 +142,7 @@ class Meter:
             self.operators.copy(),
             self.uncounted.copy(),
             self.flops_by_dtype.copy(),
+            self.collectives.copy(),
         )
 
     @contextmanager
@@ -147,7 +155,9 @@ class Meter:
         name = operator.name
         self.operators[name] += 1
         flops: int | None = None  # where nobody knows
-        if operator.formula is None:
+        if operator.between_ranks:  # the additions of a reduction are left to whoever does them
+            flops = 0
+        elif operator.formula is None:
             flops = None if any(map(floating, tensors_in([*args, *kwargs.values(), out]))) else 0
         else:
             with suppress(Exception):  # a formula that does not know this form of the operator stops no lecture
@@ -206,13 +216,14 @@ class _ForceEager:
 class _Operator:
     """What the meter knows of one operator before it is called."""
 
-    __slots__ = ("composite", "formula", "name", "traffic")
+    __slots__ = ("between_ranks", "composite", "formula", "name", "traffic")
 
     def __init__(self, operator: Any) -> None:
         schema = getattr(operator, "_schema", None)
         self.name: str = schema.name.replace("::", ".") if schema else f"higher_order.{operator.name()}"
         self.formula: Formula | None = formula(operator)
         self.traffic = Traffic(operator)
+        self.between_ranks = getattr(operator, "namespace", None) in collectives.NAMESPACES
         # Only made of others (seen whole in inference mode, for one).
         name, has_kernel = operator.name(), torch._C._dispatch_has_kernel_for_dispatch_key
         self.composite = (
@@ -220,17 +231,6 @@ class _Operator:
             and bool(has_kernel(name, "CompositeImplicitAutograd"))
             and not any(has_kernel(name, key) for key in ("CPU", "CUDA", "XPU", "MPS"))
         )
-
-
-class EagerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode to be used under a meter, where the compiler stands aside.
-
-    So nothing compiles its `__torch_dispatch__`, and torch need not wrap it against that: the wrapper would load it.
-    """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
 
 class _Mode(EagerMode):
@@ -264,7 +264,12 @@ class _Mode(EagerMode):
             chosen, if_true, if_false, *operands = args
             with self:  # the branch that `torch.cond` runs, as the operators it is made of
                 return (if_true if chosen else if_false)(*(operands[0] if operands else ()))
-        out = func(*args, **keywords)
+        call = collectives.collective(func, args, keywords) if operator.between_ranks else None
+        if call is None:
+            out = func(*args, **keywords)
+        else:
+            counted, apart = self._meter.collectives, self._meter.apart
+            out = collectives.run(call, lambda: func(*args, **keywords), counted, apart=apart)
         try:
             self._meter._count(operator, args, keywords, out)
             if not fake and not _is_fake(out):

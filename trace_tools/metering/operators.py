@@ -21,6 +21,7 @@ from math import prod
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
@@ -114,6 +115,17 @@ _SPECIAL = {  # (operator, argument) → its use, where the schema does not tell
 
 
 Uses = list[tuple[Use, torch.Tensor]]
+
+
+class EagerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode to be used under a meter, where the compiler stands aside.
+
+    So nothing compiles its `__torch_dispatch__`, and torch need not wrap it against that: the wrapper would load it.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
 
 
 class Traffic:

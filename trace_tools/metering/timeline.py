@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from trace_tools.metering.meters import EagerMode, Meter
+from trace_tools.metering.meters import Meter
+from trace_tools.metering.operators import EagerMode
 
 
 def bytes_alive(held: Iterable[torch.Tensor], *phases: Callable[[], object]) -> list[list[int]]:

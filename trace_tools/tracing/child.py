@@ -48,8 +48,9 @@ from trace_tools.tracing.claims import TimedClaims
 from trace_tools.tracing.ending import WAIT_S, limited, processes_of_session, wait_for_others
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
+from trace_tools.tracing.journal import FAILED, Journal, ProcessNote, RunEnd, RunStart, rank_folder
 from trace_tools.tracing.leftovers import Leftovers, seed_everything, seed_what_comes
+from trace_tools.tracing.meeting import meet, meeting_at
 from trace_tools.tracing.plain_events import plain_events
 from trace_tools.tracing.plain_signals import plain_signals
 from trace_tools.tracing.private_folder import LINKS, inside, leave, make
@@ -70,6 +71,8 @@ FETCHED = "fetched"  # a folder in the run's: what was asked of others on the ne
 LOADED_TORCH = "loaded-torch"  # a file in the run's folder: torch came by the way, where nobody had expected it
 SIGN_S = 1.0  # after so long the parent is told again where the lecture is
 
+
+_DISTRIBUTED = os.path.join("torch", "distributed", "distributed_c10d.py")
 
 _as_json = json.JSONEncoder().encode  # a lecture may put another function in the place of `json.dumps`
 
@@ -97,6 +100,8 @@ class Job:
     vocabularies: list[str]  # of other tools, in whose words the lecture may be written
     spawns: bool  # whether something that it imports may start processes
     package: str  # that it is a module of, "" for none
+    roots: list[str]  # of the copies of each rank, where there are several: torchrun says which one this is
+    heard: str  # the path of a pipe by which ranks tell their progress, whose descriptors torchrun passes none of
 
     @property
     def path(self) -> str:
@@ -108,6 +113,17 @@ class Job:
         """The folder of the lecture, or of the outermost package that it is in."""
         above = self.package.count(".") + 1 if self.package else 0
         return Path(self.lecture).parents[above]
+
+    @property
+    def run_folder(self) -> Path:
+        """The folder of the run, in which the ranks have theirs."""
+        return Path(self.journal).parents[1 if self.roots else 0]
+
+    def of_rank(self, rank: int) -> Job:
+        """Return the job of one rank: its journal, its copy of the lecture's folder, its parent."""
+        journal = rank_folder(Path(self.journal).parent, rank) / Path(self.journal).name
+        telling = os.open(self.heard, os.O_WRONLY)
+        return replace(self, journal=str(journal), root=self.roots[rank], progress=telling, parent=getppid())
 
     @property
     def metering(self) -> bool:
@@ -124,10 +140,12 @@ class Job:
 def main(job_path: str) -> int:
     """Run the job; return 0 when every run of it was complete, EX_IOERR when the journal could not be written."""
     job = Job(**json.loads(Path(job_path).read_text(encoding="utf-8")))
+    if job.roots:
+        job = job.of_rank(int(os.environ["RANK"]))
     source = parse_source(job.text, job.lecture)
     directives = [*parse_directives(source), *(inspect_all(source) if job.inspect_all else ())]
     program = instrument(source, directives, frozenset(job.skipped), keep_going=job.keep_going)
-    modules = included.stored(Path(job.journal).parent)
+    modules = included.stored(job.run_folder)
     programs = included.instrumented([source, *(module.source for module in modules)])
     if modules:
         sys.meta_path.insert(0, included.Loading(modules, programs))
@@ -187,13 +205,14 @@ class _Process:
             self.timed_claims = TimedClaims(Path(job.journal).parent, job.passes)
         self.module_name: str | None = None
         self.peak_device_bytes = 0
+        self.port: int | None = None  # where the ranks meet in this run; None for torchrun's own store
         self.place: str | None = None  # the last one told to the parent
         self.listener = os.fstat(job.progress).st_ino
         self.adoption: Adoption | None = None
         if job.vocabularies:
             from trace_tools.tracing.adopted import Adoption
 
-            self.adoption = Adoption(job.vocabularies, kept=Path(job.journal).with_name(FETCHED))
+            self.adoption = Adoption(job.vocabularies, kept=job.run_folder / FETCHED)
             sys.meta_path.insert(0, self.adoption)
 
     def run(self) -> str:
@@ -216,8 +235,11 @@ class _Process:
             held = self._held_on_gpu()  # as after that run, with what the module itself holds
             left = before.restore()
             self.note("restored", left.restored)
-            if left.stuck:  # a run that begins otherwise than the first would not be its warm one
-                self.note("why_no_warm", f"left behind: {'; '.join(left.stuck)}")
+            stuck = f"left behind: {'; '.join(left.stuck)}" if left.stuck else None
+            if self.job.roots:
+                stuck, self.port = meet(Path(self.job.journal), len(self.job.roots), name, stuck)
+            if stuck:  # a run that begins otherwise than the first would not be its warm one
+                self.note("why_no_warm", stuck)
                 break
             again = self._run(name)
             self._note_peaks()
@@ -234,7 +256,7 @@ class _Process:
         self.note("notes", conditions())
         self.note("done", status)
         if "torch" in sys.modules and not self.job.torch:
-            Path(self.job.journal).with_name(LOADED_TORCH).touch()
+            (self.job.run_folder / LOADED_TORCH).touch()
         return status
 
     def _run(self, name: str) -> str:
@@ -256,12 +278,14 @@ class _Process:
         if self.job.metering:
             from trace_tools.metering.meters import Meter
 
-            meter = Meter(device=gpu.type if gpu else None)
+            meter = Meter(device=gpu.type if gpu else None, apart=bool(self.job.roots))
         instruments = Instruments(Describer(redact=self.redact), gpu, meter, self._progress, self.output)
         recorder = self.recorder = Recorder(self.program, self.journal, instruments, settings)
         module = self._module(recorder)
         status = COMPLETE
         with contextlib.ExitStack() as stack:
+            if self.job.roots:
+                stack.enter_context(meeting_at(self.port))
             stack.enter_context(self._private_folder())
             self._observe(name, recorder, meter, stack)
             stack.enter_context(_listening(recorder, self.redact))
@@ -285,6 +309,8 @@ class _Process:
                 here.run(module.main)
             except BaseException as error:
                 ended_by = error
+                if self.job.roots and not self.forked:  # of several ranks that fail, the first one tells why
+                    Path(self.job.journal).with_suffix(FAILED).touch()
             ns = perf_counter_ns() - started
             if self.forked:
                 _end_as_plain(ended_by)
@@ -344,7 +370,7 @@ class _Process:
     @contextlib.contextmanager
     def _private_folder(self) -> Iterator[None]:
         """Work in a new private copy of the lecture's folder, and remove it at the end."""
-        run, root, before = Path(self.job.journal).parent, Path(self.job.root), os.getcwd()
+        run, root, before = self.job.run_folder, Path(self.job.root), os.getcwd()
         place = make(Path(self.job.lecture), self.job.text, root, shared=[run, run.parent], folder=self.job.folder)
         importlib.invalidate_caches()  # they know a folder by its time
         folder = str(place.folder)
@@ -416,7 +442,8 @@ class _Process:
                 here = (_line_now(self.job.path), recorder.sequence.__self__.__reduce__()[1])  # type: ignore[attr-defined]
                 if here != seen:
                     seen, since = here, now
-                self._tell([self.job.name, self.place, seen[0], round(now - since)])
+                rank = [int(os.environ["RANK"]), _waiting_in()] if self.job.roots else []
+                self._tell([self.job.name, self.place, seen[0], round(now - since), *rank])
             if getppid() != self.job.parent:
                 recorder.flush()
                 os._exit(1)
@@ -451,8 +478,8 @@ class _MeasureWitness(Witness):
         one_call: dict[str, Any] = {"seconds": measurement.seconds}
         if self.meter:
             counted = (self.meter.reading() - self.before.pop()).plain()
-            figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "why")
-            counts = {name: counted[name] for name in figures}
+            figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "collectives", "why")
+            counts = {name: counted[name] for name in figures if counted[name] != []}
             one_call = counts if counted["operators"] else {"why": NOTHING_COUNTED}
         self.recorder.emit("measured", one_call)
         return measurement
@@ -531,6 +558,16 @@ def _line_now(path: str) -> int | None:
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     return frame.f_lineno if frame is not None else None
+
+
+def _waiting_in() -> str | None:
+    """Return the function of torch.distributed that the main thread has called last, as long as it is in one."""
+    frame = _current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and not frame.f_code.co_filename.endswith(_DISTRIBUTED):
+        frame = frame.f_back
+    while frame is not None and frame.f_back is not None and frame.f_back.f_code.co_filename.endswith(_DISTRIBUTED):
+        frame = frame.f_back
+    return frame.f_code.co_name if frame is not None else None
 
 
 def _line_in(error: BaseException, path: str) -> int | None:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from trace_tools.tracing.own_file import OwnFile
 
+FAILED = ".failed"  # of a file beside the journal of a rank, made when an exception ended it
 TAIL_LIMIT_BYTES = 8 << 20
 
 # --- the records --------------------------------------------------------------------------------------------------
@@ -278,6 +279,16 @@ class Journal:
         """Write nothing more: in the child of a fork, the journal is its parent's."""
         self._writes = False
         self._waiting = b""
+
+
+def rank_folder(folder: Path, rank: int) -> Path:
+    """Return where the journals of one rank lie in a run's folder."""
+    return folder / f"rank-{rank}"
+
+
+def journals(folder: Path, pattern: str = "*.journal") -> list[Path]:
+    """Return the journals in a run's folder, those of all ranks."""
+    return [*folder.glob(pattern), *folder.glob(f"rank-*/{pattern}")]
 
 
 Said = dict[bytes, Observation]  # what is observed, as the journal has it → the first record that did

@@ -35,6 +35,7 @@ from trace_tools.file_format.structure import from_plain
 from trace_tools.garbage import collector_paused
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.narrative import ANSWERS, PROSE, decided
+from trace_tools.ranks import in_words, joined
 from trace_tools.schema import (
     Answer,
     Choice,
@@ -60,7 +61,7 @@ from trace_tools.statements import ParsedSource, title_of
 from trace_tools.summaries import LEFT_OUT_IN_WORDS, NOT_KEPT
 from trace_tools.tracing import included
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.journal import NO_RECORD, Said
+from trace_tools.tracing.journal import FAILED, NO_RECORD, Said, journals, rank_folder
 from trace_tools.tracing.recorder import Settings
 from trace_tools.tracing.runs import (
     COLD,
@@ -77,6 +78,8 @@ from trace_tools.tracing.runs import (
 )
 from trace_tools.tracing.size_cap import capped
 
+# How the ends of ranks begin that the ends of others follow from.
+STOPPED, WAITED = "stopped", "waited for the others"
 NO_COUNTERPART = "no counterpart in the metering process"
 JOURNAL = Path("journal")  # where an error says that the data is from
 SCALARS = ("bool", "int", "float", "str")
@@ -99,24 +102,101 @@ def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
 
 def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
     asked = stored(folder / "run.json")
+    ranks = asked.get("ranks")
+    if not (folder / "machine.json").exists() or not journals(folder):
+        said = _last_words(folder) or "the run ended before anything was"
+        raise NothingRecordedError(f"{asked['lecture']}: nothing was recorded; {said}")
+    if ranks is None:
+        return _of_journals(folder, folder, source, wary=wary)
+    found: dict[int, Trace] = {}
+    nothing: NothingRecordedError | None = None
+    for rank in range(ranks):
+        story = next((trace.run.story for trace in found.values()), None)  # what ranks told one another, in one run
+        try:
+            found[rank] = _of_journals(folder, rank_folder(folder, rank), source, wary=wary, story=story)
+        except NothingRecordedError as error:
+            nothing = error
+    if nothing is not None and not found:
+        raise nothing
+    return replace(joined(found), run=_run_of_ranks(folder, found, ranks))
+
+
+def _run_of_ranks(folder: Path, found: Mapping[int, Trace], ranks: int) -> Run:
+    """Return what the head says of a run of several ranks: which of them ended how, the first to end first."""
+    runs = {rank: trace.run for rank, trace in found.items()}
+    first = next(iter(runs.values()))
+    names = list(dict.fromkeys(process.name for run in runs.values() for process in run.processes))
+    processes = []
+    for name in names:
+        for rank in range(ranks):
+            there = [one for one in (runs[rank].processes if rank in runs else ()) if one.name == name]
+            missing = Process(name, ended=_status_in_words(_status_file(rank_folder(folder, rank), name)))
+            processes += [replace(one, rank=rank) for one in there or [missing]]
+    complete = len(runs) == ranks and all(run.complete for run in runs.values())
+    dropped: dict[str, list[int]] = {}
+    for rank, run in runs.items():
+        for line in run.dropped:
+            dropped.setdefault(line, []).append(rank)
+    return replace(
+        first,
+        complete=complete,
+        ended=COMPLETE
+        if complete
+        else _who_ended(folder, processes)
+        or next((run.ended for run in runs.values() if not run.complete), first.ended),
+        processes=processes,
+        dropped=[line if len(there) == len(runs) else f"{line} ({in_words(there)})" for line, there in dropped.items()],
+    )
+
+
+def _who_ended(folder: Path, processes: Sequence[Process]) -> str | None:
+    """Say of the first process that did not complete how each of its ranks ended, in the order in which they did.
+
+    What one rank does to the others follows: their operations fail for want of it, or torchrun stops them.
+    """
+    judged = [one for one in processes if one.ended != COMPLETE and one.name != SHAKEN]
+    if not judged:
+        return None
+    name = judged[0].name
+    ends: dict[str, list[int]] = {}
+    of_process = [one for one in judged if one.name == name and one.rank is not None]
+
+    def when(one: Process) -> tuple[bool, float]:
+        journal = _status_file(rank_folder(folder, one.rank or 0), name).with_suffix(".journal")
+        ends = [journal.with_suffix(FAILED)] if journal.with_suffix(FAILED).exists() else [journal]
+        return one.ended.startswith((STOPPED, WAITED)), max(
+            (p.stat().st_mtime for p in ends if p.exists()), default=0.0
+        )
+
+    for one in sorted(of_process, key=when):
+        ends.setdefault(one.ended, []).append(one.rank or 0)
+    told = [f"{ended} on {in_words(ranks)}" for ended, ranks in ends.items()]
+    return f"{', then '.join(told)} ({name})"
+
+
+def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wary: bool, story: str | None = None) -> Trace:
+    """Return the trace of the journals in `own`: the run's folder, or that of one of its ranks.
+
+    `story` names the run to tell, if it is among those that can be.
+    """
+    asked = stored(folder / "run.json")
     name, beside, _ = asked.pop("name"), asked.pop("beside"), asked.pop("force", None)
     run = from_plain(Run, asked, folder / "run.json")
-    if not (folder / "machine.json").exists() or not list(folder.glob("*.journal")):
-        said = _last_words(folder) or "the run ended before anything was"
-        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {said}")
-    passes = sorted(folder.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
-    journals = [*passes, *(path for process in (METERING, SHAKEN) for path in folder.glob(f"{process}.journal"))]
+    passes = sorted(own.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
+    paths = [*passes, *(path for process in (METERING, SHAKEN) for path in own.glob(f"{process}.journal"))]
+    if not paths:
+        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {_last_words(folder)}")
     sources = [source, *(module.source for module in included.stored(folder))]
     source = included.joined(sources)
     known: Said = {}
-    processes = [read_process(path.stem.replace("-", " "), path, source, wary=wary, said=known) for path in journals]
+    processes = [read_process(path.stem.replace("-", " "), path, source, wary=wary, said=known) for path in paths]
     del known
     of = {process.name: process.runs for process in processes}
     ran = [run for process in processes if process.name not in (METERING, SHAKEN) for run in process.runs]
     # The samples of a warm run that failed after a complete cold one don't count.
     timed = [run for run in ran if run.steps and (run.status == COMPLETE or run.name.endswith(COLD))]
     if not timed:
-        said = _last_words(folder) or next(one.done or _how_it_ended(one, folder, source) for one in processes)
+        said = _last_words(folder) or next(one.done or _how_it_ended(one, own, source) for one in processes)
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {said}")
     runs = Runs(
         timed=timed,
@@ -124,11 +204,12 @@ def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
         shaken=[run for run in of.get(SHAKEN, []) if not run.name.endswith(OTHER_SEEDS)],
         seeded=next((run for run in of.get(SHAKEN, []) if run.name.endswith(OTHER_SEEDS)), None),
         abandoned=[run for run in ran if run not in timed],
+        told=story,
     )
     program = included.together([instrument(sources[0], parse_directives(sources[0])), *included.instrumented(sources)])
     steps, dropped = capped(events(runs, program, source, _annotated(sources), included.first_numbers(sources)))
     dropped += _beyond(runs.story, program, steps)
-    made = [_process(process, folder, source) for process in processes]
+    made = [_process(process, own, source) for process in processes]
     ended = {process.name: process.ended for process in made}
     # Wrong clocks may well end the shaken process: without it a trace is complete, and says what could not be told.
     judging = [*(f"pass {n}" for n in range(1, run.passes + 1)), *(other for other in beside if other != SHAKEN)]
@@ -221,17 +302,27 @@ def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Proc
 
 def _how_it_ended(process: ProcessRecord, folder: Path, source: ParsedSource) -> str:
     """Say how a process ended that could not say so itself."""
-    status = folder / f"{process.name.replace(' ', '-')}.status"
-    try:
-        how = status_in_words(int(status.read_text(encoding="utf-8")))
-    except OSError:  # it is written when the process has ended
-        how = "stopped when the tracer was killed"
-    except ValueError:
-        how = "how it ended could not be written: a full disk?"
+    status = _status_file(folder, process.name)
+    how = _status_in_words(status)
     last = process.runs[-1].open_statement if process.runs else None
     line = source.statements[last].line if last is not None else None
     line = _line_of_fault(status) or line
     return how if line is None else f"{how} at line {line}"
+
+
+def _status_file(folder: Path, process: str) -> Path:
+    return folder / f"{process.replace(' ', '-')}.status"
+
+
+def _status_in_words(status: Path) -> str:
+    """Say what the file of a process's status does: a number, or of a rank what happened to it."""
+    try:
+        written = status.read_text(encoding="utf-8")
+        return status_in_words(int(written))
+    except OSError:  # it is written when the process has ended
+        return "stopped when the tracer was killed"
+    except ValueError:
+        return written or "how it ended could not be written: a full disk?"
 
 
 def status_in_words(code: int) -> str:
@@ -289,10 +380,12 @@ class Runs:
         shaken: Sequence[RunRecord] = (),
         seeded: RunRecord | None = None,
         abandoned: Sequence[RunRecord] = (),
+        told: str | None = None,
     ) -> None:
         """Take the runs of the passes, that of the metering process, and those with wrong clocks and other seeds.
 
-        `abandoned` are warm runs that failed: they timed nothing, but judged claims.
+        `abandoned` are warm runs that failed: they timed nothing, but judged claims. `told` names the story, if it is
+        among those that can be one.
         """
         self.timed = timed  # pass 1 cold, pass 1 warm, pass 2 cold …
         self.cold = [run for run in timed if run.name.endswith(COLD)]
@@ -310,7 +403,9 @@ class Runs:
         self.whole = [run for run in timed if run.status == COMPLETE]
         self.complete = len(self.whole)
         candidates = [run for run in self.warm if run in self.whole] or [run for run in self.cold if run in self.whole]
-        self.story = most_typical(candidates) if candidates else timed[0]  # values, prose and order are from it
+        chosen = next((run for run in candidates or timed if run.name == told), None)
+        # Values, prose and order are from it.
+        self.story = chosen or (most_typical(candidates) if candidates else timed[0])
 
     def _number(self, run: RunRecord, numbers: dict[tuple[Any, ...], int]) -> None:
         """Give each call and each step of a run its place."""

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from typing import Self
 
@@ -24,6 +25,8 @@ from trace_tools.errors import UsageError
 from trace_tools.machines import torch_build
 
 PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
+TORCHRUN = "trace_tools.tracing.torchrun"
+LEADING_S = 40.0  # torchrun waits 30 s for its ranks before it kills them
 FORKS = sys.platform == "linux"  # elsewhere the system's own libraries don't survive a fork
 # Threads that wait do so asleep: those of two processes at once, on as many cores, would else wait for each other.
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -68,9 +71,12 @@ class Spawner:
     ) -> Running:
         """Run `main` of a module; its output goes to a descriptor, and it has another one if it has something to tell.
 
+        What starts others in sessions of their own (torchrun) is first asked to end when it is killed, to end these.
+
         Raises OSError where no process can be started, UsageError where what it needs can't be imported.
         """
-        return _Spawned(
+        started = _Leading if module == TORCHRUN else _Spawned
+        return started(
             subprocess.Popen(
                 [*PYTHON, module, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -95,6 +101,23 @@ class _Spawned(Running):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)  # what it left, while its number is not given to another
         return self._started.wait()
+
+
+class _Leading(_Spawned):
+    """A process whose children are in sessions of their own: killed by itself, it would leave them."""
+
+    def __init__(self, started: subprocess.Popen[bytes]) -> None:
+        super().__init__(started)
+        self._asked: float | None = None
+
+    def kill(self) -> None:
+        if self._asked is None:
+            self._asked = time.monotonic()
+            if self.ended() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGTERM)
+        elif time.monotonic() > self._asked + LEADING_S:
+            super().kill()
 
 
 class ForkServer(Spawner):

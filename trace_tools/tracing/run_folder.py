@@ -29,7 +29,7 @@ from trace_tools.files import sweep
 from trace_tools.schema import Run, Trace
 from trace_tools.statements import ParsedSource, parse_source
 from trace_tools.tracing import private_folder
-from trace_tools.tracing.journal import FrameEnd, FrameStart, ProcessNote, RunEnd, RunStart, read_journal
+from trace_tools.tracing.journal import FrameEnd, FrameStart, ProcessNote, RunEnd, RunStart, journals, read_journal
 from trace_tools.tracing.merge import merge, stored
 
 NEW, RUN, DONE, UNMERGED = ".new-", ".run-", ".done-", ".unmerged-"
@@ -124,7 +124,7 @@ def remove(folder: Path) -> None:
 
 def has_records(folder: Path) -> bool:
     """Whether anything of the lecture was recorded there, or can't be told from that."""
-    for path in (*folder.glob("*.journal"), *folder.glob("*.tail")):
+    for path in (path for pattern in ("*.journal", "*.tail") for path in journals(folder, pattern)):
         unreadable: list[int] = []
         for record in read_journal(path, unreadable):
             if not isinstance(record, (RunStart, RunEnd, FrameStart, FrameEnd, ProcessNote)):

@@ -352,6 +352,17 @@ def _tail(tail: Iterable[Record], certain: _Reading) -> Iterator[Record]:
             yield from (Observation(step, *observation) for observation in last.observations)
 
 
+def _added_by_group(*parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add what went between ranks in a step's parts, by operation and size of the group."""
+    both: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in (one for part in parts for one in part):
+        there = both.setdefault((one["operation"], one["ranks"]), {})
+        for name, figure in one.items():
+            counted = name in ("calls", "bytes", "waited_ns", "moved_ns") and name in there
+            there[name] = there[name] + figure if counted else figure
+    return [both[key] for key in sorted(both)]
+
+
 def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Add the meters of a step's two parts (a `with`'s entering and leaving)."""
     both = {**first, **second}
@@ -362,6 +373,7 @@ def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     for operator, count in second.get("operators") or []:
         counts[operator] = counts.get(operator, 0) + count
     both["operators"] = sorted([name, count] for name, count in counts.items())
+    both["collectives"] = _added_by_group(first.get("collectives") or [], second.get("collectives") or [])
     both["uncounted"] = sorted({*(first.get("uncounted") or ()), *(second.get("uncounted") or ())})
     both["dtype"] = first.get("dtype") if first.get("dtype") == second.get("dtype") else None
     both["peak_bytes"] = max(first.get("peak_bytes") or 0, second.get("peak_bytes") or 0)

@@ -24,6 +24,7 @@ from pathlib import Path
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError, in_words
 from trace_tools.file_format.structure import to_plain
+from trace_tools.file_format.validation import MOST_RANKS
 from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
 from trace_tools.imports import imported, is_installed, modules
@@ -32,10 +33,12 @@ from trace_tools.machines import devices, host, surveys
 from trace_tools.machines import machine as machines
 from trace_tools.mistakes import refuse_relative_imports, refuse_without_main
 from trace_tools.schema import Machine, Run, Trace
-from trace_tools.statements import ParsedSource, read_source, sections
+from trace_tools.statements import ParsedSource, rank_counts, read_source, sections
 from trace_tools.tracing import included, private_folder
 from trace_tools.tracing.child import LOADED_TORCH, Job
-from trace_tools.tracing.processes import FORKS, ForkServer, Running, Spawner
+from trace_tools.tracing.journal import rank_folder
+from trace_tools.tracing.merge import STOPPED, WAITED
+from trace_tools.tracing.processes import FORKS, TORCHRUN, ForkServer, Running, Spawner
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
 from trace_tools.tracing.standard_output import give_back
@@ -55,6 +58,9 @@ UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
 SPAWNING = ("multiprocessing", "concurrent")  # what starts processes; torch loads the first of them itself
 SURVEY = "survey"
 CHILD, SURVEYING = "trace_tools.tracing.child", "trace_tools.tracing.survey"
+HEARD = "heard"  # the pipe, in a run's folder, by which ranks tell their progress
+STOPPED_WITH = f"{STOPPED} with the ranks that had failed"  # how a rank ended that torchrun ended
+STUCK = "did nothing new"  # of a rank that no longer got on, unlike those that waited for it
 SURVEYS = 3  # of a CPU, whose roof no datasheet gives
 
 
@@ -78,6 +84,8 @@ class Request:
     module: str | None = None  # "package.module": the lecture is that, and runs from where the package lies
     draft: bool = False  # one run, for a look at the pages: no time is worth much, and the machine is not measured
     include: tuple[str, ...] = ()  # modules beside the lecture, by path or name, that are traced with it
+    ranks: int | None = None  # so many processes a pass, under torchrun
+    timeout_s: float = 600.0  # after which ranks that no longer get on are ended
     survey: bool = False  # measure the machine, even if it was measured earlier and nothing of it has changed
 
 
@@ -117,12 +125,14 @@ class Tracer:
             devices.checked(request.device)
         if request.passes < 1 or request.limit < 2:
             raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
+        if request.ranks is not None:
+            self._refuse_ranks(request.ranks)
         self._interrupts = 0  # how often Ctrl-C was pressed
         self._device = "cpu"
         self._longest_s = 60.0  # that any process may be expected to take
         self._stopped = threading.Event()
         self._own = None
-        if FORKS and (not self.torch or (request.draft and server is None)):
+        if FORKS and request.ranks is None and (not self.torch or (request.draft and server is None)):
             with contextlib.suppress(OSError):  # which `run` will meet again, and tell of
                 self._own = server = ForkServer(environment(), torch=self.torch)
         self._starter = server or Spawner()
@@ -186,6 +196,7 @@ class Tracer:
             commit=commit_of(request.lecture),
             keep_going=request.keep_going,
             inspect_all=request.inspect_all,
+            ranks=request.ranks,
         )
         asked = {**to_plain(run), "name": request.name, "beside": self._beside(), "force": request.force}
         (folder / "run.json").write_text(json.dumps(asked), encoding="utf-8")
@@ -201,6 +212,10 @@ class Tracer:
         slug = name.replace(" ", "-")
         returned = self._child(name, folder, limit_s)
         (folder / f"{slug}.status").write_text(str(returned), encoding="utf-8")
+        for rank in range(self.request.ranks or 0):
+            status = rank_folder(folder, rank) / f"{slug}.status"
+            if not status.exists():  # else torchrun saw it fail
+                status.write_text(STOPPED_WITH if returned else "0", encoding="utf-8")
         self._longest_s = max(self._longest_s, time.monotonic() - started)
         return returned, time.monotonic() - started
 
@@ -213,7 +228,7 @@ class Tracer:
     @property
     def _together(self) -> bool:
         """Whether all processes run at once: on a GPU they would share its memory, which the lecture may count on."""
-        return self.request.draft and self._device == "cpu"
+        return self.request.draft and self._device == "cpu" and self.request.ranks is None
 
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
         self.prepare(folder)
@@ -312,7 +327,8 @@ class Tracer:
 
     def _child(self, name: str, folder: Path, limit_s: float | None) -> int:
         """Run one process to its end, or for so long; return its status, negative for a signal."""
-        listening, telling = os.pipe()
+        ranks = self.request.ranks
+        listening, telling = os.pipe() if ranks is None else _named_pipe(folder / HEARD)
         slug = name.replace(" ", "-")
         request, path = self.request, folder / f"{slug}.json"
         lecture = request.lecture.resolve()
@@ -338,20 +354,50 @@ class Tracer:
             vocabularies=self.vocabularies,
             spawns=self.spawns,
             package=self.package,
+            roots=[str(private_folder.root_for(folder, lecture, rank)) for rank in range(ranks or 0)],
+            heard=str(folder / HEARD),
         )
+        for rank in range(ranks or 0):
+            rank_folder(folder, rank).mkdir(exist_ok=True)
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
             given = environment(stored=folder / "machine.json", device=self._sees)
-            process = self._starter.start(CHILD, [str(path)], output.fileno(), telling, given)
+            module, arguments = (CHILD, [str(path)]) if ranks is None else (TORCHRUN, [str(path), str(ranks)])
+            process = self._starter.start(module, arguments, output.fileno(), telling, given)
             os.close(telling)
+            sign = _Sign(name, progress.fileno(), output.fileno())
             try:
-                return self._wait(process, _Sign(name, progress.fileno(), output.fileno()), limit_s)
+                return self._wait(process, sign, limit_s)
             except BaseException:
                 process.kill()
                 raise
             finally:
-                if root.parent != folder.resolve():
-                    private_folder.remove(root)
+                self._tell_stuck(folder, slug, sign)
+                for copy in map(Path, job.roots or [job.root]):
+                    if copy.parent != folder.resolve():
+                        private_folder.remove(copy)
+
+    def _refuse_ranks(self, ranks: int) -> None:
+        """Raise UsageError where the lecture can't be run by so many ranks, as far as can be told before it runs."""
+        name = self.request.lecture.name
+        if not 1 <= ranks <= MOST_RANKS:
+            raise UsageError(f"--ranks {ranks}: expected 1 to {MOST_RANKS:,}")
+        if not self.torch:
+            raise UsageError(f"--ranks {ranks}: {name} uses no torch, and ranks are processes of torch.distributed")
+        if self.request.timeout_s <= 0:
+            raise UsageError(f"--timeout {self.request.timeout_s:g}: expected seconds above 0")
+        possible = rank_counts(self.source)
+        if possible and ranks not in possible:
+            counts = " or ".join(filter(None, (", ".join(map(str, possible[:-1])), str(possible[-1]))))
+            raise UsageError(f"--ranks {ranks}: {name} runs on {counts} ranks, says its RANKS")
+
+    def _tell_stuck(self, folder: Path, slug: str, sign: _Sign) -> None:
+        """Write of each rank, where all had to be ended, in what it waited for the others, or that it did not."""
+        for rank in range(self.request.ranks or 0) if sign.stuck else ():
+            _, waiting = sign.ranks.get(rank, (0.0, None))
+            told = f"{WAITED} in {waiting}" if waiting else STUCK
+            status = rank_folder(folder, rank) / f"{slug}.status"
+            status.write_text(f"{told} for {self.request.timeout_s:g} s, ended", encoding="utf-8")
 
     def _wait(self, process: Running, sign: _Sign, limit_s: float | None) -> int:
         deadline, interrupts = None, 0
@@ -361,7 +407,9 @@ class Tracer:
                 self._listen(sign)
                 if (status := process.ended()) is not None:
                     return status
-                if self._stopped.is_set() or any(at is not None and time.monotonic() > at for at in (ends, deadline)):
+                over = any(at is not None and time.monotonic() > at for at in (ends, deadline))
+                sign.stuck = sign.stuck or sign.stalled_s(self.request.ranks) > self.request.timeout_s
+                if self._stopped.is_set() or over or sign.stuck:
                     process.kill()
             except KeyboardInterrupt:
                 self._interrupts += 1
@@ -386,7 +434,9 @@ class Tracer:
                 if place != sign.place:
                     self.progress(sign.name, place, "")
                 sign.place, sign.heard = place, time.monotonic()
-                sign.line, sign.since_s = where or (None, 0)
+                sign.line, sign.since_s, *rank = where or (None, 0)
+                if rank:
+                    sign.ranks[rank[0]] = (time.monotonic() - sign.since_s, rank[1])
         # A process that is silent, too, is in one long call of C, which lets nothing else run in it.
         stalled_s = round(sign.since_s + time.monotonic() - sign.heard)
         if stalled_s >= STALLED_S and stalled_s != sign.told_s:
@@ -408,6 +458,14 @@ class _Sign:
     heard: float = field(default_factory=time.monotonic)
     told_s: int = 0  # what was told of it last
     given_back: int = 0  # bytes of its output that take no room any more
+    ranks: dict[int, tuple[float, str | None]] = field(default_factory=dict)  # since when where they are, waiting in
+    began: float = field(default_factory=time.monotonic)
+    stuck: bool = False  # no rank got on any more
+
+    def stalled_s(self, ranks: int | None) -> float:
+        """Return for how long none of so many ranks has got on; 0 of a process by itself."""
+        since = [self.ranks.get(rank, (self.began, None))[0] for rank in range(ranks or 0)]
+        return time.monotonic() - max(since) if since else 0.0
 
     def bound_output(self) -> None:
         """Keep the end of what the process wrote to its standard error: a warning in a loop fills a disk."""
@@ -415,6 +473,14 @@ class _Sign:
         if size - self.given_back > 2 * OUTPUT_BYTES:
             give_back(self.output, self.given_back, size - OUTPUT_BYTES)
             self.given_back = size - OUTPUT_BYTES
+
+
+def _named_pipe(path: Path) -> tuple[int, int]:
+    """Make a pipe that other processes open by its name; return both its ends, for reading and for writing."""
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    listening = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    return listening, os.open(path, os.O_WRONLY)
 
 
 def check_lecture(path: Path, *, in_package: bool = False) -> ParsedSource:

@@ -1,0 +1,116 @@
+"""What is counted of operations between ranks, in a group of 8 that is only pretended; payloads by hand."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from trace_tools import count
+from trace_tools.metering.collectives import factor
+from trace_tools.metering.meters import Meter
+from trace_tools.schema import Collective
+
+fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
+functional = pytest.importorskip("torch.distributed._functional_collectives")
+N, BYTES = 8, 1024
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ranks() -> Iterator[None]:
+    dist.init_process_group("fake", store=fake.FakeStore(), rank=0, world_size=N)
+    yield
+    dist.destroy_process_group()
+
+
+def x(bytes: int = BYTES) -> torch.Tensor:
+    return torch.ones(bytes // 4)
+
+
+def parts() -> list[torch.Tensor]:
+    return [x() for _ in range(N)]
+
+
+# The payload: of one rank all that is gathered, reduced or handed round; of others the tensor.
+OPERATIONS: dict[str, tuple[Any, str, int]] = {
+    "all_reduce": (lambda: dist.all_reduce(x()), "all_reduce", BYTES),
+    "all_gather": (lambda: dist.all_gather(parts(), x()), "all_gather", N * BYTES),
+    "all_gather_into_tensor": (lambda: dist.all_gather_into_tensor(x(N * BYTES), x()), "all_gather", N * BYTES),
+    "reduce_scatter": (lambda: dist.reduce_scatter(x(), parts()), "reduce_scatter", N * BYTES),
+    "reduce_scatter_tensor": (lambda: dist.reduce_scatter_tensor(x(), x(N * BYTES)), "reduce_scatter", N * BYTES),
+    "broadcast": (lambda: dist.broadcast(x(), 0), "broadcast", BYTES),
+    "reduce": (lambda: dist.reduce(x(), 0), "reduce", BYTES),
+    "gather": (lambda: dist.gather(x(), parts(), 0), "gather", N * BYTES),
+    "scatter": (lambda: dist.scatter(x(), parts(), 0), "scatter", N * BYTES),
+    "all_to_all_single": (lambda: dist.all_to_all_single(x(), x()), "all_to_all", BYTES),
+    "all_to_all": (lambda: dist.all_to_all(parts(), parts()), "all_to_all", N * BYTES),
+    "send": (lambda: dist.send(x(), 1), "send", BYTES),
+    "recv": (lambda: dist.recv(x(), 1), "recv", BYTES),
+    "barrier": (lambda: dist.barrier(), "barrier", 0),
+    "functional all_reduce": (lambda: functional.all_reduce(x(), "sum", dist.group.WORLD), "all_reduce", BYTES),
+    "functional all_gather": (
+        lambda: functional.all_gather_tensor(x(), 0, dist.group.WORLD),
+        "all_gather",
+        N * BYTES,
+    ),
+    "functional reduce_scatter": (
+        lambda: functional.reduce_scatter_tensor(x(N * BYTES), "sum", 0, dist.group.WORLD),
+        "reduce_scatter",
+        N * BYTES,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_is_counted(name: str) -> None:
+    call, operation, payload = OPERATIONS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # names that torch 2.13 has changed
+        counted = count(call)
+    assert counted.collectives == (Collective(operation, N, 1, payload, factor(operation, N)),)
+    assert not [name for name in counted.uncounted if "c10d" in name]
+
+
+def test_the_factors_are_those_of_nccl_tests() -> None:
+    """From doc/PERFORMANCE.md there: an all-reduce of 8 ranks at 100 GB/s has a bus bandwidth of 175 GB/s."""
+    assert 100 * factor("all_reduce", 8) == 175
+    assert factor("all_gather", 4) == factor("reduce_scatter", 4) == factor("all_to_all", 4) == 0.75
+    assert factor("broadcast", 5) == factor("reduce", 3) == 1
+    assert factor("barrier", 2) is None
+
+
+def test_groups_of_other_sizes_are_counted_apart() -> None:
+    two = dist.new_group([0, 1])
+
+    def both() -> None:
+        dist.all_reduce(x())
+        dist.all_reduce(x(), group=two)
+        dist.all_reduce(x(), group=two)
+
+    assert [(one.ranks, one.calls, one.bytes) for one in count(both).collectives] == [(2, 2, 2 * BYTES), (8, 1, BYTES)]
+
+
+def test_a_pretended_group_has_no_times_and_no_barriers() -> None:
+    with Meter(apart=True) as meter:
+        dist.all_reduce(x())
+    (found,) = meter.reading().plain()["collectives"]
+    assert found == {"operation": "all_reduce", "ranks": N, "calls": 1, "bytes": BYTES, "factor": 1.75}
+
+
+def test_gradients_of_sharded_parameters() -> None:
+    """FSDP gathers each layer for the forward and for the backward pass, and scatters its gradient: 2 × 256 KiB."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (N,))
+    layers = torch.nn.Sequential(*(torch.nn.Linear(256, 256, bias=False) for _ in range(2)))
+    for layer in layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(layers, mesh=mesh)
+    found = {one.operation: one for one in count(lambda: layers(torch.ones(2, 256)).sum().backward()).collectives}
+    assert found["all_gather"] == Collective("all_gather", N, 4, 4 * 256 * 1024, 7 / 8)
+    assert found["reduce_scatter"] == Collective("reduce_scatter", N, 2, 2 * 256 * 1024, 7 / 8)

@@ -1,0 +1,222 @@
+"""What goes between ranks: operations of torch.distributed, their payload, and the traffic that they make of it.
+
+    collective(func, args, kwargs)         Exchange("all_reduce", group, bytes=4096), of an operator a mode was handed
+    factor("all_reduce", ranks=4)          1.5: a ring moves 2(n-1)/n of the payload through each rank's link
+
+The payload S and the factor are those of NVIDIA's nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md): the
+*bus bandwidth*, S × factor over the time, can be compared with what a link can do, whatever the operation and however
+many ranks there are. S is what one rank holds of the data: of an all-gather all that is gathered, of a
+reduce-scatter all that is reduced, of an all-reduce or a broadcast the tensor. Backends may send more, or less often.
+
+Whoever waits for a slower rank spends that time inside the operation. Under a meter that is `apart`, a barrier stands
+before each operation of a whole group: what it takes was waiting, what the operation takes then was moving.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from trace_tools import accelerators
+from trace_tools.metering.operators import EagerMode, tensors_in
+from trace_tools.schema import Collective
+
+NAMESPACES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"})
+BETWEEN_TWO = frozenset({"send", "recv"})  # no other rank of the group takes part in them
+BARRIER = "barrier"
+
+Counted = Counter[tuple[str, int, str]]  # by operation, size of the group and field of `schema.Collective`
+
+# The operator's name, less marks of a variant → the operation, which argument is its payload, and whether that is one
+# rank's part of it. In `c10d` results are arguments, and come first; in `_c10d_functional` the first one is the input.
+_OPERATIONS: dict[str, dict[str, tuple[str, int | None, bool]]] = {
+    "c10d": {
+        "allreduce": ("all_reduce", 0, False),
+        "allgather": ("all_gather", 0, False),
+        "reduce_scatter": ("reduce_scatter", 1, False),
+        "broadcast": ("broadcast", 0, False),
+        "reduce": ("reduce", 0, False),
+        "gather": ("gather", 1, True),
+        "scatter": ("scatter", 0, True),
+        "alltoall": ("all_to_all", 1, False),
+        "send": ("send", 0, False),
+        "recv": ("recv", 0, False),
+        "recv_any_source": ("recv", 0, False),
+        "barrier": (BARRIER, None, False),
+        "monitored_barrier": (BARRIER, None, False),
+    },
+    "functional": {
+        "all_reduce": ("all_reduce", 0, False),
+        "all_gather_into_tensor": ("all_gather", 0, True),
+        "reduce_scatter_tensor": ("reduce_scatter", 0, False),
+        "all_to_all_single": ("all_to_all", 0, False),
+        "broadcast": ("broadcast", 0, False),
+    },
+}
+_MARKS = ("_out", "_coalesced", "_base", "_into_tensor", "_tensor")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One operation between the ranks of a group; `bytes` is its payload."""
+
+    operation: str
+    group: Any  # torch.distributed.ProcessGroup
+    bytes: int
+
+
+def factor(operation: str, ranks: int) -> float | None:
+    """Return by what nccl-tests multiply the payload's bandwidth, of so many ranks; None where there is no payload.
+
+    Source: nccl-tests, doc/PERFORMANCE.md, and the `GetBw` functions of src/*.cu for gather, scatter and send.
+    """
+    match operation:
+        case "all_reduce":
+            return 2 * (ranks - 1) / ranks
+        case "all_gather" | "reduce_scatter" | "all_to_all" | "gather" | "scatter":
+            return (ranks - 1) / ranks
+        case "broadcast" | "reduce" | "send" | "recv":
+            return 1.0
+    return None
+
+
+def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exchange | None:
+    """Return the operation between ranks that an operator is; None for any other."""
+    namespace = getattr(func, "namespace", None)
+    if namespace not in NAMESPACES:
+        return None
+    known = _OPERATIONS["c10d" if namespace == "c10d" else "functional"]
+    name = func._schema.name.partition("::")[2].strip("_")
+    while name not in known:
+        shorter = next((name.removesuffix(mark) for mark in _MARKS if name.endswith(mark)), None)
+        if shorter is None:
+            return None  # it waits, or wraps
+        name = shorter
+    operation, payload, is_part = known[name]
+    group = _group(args, kwargs)
+    if group is None:
+        return None
+    held = 0 if payload is None else sum(t.numel() * t.element_size() for t in _tensors(args[payload]))
+    return Exchange(operation, group, held * group.size() if is_part else held)
+
+
+def _tensors(found: Any) -> Iterable[torch.Tensor]:
+    if isinstance(found, torch.Tensor):
+        return [found]
+    return [tensor for part in found for tensor in _tensors(part)] if isinstance(found, (list, tuple)) else []
+
+
+def _group(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the process group among an operator's arguments: an object of `c10d`, else the last one's name."""
+    from torch.distributed import distributed_c10d
+
+    resolved: Any = distributed_c10d._resolve_process_group  # type: ignore[attr-defined]
+    for argument in reversed([*args, *kwargs.values()]):
+        if isinstance(argument, torch.distributed.ProcessGroup):
+            return argument
+        try:
+            if isinstance(argument, torch.ScriptObject):
+                return torch.distributed.ProcessGroup.unbox(argument)
+            if isinstance(argument, str):
+                return resolved(argument)
+        except (RuntimeError, ValueError, TypeError, LookupError):
+            continue  # how to reduce is such an object, or such a text, too
+    return None
+
+
+def run(call: Exchange, func: Callable[[], Any], counted: Counted, *, apart: bool) -> Any:
+    """Call the operator, and count it; where times are told `apart`, with a barrier before it.
+
+    Sends and receives have none: the others of their group do something else. A group that is not real has no times.
+    """
+    ranks = call.group.size()
+    counted[call.operation, ranks, "calls"] += 1
+    counted[call.operation, ranks, "bytes"] += call.bytes
+    if not apart or call.operation in BETWEEN_TWO or _backend(call.group) == "fake":
+        return func()
+    began = _moment()
+    with _disable_current_modes():
+        torch.distributed.barrier(group=call.group)
+    met = _moment()
+    out = func()
+    with _disable_current_modes():
+        _wait(out)
+    counted[call.operation, ranks, "waited_ns"] += met - began
+    counted[call.operation, ranks, "moved_ns"] += _moment() - met
+    return out
+
+
+def _backend(group: Any) -> str:
+    return str(torch.distributed.get_backend(group))
+
+
+def _moment() -> int:
+    """Return the time once all that was launched is done."""
+    if (gpu := accelerators.in_use()) is not None and gpu.can_wait():
+        gpu.wait()
+    return perf_counter_ns()
+
+
+def _wait(out: Any) -> None:
+    """Wait until an operation has ended: of `c10d` for its work, of the functional ones for their results."""
+    works = [part for part in (out if isinstance(out, tuple) else (out,)) if isinstance(part, torch.ScriptObject)]
+    for work in works:
+        torch.distributed.Work.unbox(work).wait()
+    if not works:
+        for tensor in tensors_in([out]):
+            torch.ops._c10d_functional.wait_tensor(tensor)
+
+
+def in_plain(counted: Counted) -> list[dict[str, Any]]:
+    """Return the fields of `schema.Collective` for each operation and size of group that was counted."""
+    found = []
+    for operation, ranks in sorted({key[:2] for key in counted}):
+        figures = {name: counted.get((operation, ranks, name)) for name in ("calls", "bytes", "waited_ns", "moved_ns")}
+        plain = {"operation": operation, "ranks": ranks, "factor": factor(operation, ranks), **figures}
+        found.append({"bytes": 0} | {name: figure for name, figure in plain.items() if figure is not None})
+    return found
+
+
+def as_collectives(counted: Counted) -> tuple[Collective, ...]:
+    """Return what was counted, an operation and a size of group each."""
+    return tuple(Collective(**plain) for plain in in_plain(counted))
+
+
+# --- ranks that measure together ----------------------------------------------------------------------------------
+
+
+def agreement(f: Callable[[], Any]) -> Callable[[float], float]:
+    """Call `f`; return what makes of a number the largest that any rank has that `f` speaks to.
+
+    That is the number itself where `f` speaks to none. All ranks of the group have to come by, as often as this one.
+    """
+    groups: list[Any] = []
+
+    class Listening(EagerMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            call = collective(func, args, kwargs or {})
+            if call is not None:
+                groups.append(call.group)
+            return func(*args, **(kwargs or {}))
+
+    with Listening():  # type: ignore[no-untyped-call]
+        f()
+    if not groups:
+        return float
+    group = max(groups, key=lambda group: group.size())
+    device = "cpu" if _backend(group) in ("gloo", "fake", "mpi") else None
+
+    def largest(number: float) -> float:
+        where = device or accelerators.in_use().type  # type: ignore[union-attr]
+        with _disable_current_modes():
+            held = torch.tensor([number], dtype=torch.float64, device=where)
+            torch.distributed.all_reduce(held, op=torch.distributed.ReduceOp.MAX, group=group)
+            return held.item()
+
+    return largest
