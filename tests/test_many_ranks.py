@@ -1,0 +1,271 @@
+"""Lectures of torch.distributed, by torchrun itself and traced: tests/lectures/many_ranks.py, and ranks that fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trace_tools.file_format.trace_file import load
+from trace_tools.outcome import problems
+from trace_tools.ranks import by_rank, disagreeing
+from trace_tools.schema import Step, Trace
+
+LECTURE = Path(__file__).parent / "lectures" / "many_ranks.py"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
+
+SUMS = """
+import os, signal, time
+import torch
+import torch.distributed as dist
+
+RANKS = (1, 2)
+
+def main():
+    dist.init_process_group("gloo")
+    sums()
+    failing()
+    if dist.get_rank() == 0:
+        first()
+    dist.destroy_process_group()
+
+def sums():
+    rank = dist.get_rank()  # @inspect rank
+    x = torch.full((4,), rank + 1.0)  # @inspect x
+    dist.all_reduce(x)  # @inspect x
+    assert x[0] == 3
+
+def failing():
+    if dist.get_rank() == 1:
+        HOW
+    dist.barrier()
+
+def first():
+    y = 1  # @inspect y
+"""
+
+
+def lecture(folder: Path, how: str = "pass") -> Path:
+    path = folder / "lecture.py"
+    path.write_text(SUMS.replace("HOW", how), encoding="utf-8")
+    return path
+
+
+def traced(environment: dict[str, str], path: Path, *asked: str) -> subprocess.CompletedProcess[str]:
+    out = ["-o", str(path.parent / "out"), "--device", "cpu"]
+    command = [sys.executable, "-m", "trace_tools", "trace", str(path), *out, *asked]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def trace_in(folder: Path, where: str = "cpu") -> Trace:
+    return load(folder / "out" / where / "trace.yaml").trace
+
+
+def step_at(trace: Trace, text: str) -> Step:
+    lines = trace.sources[0].text.splitlines()
+    return next(step for step in trace.steps if isinstance(step, Step) and text in lines[step.line - 1])
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_its_claims_hold_on_real_ranks(environment: dict[str, str], ranks: int) -> None:
+    command = [*TORCHRUN, "--nproc-per-node", str(ranks), str(LECTURE)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+
+
+@pytest.mark.parametrize("ranks", ["8", "64"])
+def test_its_claims_hold_on_ranks_that_are_pretended(environment: dict[str, str], ranks: str) -> None:
+    alone = {name: value for name, value in environment.items() if name not in {"RANK", "WORLD_SIZE"}}
+    command = [sys.executable, str(LECTURE)]
+    given = {**alone, "RANKS_PRETENDED": ranks}
+    ran = subprocess.run(command, env=given, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+
+
+def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> None:
+    """Each has a cold and a warm run, a metered one and two with wrong clocks; their values are those of arithmetic."""
+    ran = traced(environment, lecture(tmp_path), "--ranks", "2", "--passes", "1")
+    assert ran.returncode == 0, ran.stderr
+    trace = trace_in(tmp_path)
+    assert trace.run.ranks == 2 and trace.run.complete
+    assert [(one.name, one.rank, one.ended) for one in trace.run.processes] == [
+        (name, rank, "complete") for name in ("pass 1", "metering", "shaken") for rank in (0, 1)
+    ]
+    assert not any(one.why_no_warm for one in trace.run.processes)
+    assert trace.run.story == "pass 1, warm"
+    ((source, values),) = disagreeing(step_at(trace, "rank = dist"), 2)
+    assert source == "rank" and {rank: value.value for rank, value in values.items()} == {0: 0, 1: 1}
+    ((_, before),) = disagreeing(step_at(trace, "torch.full"), 2)
+    assert {rank: value.tensor.elements for rank, value in before.items() if value.tensor} == {
+        0: [1.0] * 4,
+        1: [2.0] * 4,
+    }
+    summed = step_at(trace, "all_reduce(x)")
+    assert not disagreeing(summed, 2)
+    for step in by_rank(summed, 2).values():
+        assert step.host_ns and step.meters and step.meters.collectives
+        (found,) = step.meters.collectives
+        assert (found.operation, found.ranks, found.calls, found.bytes, found.factor) == ("all_reduce", 2, 1, 16, 1.0)
+        assert found.waited_ns and found.moved_ns
+    assert step_at(trace, "y = 1").on == [0]
+    plain = yaml.safe_load((tmp_path / "out" / "cpu" / "trace.yaml").read_text(encoding="utf-8"))
+    assert plain["run"]["ranks"] == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "ended"),
+    [
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            "killed by SIGKILL at line 24 on rank 1, then RuntimeError at line 25",
+        ),
+        ("raise ValueError('rank one is unwell')", "ValueError at line 24 on rank 1, then RuntimeError at line 25"),
+        (
+            "time.sleep(600)",
+            "did nothing new for 4 s, ended at line 24 on rank 1, then waited for the others in barrier",
+        ),
+    ],
+    ids=["killed", "raises", "hangs"],
+)
+def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str, ended: str) -> None:
+    """What all ranks did until then is there, and the trace says which one ended where, before the others."""
+    ran = traced(environment, lecture(tmp_path, how), "--ranks", "2", "--passes", "1", "--timeout", "4")
+    assert ran.returncode == 1
+    trace = trace_in(tmp_path, "cpu/partial")
+    assert trace.run.ended.startswith(ended), trace.run.ended
+    assert problems(trace)[0] == f"incomplete: {trace.run.ended}"
+    assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2
+
+
+def test_the_ranks_end_with_the_tracer(environment: dict[str, str], tmp_path: Path) -> None:
+    """Killed by SIGKILL, it can tell nobody: torchrun and the ranks notice."""
+    path = lecture(tmp_path, "open('here', 'w').close(); time.sleep(600)")
+    out = tmp_path / "out"
+    command = [
+        sys.executable,
+        "-m",
+        "trace_tools",
+        "trace",
+        str(path),
+        "-o",
+        str(out),
+        "--device",
+        "cpu",
+        "--ranks",
+        "2",
+    ]
+    tracer = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(out.glob(".run-*/view-*/**/here")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    tracer.kill()
+    tracer.wait()
+    while (left := of_run(out)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+
+
+def of_run(out: Path) -> list[str]:
+    """Return the processes whose command names this folder."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if str(out) in words and int(folder.name) != os.getpid():
+            found.append(words)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (["--ranks", "3"], "--ranks 3: lecture.py runs on 1 or 2 ranks, says its RANKS"),
+        (["--ranks", "0"], "--ranks 0: expected 1 to 1,024"),
+        (["--ranks", "2", "--timeout", "0"], "--timeout 0: expected seconds above 0"),
+    ],
+)
+def test_refused(environment: dict[str, str], tmp_path: Path, asked: list[str], says: str) -> None:
+    ran = traced(environment, lecture(tmp_path), *asked)
+    assert (ran.returncode, ran.stderr) == (2, f"error: {says}\n")
+
+
+def test_ranks_are_of_torch(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "plain.py"
+    path.write_text("def main():\n    pass\n", encoding="utf-8")
+    ran = traced(environment, path, "--ranks", "2")
+    assert ran.returncode == 2
+    assert ran.stderr == "error: --ranks 2: plain.py uses no torch, and ranks are processes of torch.distributed\n"
+
+
+def test_torch_without_distributed(environment: dict[str, str], tmp_path: Path) -> None:
+    """A torch that says that it has none: one line, and nothing is left."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'trace_tools.tracing.torchrun' in sys.orig_argv:\n"
+        "    import torch.distributed\n    torch.distributed.is_available = lambda: False\n",
+        encoding="utf-8",
+    )
+    given = {**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"}
+    ran = traced(given, lecture(tmp_path), "--ranks", "2")
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1].startswith("error: lecture.py: nothing was recorded; --ranks 2: torch ")
+    assert ran.stderr.endswith("is built without torch.distributed\n")
+    assert not list((tmp_path / "out").glob(".run-*"))
+
+
+def test_ctrl_c(environment: dict[str, str], tmp_path: Path) -> None:
+    """It comes to the ranks, and what they did is there."""
+    path = lecture(tmp_path, "open('here', 'w').close(); time.sleep(600)")
+    out = tmp_path / "out"
+    command = [
+        sys.executable,
+        "-m",
+        "trace_tools",
+        "trace",
+        str(path),
+        "-o",
+        str(out),
+        "--device",
+        "cpu",
+        "--ranks",
+        "2",
+    ]
+    tracer = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 60
+    while not list(out.glob(".run-*/view-*/**/here")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    tracer.send_signal(signal.SIGINT)
+    _, said = tracer.communicate(timeout=60)
+    assert "KeyboardInterrupt at line 24" in trace_in(tmp_path, "cpu/partial").run.ended, said
+    assert not of_run(out)
+
+
+def test_ranks_measure_together(environment: dict[str, str], tmp_path: Path) -> None:
+    """One rank is far slower than the other: both make as many calls, else they would wait for each other for ever."""
+    path = tmp_path / "measured.py"
+    path.write_text(
+        "import time, torch, torch.distributed as dist\n"
+        "from trace_tools import measure\n"
+        "dist.init_process_group('gloo')\n"
+        "calls = 0\n"
+        "def f():\n"
+        "    global calls\n"
+        "    calls += 1\n"
+        "    time.sleep(0.002 * dist.get_rank())\n"
+        "    dist.all_reduce(torch.ones(2))\n"
+        "measure(f, repeats=5, min_seconds=0.05)\n"
+        "made = [None, None]\n"
+        "dist.all_gather_object(made, calls)\n"
+        "assert made[0] == made[1] > 5, made\n",
+        encoding="utf-8",
+    )
+    command = [*TORCHRUN, "--nproc-per-node", "2", str(path)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr[-2000:]
