@@ -8,7 +8,8 @@ import pytest
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, SLOW_LINE, at, made, tensor, with_steps
 from tests.pretend_gpu import pretend_gpu
-from trace_tools.publishing.columns import column, counterparts
+from trace_tools.publishing.columns import column, counterparts, counterparts_of_ranks
+from trace_tools.ranks import joined
 from trace_tools.rendering.columns import Column, ColumnCell
 from trace_tools.rendering.compose import make_document
 from trace_tools.schema import Claim, Measured, Meters, Step, Trace, Value
@@ -134,3 +135,19 @@ def test_of_several_measurements_each_says_how_one_call_compares() -> None:
         ("measurement 1", "3 µs", "≈", False),
         ("measurement 2", "100 µs", "2× slower", True),
     ]
+
+
+def test_each_rank_of_a_trace_has_a_column() -> None:
+    """What a rank had otherwise differs from what the page says of all; what all had reads the same."""
+    other = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
+    trace = joined({0: made(0), 1: other})
+    trace = replace(trace, run=replace(trace.run, ranks=2))
+    first, second = counterparts_of_ranks(trace)
+    assert (first.name, second.name) == ("rank 0", "rank 1")
+    sections = make_document(trace).sections
+    assert sum(column(section, first).differing for section in sections) == 0
+    assert sum(column(section, second).differing for section in sections) == 1
+
+
+def test_a_trace_of_no_ranks_has_no_such_columns() -> None:
+    assert counterparts_of_ranks(made(0)) == []

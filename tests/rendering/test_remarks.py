@@ -7,7 +7,7 @@ import pytest
 
 from trace_tools.rendering.document import Call, CodeRow, Failure, execution
 from trace_tools.rendering.remarks import Remark, below, remarked, remarks, timed
-from trace_tools.schema import Claim, LeftOut, Machine, Meters, Raised, Step, Value
+from trace_tools.schema import Claim, Collective, LeftOut, Machine, Meters, Raised, RankStep, Step, Value
 
 CPU = Machine("A processor", "cpu", "cpu")
 MS = 1_000_000
@@ -136,3 +136,62 @@ def test_how_often_a_loop_ran_is_said_once() -> None:
     assert counts == [["10 executions, 7 of them only counted: 2 µs in all"], [], []]
     two_loops = [rows[0], row(*values(1)), rows[0]]
     assert [len(found) for _, found in remarked(two_loops)] == [2, 1, 2]
+
+
+def ranked(**step: Any) -> CodeRow:
+    return CodeRow((), "L1", 1, (execution(Step(0, 0, 0, 1, 1, **step), CPU, ranks=3),))
+
+
+def test_a_value_that_is_not_the_same_on_all_ranks_has_a_row_for_each() -> None:
+    found = remarks(
+        ranked(values=[("x", Value("int", 1)), ("n", Value("int", 3))], annotated=True, ranks=[
+            RankStep(1, values=[("x", Value("int", 7)), ("n", Value("int", 3))])
+        ])
+    )  # fmt: skip
+    assert [(remark.name, remark.text, remark.ranks) for remark in found] == [
+        ("x", "", (("ranks 0, 2", "1"), ("rank 1", "7"))),
+        ("n", "3", ()),
+    ]
+
+
+def test_ranks_whose_times_are_far_apart_are_told_apart() -> None:
+    slow = {"host_ns": [4 * MS] * 3, "ranks": [RankStep(1, host_ns=[3 * MS] * 3), RankStep(2, host_ns=[2 * MS] * 3)]}
+    assert [remark.text for remark in remarks(ranked(**slow))] == ["4 ms ± 0%", "by rank 2 ms to 4 ms"]
+    alike = {"host_ns": [4 * MS] * 3, "ranks": [RankStep(1, host_ns=[39 * MS // 10] * 3)]}
+    assert [remark.text for remark in remarks(ranked(**alike))] == ["4 ms ± 0%"]
+
+
+def test_what_only_some_ranks_did_says_which() -> None:
+    assert said(remarks(ranked(values=[("x", Value("int", 1))], on=[0, 2]))) == [
+        ("value", "", "x 1"),
+        ("runs", "", "ran on ranks 0, 2 only"),
+    ]
+    printed = below(ranked(stdout="a\n", ranks=[RankStep(1, stdout="b\n"), RankStep(2, lacks=["stdout"])]))
+    assert [(remark.text, remark.label) for remark in printed] == [("a", "rank 0"), ("b", "rank 1")]
+
+
+def test_bus_bandwidth_is_the_payload_times_the_factor_over_the_time() -> None:
+    """1 MiB among 4 ranks in 1.5 ms: 1.5 times 1 MiB on each link, so 2²⁰ bytes a millisecond."""
+    sent = Collective("all_reduce", 4, 2, 1 << 20, 1.5, waited_ns=500_000, moved_ns=1_500_000)
+    (found,) = remarks(ranked(meters=Meters(collectives=[sent], operators=[("c10d.allreduce_", 2)])))
+    assert found.text == "all-reduce × 2 · 4 ranks · 1 MiB · bus 1.05 GB/s"
+    assert found.facts[:2] == (("on each link", "1.5 MiB, 1.5 × the payload"), (
+        "rank 0", "waited 500 µs, moved 1.5 ms: 1.05 GB/s"
+    ))  # fmt: skip
+
+
+def test_executions_that_differ_by_rank_otherwise_are_told_apart() -> None:
+    steps = (
+        execution(
+            Step(
+                n, 0, 0, 1, n + 1, values=[("x", Value("int", n))], ranks=[RankStep(1, values=[("x", Value("int", 9))])]
+            ),
+            CPU,
+            ranks=2,
+        )
+        for n in range(2)
+    )
+    assert [(remark.label, remark.ranks) for remark in remarks(CodeRow((), "L1", 1, tuple(steps)))] == [
+        ("1", (("rank 0", "0"), ("rank 1", "9"))),
+        ("2", (("rank 0", "1"), ("rank 1", "9"))),
+    ]

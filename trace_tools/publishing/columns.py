@@ -22,6 +22,7 @@ from trace_tools.comparing.difference import Difference, Finding, Side, StepPair
 from trace_tools.comparing.judging.between import difference_between
 from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
+from trace_tools.ranks import of_rank
 from trace_tools.rendering.charts.of_pages import section_points
 from trace_tools.rendering.charts.roofline import Roof, roof_of
 from trace_tools.rendering.columns import Column, ColumnCell, ColumnEntry, Kind
@@ -29,6 +30,7 @@ from trace_tools.rendering.document import Call, CodeListing, CodeRow, Execution
 from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
 from trace_tools.schema import Frame, Machine, Step, Trace, Value
 
+MOST_RANKS = 8  # that a page has columns of: all are in the tables beside its lines
 ALIKE = 1.05  # ratio of times below which no factor is worth a word
 WORTH_SHOWING_BYTES = 1024
 SAID: dict[str, Kind] = {"value": "value", "error": "failed", "held": "held", "failed": "failed", "caught": "failed"}
@@ -85,6 +87,20 @@ def counterparts(traces: Sequence[tuple[str, Trace]]) -> list[list[Counterparts]
             continue
         found[here].append(Counterparts.of(difference, b.name, here_is_a=True))
         found[there].append(Counterparts.of(difference, a.name, here_is_a=False))
+    return found
+
+
+def counterparts_of_ranks(trace: Trace) -> list[Counterparts]:
+    """Return, for a trace of several ranks, its steps as each rank had them; beyond the first few, ranks have none."""
+    found = []
+    together = Side("all ranks", trace)
+    for rank in range(trace.run.ranks or 0)[:MOST_RANKS]:
+        name = f"rank {rank}"
+        try:
+            difference = difference_between(together, Side(name, of_rank(trace, rank)))
+        except UsageError:  # it recorded nothing
+            continue
+        found.append(replace(Counterparts.of(difference, name, here_is_a=True), notes=()))
     return found
 
 

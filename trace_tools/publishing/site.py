@@ -20,7 +20,7 @@ from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import Loaded, load
 from trace_tools.files import update_folder
 from trace_tools.garbage import collector_paused
-from trace_tools.publishing.columns import Counterparts, column, counterparts, other_roofs
+from trace_tools.publishing.columns import Counterparts, column, counterparts, counterparts_of_ranks, other_roofs
 from trace_tools.publishing.processes import in_processes
 from trace_tools.rendering import html, markdown, overview
 from trace_tools.rendering.columns import columns_block
@@ -83,7 +83,8 @@ def render_site(site: Traces, out: Path) -> list[Path]:
             raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
         _ = one.document  # each is made once, before processes are forked
     beside = counterparts([(name, one.trace) for name, one in zip(_names(site), site, strict=True)])
-    calls = [partial(_machine_files, one, site, others, out) for one, others in zip(site, beside, strict=True)]
+    ranks = [counterparts_of_ranks(one.trace) for one in site]
+    calls = [partial(_machine_files, *of_one, site, out) for of_one in zip(site, beside, ranks, strict=True)]
     changed: list[Path] = []
     for one, files in zip(site, in_processes(calls), strict=True):
         changed += update_folder(out / one.folder, files, _OURS)
@@ -150,10 +151,15 @@ def _folder_of(lecture: Path, named: Path) -> Path:
     return parents[min(len(named.parts), len(parents)) - 1]
 
 
-def _machine_files(one: SiteTrace, site: Traces, others: Sequence[Counterparts], out: Path) -> dict[str, bytes]:
-    """Return the files of one machine by their names in its folder; `others` are its steps on the other machines."""
+def _machine_files(
+    one: SiteTrace, others: Sequence[Counterparts], ranks: Sequence[Counterparts], site: Traces, out: Path
+) -> dict[str, bytes]:
+    """Return the files of one machine by their names in its folder.
+
+    `others` are its steps on the other machines, `ranks` on each of its ranks.
+    """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
-    columns = {s.slug: columns_block([column(s, other) for other in others]) for s in document.sections}
+    columns = {s.slug: columns_block([column(s, other) for other in (*ranks, *others)]) for s in document.sections}
     notices = one.notices
     given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
     if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from trace_tools.claim_kinds import Kind
+from trace_tools.ranks import in_words
 from trace_tools.rates import Rate, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.rendering.time_tree import StatementTime
 from trace_tools.schema import Claim, Machine, Narrative, Run, Step, Value
@@ -64,6 +65,7 @@ class Execution:
     sometimes: str | None = None  # in how many of the timed runs this ran, where it is not all of them
     failure: Failure | None = None
     calls: tuple[Call, ...] = ()
+    ranks: int = 1  # that ran the lecture: the step has what differs between them
 
     @property
     def values(self) -> Sequence[tuple[str, Value]]:
@@ -84,11 +86,20 @@ class Execution:
         return bool(step.values or step.claim or step.stdout or step.warnings) or any(c.observed for c in self.calls)
 
 
-def execution(step: Step, machine: Machine, failure: Failure | None = None, timed_runs: int | None = None) -> Execution:
+def execution(
+    step: Step,
+    machine: Machine,
+    failure: Failure | None = None,
+    timed_runs: int | None = None,
+    ranks: int | None = None,
+) -> Execution:
     """Return the execution of one step, of a trace with so many timed runs; its calls are added by who knows them."""
     timing = timing_of(step, machine)
-    sometimes = in_runs("ran", step.runs, timed_runs, clock=step.clock)
-    return Execution(step, timing, rates_of(step, timing, machine), why_no_rate(step, timing), sometimes, failure)
+    told = [in_runs("ran", step.runs, timed_runs, clock=step.clock)]
+    told += [f"ran on {in_words(step.on)} only"] if step.on is not None else []
+    rates = rates_of(step, timing, machine)
+    sometimes = "; ".join(filter(None, told)) or None
+    return Execution(step, timing, rates, why_no_rate(step, timing), sometimes, failure, ranks=ranks or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +166,15 @@ def said_in_runs(narrative: Narrative, step: Step, timed_runs: int | None) -> st
     others = sum(count for _, count in narrative.others or ())
     ran = step.runs if step.runs is not None else timed_runs
     if others and ran is not None:
-        return f"{ran - others} of {timed_runs} runs say this"
-    return "most runs say this" if others else in_runs("said", step.runs, timed_runs, clock=step.clock)
+        told: str | None = f"{ran - others} of {timed_runs} runs say this"
+    else:
+        told = "most runs say this" if others else in_runs("said", step.runs, timed_runs, clock=step.clock)
+    ranks = []
+    if step.on is not None:
+        ranks.append(f"said on {in_words(step.on)} only")
+    if otherwise := [one.rank for one in step.ranks or () if one.narrative is not None]:
+        ranks.append(f"{in_words(otherwise)} said it otherwise")
+    return "; ".join(filter(None, [told, *ranks])) or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
                     survived=tree.survived(step),
                     waited_line=line_now(raised.waited_line),
                 )
-            executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
+            executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs, trace.run.ranks)
             lines[step.id] = edition.line(step)
     helpers, told = telling(tree, editions[0].source.parsed, editions[0].shown)
     if told:

@@ -190,6 +190,7 @@ class MarkdownWriter:
             under = below(row)
             if under or place == len(rows) - 1:
                 yield fenced("\n".join(_commented(gathered, self._shared)), "python")
+                yield from _by_rank(gathered)
                 yield from _details(gathered)
                 gathered = []
             for it in under:
@@ -303,6 +304,9 @@ def _comment(remark: Remark, shared: Sequence[str]) -> str:
         return f"{label}↯ {remark.text}"
     if remark.kind == "call":
         return f"{label}calls {remark.name}" + (f", {remark.text}" if remark.text else "")
+    if remark.ranks:
+        told = "; ".join(f"{ranks}: {text}" for ranks, text in remark.ranks)
+        return f"{label}{remark.name} by rank" + (f": {told}" if len(told) <= WIDEST // 2 else ", below")
     tensor = remark.value.tensor if remark.value is not None else None
     if tensor is not None:
         storage = f" · storage {formats.one_line(tensor.storage or '', 20)}" if tensor.storage in shared else ""
@@ -310,11 +314,25 @@ def _comment(remark: Remark, shared: Sequence[str]) -> str:
     return f"{label}{remark.name} = {remark.text}" if remark.name else f"{label}{remark.text}"
 
 
+def _by_rank(rows: Sequence[CodeRow]) -> Iterator[str]:
+    """Yield a table of what is not the same on all ranks, if anything in these rows is not."""
+    told = [
+        [str(row.lines[0].number if row.lines else ""), code_span(remark.name), escape(ranks), escape(text)]
+        for row in rows
+        for remark in remarks(row)
+        for ranks, text in remark.ranks
+    ]
+    if told:
+        yield table(["line", "value", "on", "is"], told)
+
+
 def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
     """Fold away what a closer look at the rows shows: elements, statistics, meters, what was cut beside its line."""
     parts: list[str] = []
     for row in rows:
         for remark in remarks(row):
+            if remark.ranks:
+                continue
             grids = _grids(remark)
             cut = remark.kind == "value" and "…" in remark.text
             if grids or (remark.facts and (remark.counted or cut)):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from trace_tools import formats
 from trace_tools.claim_kinds import tally
+from trace_tools.ranks import whole_runs
 from trace_tools.rates import leading_peak, peak_of, ridge
 from trace_tools.rendering import prose
 from trace_tools.rendering.document import (
@@ -79,6 +80,8 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = formats.one_line(document.machine.cuda, 20)
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
+    if document.run.ranks is not None:
+        parts.append(f"{formats.plural(document.run.ranks, 'rank')}, the slowest one's times")
     return [*parts, claims_text(counted.held, counted.failed)]
 
 
@@ -243,12 +246,12 @@ def _bandwidth(machine: Machine) -> Peak | None:
 
 def _cold_runs(run: Run) -> Sequence[int]:
     """Return how long `main` took in each process at first, in nanoseconds."""
-    return [p.cold_ns for p in run.processes if p.cold_ns is not None and p.name.startswith("pass")]
+    return whole_runs(run, "cold_ns")
 
 
 def _warm_runs(run: Run) -> Sequence[int]:
     """Return how long it took once more, in nanoseconds."""
-    return [p.warm_ns for p in run.processes if p.warm_ns is not None and p.name.startswith("pass")]
+    return whole_runs(run, "warm_ns")
 
 
 def peak_texts(peak: Peak) -> tuple[str, str, str]:
@@ -313,7 +316,8 @@ def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, " on the device")]
     memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
     remarks = formats.one_line("; ".join(notes), 300)
-    return formats.one_line(process.name, 40), formats.one_line(process.ended, 200), cold, warm, memory or "–", remarks
+    name = process.name if process.rank is None else f"{process.name}, rank {process.rank}"
+    return formats.one_line(name, 40), formats.one_line(process.ended, 200), cold, warm, memory or "–", remarks
 
 
 # --- the site's index ---

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trace_tools import formats
+from trace_tools.ranks import by_rank, disagreeing, in_words, times
 from trace_tools.rates import (
     TEACHES_NS,
     TEACHES_WITHIN,
@@ -25,13 +26,15 @@ from trace_tools.rates import (
     intensity_of,
 )
 from trace_tools.rendering.document import Call, CodeRow, Execution, salient
-from trace_tools.schema import Measured, Meters, Value
+from trace_tools.schema import Collective, Measured, Meters, Step, Value
 from trace_tools.summaries import LEFT_OUT_IN_WORDS, claim_summary, facts, side_text, summary, tells_nothing_new
 
 Facts = tuple[tuple[str, str], ...]
 
 PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
+RANKS_APART = 1.1  # times as long: then a line says how far ranks are apart
+RANKS_SHOWN = 8  # whose outputs stand under a line
 UNLIKE = 2  # times as long: then executions of a statement do not do the same
 
 
@@ -40,7 +43,7 @@ class Remark:
     """One thing said of a row; `label` says which execution it is about, where there are several."""
 
     kind: Literal[
-        "value", "error", "held", "failed", "caught", "time", "count", "runs", "call",  # beside it
+        "value", "error", "held", "failed", "caught", "time", "count", "runs", "call", "sent",  # beside it
         "stdout", "warning", "failure", "more",  # with "caught" and "call", under it
     ]  # fmt: skip
     name: str = ""
@@ -48,6 +51,7 @@ class Remark:
     label: str = ""
     value: Value | None = None
     facts: Facts = ()
+    ranks: Facts = ()  # what it was on which ranks, where that is not the same on all
     link: str | None = None  # address: "#anchor" on the page
     timing: Timing | None = None  # whose samples a figure can show
     counted: bool = False  # the FLOPs of what took the time are known
@@ -78,10 +82,10 @@ def remarks(row: CodeRow) -> list[Remark]:
         label = f"{execution.step.execution}" if several else ""
         found += [replace(remark, label=label) if label else remark for remark in _observed(execution)]
     if several:  # what is the same in every execution shown is said once
-        texts: dict[tuple[str, int | None, str], list[Remark]] = {}
+        texts: dict[tuple[str, int | None, str, Facts], list[Remark]] = {}
         for remark in found:
             quiet = remark.kind == "held" and remark.quiet
-            texts.setdefault((remark.kind, remark.index, "" if quiet else remark.text), []).append(remark)
+            texts.setdefault((remark.kind, remark.index, "" if quiet else remark.text, remark.ranks), []).append(remark)
         found = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
     time = _time(row)
     all_shown = len(shown) == len(row.executions) and not row.omitted
@@ -91,12 +95,21 @@ def remarks(row: CodeRow) -> list[Remark]:
         if row.omitted:
             text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in all"
         count = [Remark("count", "", text)]
-    return [*found, *time, *count, *_sometimes(shown), *_named(shown), *_elsewhere(row)]
+    return [*found, *time, *_sent(row), *count, *_sometimes(shown), *_named(shown), *_elsewhere(row)]
 
 
 def _observed(execution: Execution) -> Iterator[Remark]:
     """Yield what was inspected and claimed, and the exception that came out of a call: in full it is where it began."""
-    yield from (_value(index, *named) for index, named in enumerate(execution.values))
+    apart = dict(disagreeing(execution.step, execution.ranks))
+    for index, (name, value) in enumerate(execution.values):
+        remark = _value(index, name, value)
+        if name in apart:
+            alike: dict[str, list[int]] = {}
+            for rank, there in apart[name].items():
+                alike.setdefault(summary(there), []).append(rank)
+            known = tuple((in_words(ranks), text) for text, ranks in alike.items())
+            remark = replace(remark, text="differs inside" if len(known) == 1 else "", ranks=known)
+        yield remark
     claim = execution.step.claim
     if claim is not None:
         known = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
@@ -172,11 +185,67 @@ def _time(row: CodeRow) -> list[Remark]:
         text += " · with compilation"
     if spoken.step.harness and spoken.timing.clock != "call":
         text += " · with measuring"
-    known = tuple(measured(spoken))
+    ranks = times(spoken.step, spoken.ranks) if spoken.ranks > 1 and not spoken.step.measured else {}
+    of_ranks = tuple((f"rank {rank}", formats.duration(ns)) for rank, ns in ranks.items())
+    known = (*measured(spoken), *of_ranks)
     samples = spoken.timing.samples_ns
     short = statistics.median(samples) < TEACHES_NS and not spoken.step.measured
     quiet = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
-    return [Remark("time", "", text, facts=known, timing=spoken.timing, counted=bool(flops), quiet=quiet)]
+    found = [Remark("time", "", text, facts=known, timing=spoken.timing, counted=bool(flops), quiet=quiet)]
+    if ranks and not quiet and max(ranks.values()) > RANKS_APART * min(ranks.values()):
+        apart = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
+        found.append(Remark("sent", "", apart, facts=of_ranks))
+    return found
+
+
+def _sent(row: CodeRow) -> list[Remark]:
+    """Say what went between ranks in one execution: a line for each operation, with what each rank waited and moved."""
+    executions = [e for e in row.executions if e.step.meters is not None and e.step.meters.collectives]
+    if not executions or executions[0].calls:  # the lines of what it calls say it
+        return []
+    spoken = executions[len(executions) // 2]
+    of_ranks = {rank: exchanged(step) for rank, step in by_rank(spoken.step, spoken.ranks).items()}
+    found = []
+    for key in dict.fromkeys(key for of_rank in of_ranks.values() for key in of_rank):
+        there = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
+        one = next(iter(there.values()))
+        text = f"{one.operation.replace('_', '-')}" + (f" × {one.calls:,}" if one.calls > 1 else "")
+        text += f" · {one.ranks} ranks"
+        if one.bytes:
+            text += f" · {formats.byte_size(one.bytes, 3)}"
+        rates = [rate for it in there.values() if (rate := bus_bandwidth(it)) is not None]
+        if rates:
+            text += f" · bus {formats.quantity(min(rates), 'B/s', 3)}"
+        known = []
+        if one.factor is not None:
+            moved = f"{formats.byte_size(one.bytes * one.factor, 3)}, {formats.number(one.factor, 4)} × the payload"
+            known.append(("on each link", moved))
+        known += [(f"rank {rank}", told) for rank, it in there.items() if (told := _waited_and_moved(it))]
+        if rates:
+            known.append(("how", "in the metering run, after a barrier: what that took was waiting, the rest moving"))
+        found.append(Remark("sent", "", text, facts=tuple(known)))
+    return found
+
+
+def exchanged(step: Step) -> dict[tuple[str, int], Collective]:
+    """Return what went between ranks in a step, by operation and size of the group."""
+    found = step.meters.collectives if step.meters is not None else None
+    return {(one.operation, one.ranks): one for one in found or ()}
+
+
+def bus_bandwidth(one: Collective) -> float | None:
+    """Return bytes per second on a link, as nccl-tests define it (`metering.collectives`); None without a time."""
+    if not one.moved_ns or not one.bytes or one.factor is None:
+        return None
+    return one.bytes * one.factor / one.moved_ns * 1e9
+
+
+def _waited_and_moved(one: Collective) -> str:
+    if one.waited_ns is None and one.moved_ns is None:
+        return ""
+    rate = bus_bandwidth(one)
+    told = f"waited {formats.duration(one.waited_ns or 0)}, moved {formats.duration(one.moved_ns or 0)}"
+    return told + (f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else "")
 
 
 def took(timing: Timing) -> str:
@@ -320,7 +389,14 @@ def _happened(execution: Execution, label: str) -> Iterator[Remark]:
         return ", ".join(part for part in (label, *more) if part)
 
     left_out = {it.what: it for it in step.left_out or ()}
-    if step.stdout:
+    own = by_rank(step, execution.ranks) if step.ranks else {}
+    printed = {rank: of_rank.stdout for rank, of_rank in own.items() if of_rank.stdout}
+    if len({*printed.values(), *(None for rank in own if rank not in printed)}) > 1:
+        left_out.pop("stdout", None)
+        for rank, text in [*printed.items()][:RANKS_SHOWN]:
+            text = formats.visible(text[: PRINTED // len(printed)].rstrip("\n"))
+            yield Remark("stdout", text=text, label=labelled(f"rank {rank}"))
+    elif step.stdout:
         text, length, gone = step.stdout, len(step.stdout), left_out.pop("stdout", None)
         if gone is not None:  # the first and the last of what was printed were kept: here, of each a part
             at, length = gone.at or 0, length + gone.count
@@ -338,7 +414,7 @@ def _happened(execution: Execution, label: str) -> Iterator[Remark]:
         lines += [f"{formats.one_line(name, 80)} = {side_text(value)}" for name, value in claim.sides]
         if claim.message:
             lines.append(formats.visible(formats.shorten(claim.message, 1_000)))
-        runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""
+        runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""  # and on which ranks
         yield Remark("failure", "This claim failed", "\n".join(lines), labelled(runs))
     elif failure is not None and not _passed_on(execution):
         message = formats.visible(formats.shorten(failure.message, 2_000))
@@ -347,4 +423,6 @@ def _happened(execution: Execution, label: str) -> Iterator[Remark]:
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
         waited = failure.waited_line
         launched = f"launched after the synchronisation at line {waited}" if waited is not None else ""
-        yield Remark(kind, formats.one_line(failure.type, 80), message, labelled(from_line, launched, where))
+        raised = [rank for rank, of_rank in own.items() if of_rank.raised is not None]
+        on = f"on {in_words(raised)}" if raised and len(raised) < len(own) else ""
+        yield Remark(kind, formats.one_line(failure.type, 80), message, labelled(on, from_line, launched, where))

@@ -18,6 +18,7 @@ from trace_tools.call_tree import Tree
 from trace_tools.comparing.compare import RATE, TIME, Cell, Comparison, Line
 from trace_tools.comparing.reports.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.comparing.reports.story import judged, story
+from trace_tools.ranks import whole_runs
 from trace_tools.rendering.charts import roofline
 from trace_tools.rendering.charts.plot import bars
 from trace_tools.schema import Machine, Trace
@@ -179,9 +180,9 @@ def _facts(trace: Trace) -> list[str]:
         if step.claim is not None:
             claims[tree.section_of[step.frame], tree.frames[step.frame].source, step.statement].append(step.claim.held)
     failed = sum(not all(held) for held in claims.values())
-    machine, passes = trace.machine, [p for p in trace.run.processes if p.name.startswith("pass")]
+    machine = trace.machine
     threads = f", {formats.plural(machine.threads, 'thread')}" if machine.threads else ""
-    times = [[ns for ns in found if ns] for found in ([p.warm_ns for p in passes], [p.cold_ns for p in passes])]
+    times = [whole_runs(trace.run, "warm_ns"), whole_runs(trace.run, "cold_ns")]
     return [
         formats.one_line(machine.name + threads, 60),
         formats.one_line(dict(trace.versions).get("torch", "–"), 40),
