@@ -46,7 +46,8 @@ WIDTH = 120  # of a terminal report that goes to a file
 def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
     """Say what differs between trace A and trace B, and whether it matters.
 
-    A and B are trace files, folders with a trace.yaml in them, or REV:path as `git show` takes it.
+    A and B are trace files, folders with a trace.yaml in them, or REV:path as `git show` takes it; with #rank1 behind
+    one of these, what that rank did in a trace of several.
     """
     from trace_tools.comparing.reports import textconv
     from trace_tools.garbage import collector_paused

@@ -16,7 +16,7 @@ from trace_tools.comparing.matching.subsequence import common
 from trace_tools.rates import peak_of
 from trace_tools.schema import Machine, Run, Trace
 
-RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")
+RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all", "ranks")
 MACHINE = (
     *("name", "device", "emulated", "cpu", "cores", "threads"),
     *("multiprocessors", "compute_capability", "memory_bytes"),
