@@ -10,6 +10,7 @@ from dataclasses import replace
 from tests.rendering.recording import Recording, matrix
 from trace_tools.schema import (
     Claim,
+    Collective,
     Exploration,
     Input,
     Machine,
@@ -18,6 +19,7 @@ from trace_tools.schema import (
     Narrative,
     Peak,
     Raised,
+    RankStep,
     Result,
     Run,
     Series,
@@ -75,16 +77,21 @@ def hostile_trace() -> Trace:
     values.append(("list", Value("list", length=10, items=[Value("str", trick) for trick in TRICKY])))
     values.append(("unit", Value("float", 1.0, unit=PWNED)))
     values.append(("tensor", matrix(2, 2, storage=PWNED)))
-    meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], why=FENCE)
+    sent = [Collective(trick[:2000], 2, 1, 64, 1.0, 5, 5) for trick in TRICKY]
+    meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], collectives=sent, why=FENCE)
+    otherwise = [(name, Value("str", PWNED + FENCE)) for name, _ in values]
+    ranks = [RankStep(1, values=otherwise, stdout=FENCE + PWNED, host_ns=[10**8], warnings=TRICKY)]
     said = [_said(kind, trick) for trick in TRICKY for kind in KINDS]
-    made.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=said)
+    made.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=said, ranks=ranks)
     raised = Raised(PWNED, FENCE)
     made.step(evil, "b = ", stdout=FENCE + TRICKY[6] + TRICKY[-1], warnings=TRICKY)
     made.step(evil, "c = ", raised=raised)
     sides = [(PWNED, Value("str", FENCE)), ("b", Value("str", TRICKY[-1]))]
     made.step(evil, "assert", claim=Claim(FENCE, False, sides, message=FENCE, failed_runs=[PWNED]))
     machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=TRICKY[2], peaks=[Peak(PWNED, 1.0, FENCE)])
-    run = Run("lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE])
+    run = Run(
+        "lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE], ranks=2
+    )
     return made.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
 
 

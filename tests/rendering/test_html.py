@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording, matrix
 from tests.rendering.test_compose import LECTURE, failing, lecture
+from trace_tools.ranks import joined
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Call, Notice
 from trace_tools.rendering.html import HtmlWriter, MachineLink, Surroundings
@@ -155,6 +157,30 @@ def test_aliasing_is_a_colour_and_a_label() -> None:
     text = html(lecture().trace())
     assert text.count('<span class="dot s1"></span>') == 2
     assert text.count('<span class="storage s1">storage A</span>') == 2
+
+
+def of_two_ranks() -> Trace:
+    """A value that is not the same on both, one that is, and a line that only the second ran."""
+    traces = {}
+    for rank in (0, 1):
+        made = Recording("def main():\n    f()\n\ndef f():\n    x = g()\n    y = h()\n")
+        frame = made.call(made.frame("main"), "f()", "f")
+        made.step(frame, "x = ", values=[("x", Value("int", 70 + rank)), ("n", Value("int", 2))], annotated=True)
+        if rank:
+            made.step(frame, "y = ", values=[("y", Value("int", 5))], annotated=True)
+        traces[rank] = made.trace()
+    trace = joined(traces)
+    return replace(trace, run=replace(trace.run, ranks=2))
+
+
+def test_what_differs_by_rank_is_a_table_beside_its_line() -> None:
+    text = html(of_two_ranks())
+    assert '<table class="facts ranks"><tr><th>rank 0</th><td>70</td></tr><tr><th>rank 1</th><td>71</td></tr>' in text
+    assert text.count('class="facts ranks"') == 1
+    assert "ran on rank 1 only" in text
+    page = MarkdownWriter(make_document(of_two_ranks()), place()).section(make_document(of_two_ranks()).sections[0])
+    assert "# x by rank: rank 0: 70; rank 1: 71 · n = 2" in page
+    assert "| 5 | `x` | rank 1 | 71 |" in page
 
 
 def test_a_varying_value_shows_its_spread() -> None:

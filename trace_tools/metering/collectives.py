@@ -210,10 +210,10 @@ def agreement(f: Callable[[], Any]) -> Callable[[float], float]:
     if not groups:
         return float
     group = max(groups, key=lambda group: group.size())
-    device = "cpu" if _backend(group) in ("gloo", "fake", "mpi") else None
+    types = [device.type for device in group._device_types]  # that its backends were made for
+    where = "cpu" if "cpu" in types else types[0]
 
     def largest(number: float) -> float:
-        where = device or accelerators.in_use().type  # type: ignore[union-attr]
         with _disable_current_modes():
             held = torch.tensor([number], dtype=torch.float64, device=where)
             torch.distributed.all_reduce(held, op=torch.distributed.ReduceOp.MAX, group=group)

@@ -209,7 +209,7 @@ def _sent(row: CodeRow) -> list[Remark]:
     for key in dict.fromkeys(key for of_rank in of_ranks.values() for key in of_rank):
         there = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
         one = next(iter(there.values()))
-        text = f"{one.operation.replace('_', '-')}" + (f" × {one.calls:,}" if one.calls > 1 else "")
+        text = formats.one_line(one.operation.replace("_", "-"), 40) + (f" × {one.calls:,}" if one.calls > 1 else "")
         text += f" · {one.ranks} ranks"
         if one.bytes:
             text += f" · {formats.byte_size(one.bytes, 3)}"
