@@ -114,6 +114,7 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
         assert (found.operation, found.ranks, found.calls, found.bytes, found.factor) == ("all_reduce", 2, 1, 16, 1.0)
         assert found.waited_ns and found.moved_ns
     assert step_at(trace, "y = 1").on == [0]
+    assert all(one.peak_ram_bytes for one in trace.run.processes)
     plain = yaml.safe_load((tmp_path / "out" / "cpu" / "trace.yaml").read_text(encoding="utf-8"))
     assert plain["run"]["ranks"] == 2
 

@@ -35,6 +35,12 @@ def parts() -> list[torch.Tensor]:
     return [x() for _ in range(N)]
 
 
+def waited(tensor: torch.Tensor) -> torch.Tensor:
+    """Wait for what a functional operation promises; else torch complains at the end."""
+    found: torch.Tensor = functional.wait_tensor(tensor)
+    return found
+
+
 # The payload: of one rank all that is gathered, reduced or handed round; of others the tensor.
 OPERATIONS: dict[str, tuple[Any, str, int]] = {
     "all_reduce": (lambda: dist.all_reduce(x()), "all_reduce", BYTES),
@@ -51,14 +57,14 @@ OPERATIONS: dict[str, tuple[Any, str, int]] = {
     "send": (lambda: dist.send(x(), 1), "send", BYTES),
     "recv": (lambda: dist.recv(x(), 1), "recv", BYTES),
     "barrier": (lambda: dist.barrier(), "barrier", 0),
-    "functional all_reduce": (lambda: functional.all_reduce(x(), "sum", dist.group.WORLD), "all_reduce", BYTES),
+    "functional all_reduce": (lambda: waited(functional.all_reduce(x(), "sum", dist.group.WORLD)), "all_reduce", BYTES),
     "functional all_gather": (
-        lambda: functional.all_gather_tensor(x(), 0, dist.group.WORLD),
+        lambda: waited(functional.all_gather_tensor(x(), 0, dist.group.WORLD)),
         "all_gather",
         N * BYTES,
     ),
     "functional reduce_scatter": (
-        lambda: functional.reduce_scatter_tensor(x(N * BYTES), "sum", 0, dist.group.WORLD),
+        lambda: waited(functional.reduce_scatter_tensor(x(N * BYTES), "sum", 0, dist.group.WORLD)),
         "reduce_scatter",
         N * BYTES,
     ),

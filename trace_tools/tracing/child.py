@@ -101,6 +101,7 @@ class Job:
     spawns: bool  # whether something that it imports may start processes
     package: str  # that it is a module of, "" for none
     roots: list[str]  # of the copies of each rank, where there are several: torchrun says which one this is
+    rank: int | None  # of several, once that is known
     heard: str  # the path of a pipe by which ranks tell their progress, whose descriptors torchrun passes none of
 
     @property
@@ -123,7 +124,8 @@ class Job:
         """Return the job of one rank: its journal, its copy of the lecture's folder, its parent."""
         journal = rank_folder(Path(self.journal).parent, rank) / Path(self.journal).name
         telling = os.open(self.heard, os.O_WRONLY)
-        return replace(self, journal=str(journal), root=self.roots[rank], progress=telling, parent=getppid())
+        root = self.roots[rank]
+        return replace(self, journal=str(journal), root=root, rank=rank, progress=telling, parent=getppid())
 
     @property
     def metering(self) -> bool:
@@ -442,7 +444,7 @@ class _Process:
                 here = (_line_now(self.job.path), recorder.sequence.__self__.__reduce__()[1])  # type: ignore[attr-defined]
                 if here != seen:
                     seen, since = here, now
-                rank = [int(os.environ["RANK"]), _waiting_in()] if self.job.roots else []
+                rank = [self.job.rank, _waiting_in()] if self.job.roots else []
                 self._tell([self.job.name, self.place, seen[0], round(now - since), *rank])
             if getppid() != self.job.parent:
                 recorder.flush()

@@ -36,7 +36,6 @@ def main(job_path: str, ranks: int) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun would, which prints a notice besides
     asked = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(ranks), "--no-python"]
     try:
         run.run(run.parse_args([*asked, *PYTHON, CHILD, job_path]))  # type: ignore[no-untyped-call]

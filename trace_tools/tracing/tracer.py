@@ -58,6 +58,7 @@ UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
 SPAWNING = ("multiprocessing", "concurrent")  # what starts processes; torch loads the first of them itself
 SURVEY = "survey"
 CHILD, SURVEYING = "trace_tools.tracing.child", "trace_tools.tracing.survey"
+THREADS = "OMP_NUM_THREADS"
 HEARD = "heard"  # the pipe, in a run's folder, by which ranks tell their progress
 STOPPED_WITH = f"{STOPPED} with the ranks that had failed"  # how a rank ended that torchrun ended
 STUCK = "did nothing new"  # of a rank that no longer got on, unlike those that waited for it
@@ -312,7 +313,7 @@ class Tracer:
         stored, said = folder / f"machine-{number}.json", folder / f"machine-{number}.out"
         arguments = [str(stored), self.request.device or "", MEASURE if self.request.survey else how]
         with said.open("wb") as output:
-            process = self._starter.start(SURVEYING, arguments, output.fileno(), None, environment())
+            process = self._starter.start(SURVEYING, arguments, output.fileno(), None, self._environment())
             try:
                 while (status := process.ended()) is None:
                     if self._stopped.wait(0.01):
@@ -355,13 +356,14 @@ class Tracer:
             spawns=self.spawns,
             package=self.package,
             roots=[str(private_folder.root_for(folder, lecture, rank)) for rank in range(ranks or 0)],
+            rank=None,
             heard=str(folder / HEARD),
         )
         for rank in range(ranks or 0):
             rank_folder(folder, rank).mkdir(exist_ok=True)
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
-            given = environment(stored=folder / "machine.json", device=self._sees)
+            given = self._environment(stored=folder / "machine.json", device=self._sees)
             module, arguments = (CHILD, [str(path)]) if ranks is None else (TORCHRUN, [str(path), str(ranks)])
             process = self._starter.start(module, arguments, output.fileno(), telling, given)
             os.close(telling)
@@ -376,6 +378,11 @@ class Tracer:
                 for copy in map(Path, job.roots or [job.root]):
                     if copy.parent != folder.resolve():
                         private_folder.remove(copy)
+
+    def _environment(self, stored: Path | None = None, device: str | None = None) -> dict[str, str]:
+        """Return the environment of a process: of several ranks, each has one thread, as torchrun has it."""
+        threads = {THREADS: "1"} if (self.request.ranks or 1) > 1 else {}
+        return threads | environment(stored, device)
 
     def _refuse_ranks(self, ranks: int) -> None:
         """Raise UsageError where the lecture can't be run by so many ranks, as far as can be told before it runs."""
