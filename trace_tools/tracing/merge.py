@@ -101,16 +101,15 @@ def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
 
 
 def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
-    asked = stored(folder / "run.json")
-    ranks = asked.get("ranks")
+    _, _, run = _asked(folder)
     if not (folder / "machine.json").exists() or not journals(folder):
         said = _last_words(folder) or "the run ended before anything was"
-        raise NothingRecordedError(f"{asked['lecture']}: nothing was recorded; {said}")
-    if ranks is None:
+        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {said}")
+    if run.ranks is None:
         return _of_journals(folder, folder, source, wary=wary)
     found: dict[int, Trace] = {}
     nothing: NothingRecordedError | None = None
-    for rank in range(ranks):
+    for rank in range(run.ranks):
         story = next((trace.run.story for trace in found.values()), None)  # what ranks told one another, in one run
         try:
             found[rank] = _of_journals(folder, rank_folder(folder, rank), source, wary=wary, story=story)
@@ -118,7 +117,14 @@ def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
             nothing = error
     if nothing is not None and not found:
         raise nothing
-    return replace(joined(found), run=_run_of_ranks(folder, found, ranks))
+    return replace(joined(found), run=_run_of_ranks(folder, found, run.ranks))
+
+
+def _asked(folder: Path) -> tuple[str | None, list[str], Run]:
+    """Return what was asked for: the machine's name, the processes beside the passes, and the head of the run."""
+    asked = stored(folder / "run.json")
+    name, beside, _ = asked.pop("name"), asked.pop("beside"), asked.pop("force", None)
+    return name, beside, from_plain(Run, asked, folder / "run.json")
 
 
 def _run_of_ranks(folder: Path, found: Mapping[int, Trace], ranks: int) -> Run:
@@ -179,9 +185,7 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wary: bool, s
 
     `story` names the run to tell, if it is among those that can be.
     """
-    asked = stored(folder / "run.json")
-    name, beside, _ = asked.pop("name"), asked.pop("beside"), asked.pop("force", None)
-    run = from_plain(Run, asked, folder / "run.json")
+    name, beside, run = _asked(folder)
     passes = sorted(own.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
     paths = [*passes, *(path for process in (METERING, SHAKEN) for path in own.glob(f"{process}.journal"))]
     if not paths:
