@@ -451,7 +451,7 @@ class _MeasureWitness(Witness):
         one_call: dict[str, Any] = {"seconds": measurement.seconds}
         if self.meter:
             counted = (self.meter.reading() - self.before.pop()).plain()
-            figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "why")
+            figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "work", "why")
             counts = {name: counted[name] for name in figures}
             one_call = counts if counted["operators"] else {"why": NOTHING_COUNTED}
         self.recorder.emit("measured", one_call)
