@@ -65,7 +65,7 @@ class Floor:
 
 
 def ceiling_named(name: str) -> Ceiling:
-    """Return the ceiling of a machine of the table; raises UsageError, with the nearest names, for another."""
+    """Return the ceiling of a machine of the table, by its driver's name of it; raises UsageError for another."""
     known = known_machine(name)
     if known is None:
         names = [of for machine in known_machines() for of in machine.names]
@@ -94,8 +94,12 @@ def measured_ceiling(machine: Machine) -> Ceiling | None:
     if bandwidth is None:
         return None
     cache = machine.cache_bytes if machine.device == "cpu" else machine.l2_bytes
-    in_tf32 = machine.device == "cuda" and machine.tf32 not in (None, "highest")
-    return Ceiling(machine.name, rates, bandwidth, "measured", machine.memory_bytes, cache, tf32=in_tf32)
+    return Ceiling(machine.name, rates, bandwidth, "measured", machine.memory_bytes, cache, in_tf32(machine))
+
+
+def in_tf32(machine: Machine) -> bool:
+    """Return whether a lecture's float32 matmuls may compute in tf32, where there is one."""
+    return machine.tf32 not in (None, "highest")
 
 
 # --- floors ---------------------------------------------------------------------------------------
