@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trace_tools import formats
 from trace_tools.errors import UsageError
 from trace_tools.machines.known_machines import KnownMachine, known_machine, known_machines
 from trace_tools.schema import Machine, Measured, Meters, Step, Trace
@@ -185,6 +186,24 @@ def most_live_bytes(trace: Trace) -> int | None:
     steps = (event for event in trace.steps if isinstance(event, Step))
     peaks = [step.meters.peak_bytes for step in steps if step.meters is not None]
     return max((peak for peak in peaks if peak is not None), default=None)
+
+
+def floor_in_words(floor: Floor, at_least: str = "at least ") -> str:
+    """Say a floor that there is: at least 1.2 µs, memory."""
+    assert floor.seconds is not None
+    ns = 1e9 * floor.seconds
+    return f"{at_least}{formats.duration(ns)}, {floor.binds}" if ns >= 1 else f"under 1 ns, {floor.binds}"
+
+
+def fit_in_words(live_bytes: int | None, ceiling: Ceiling) -> str:
+    """Say whether the most bytes of tensors that were alive at once fit into a machine's memory."""
+    if live_bytes is None or ceiling.memory_bytes is None:
+        return "Nobody knows: no memory was metered"
+    alive = formats.byte_size(live_bytes, 3, decimal=True)
+    memory = formats.byte_size(ceiling.memory_bytes, 3, decimal=True)
+    if live_bytes > ceiling.memory_bytes:
+        return f"No: {alive} of tensors were alive at once, more than {memory}"
+    return f"Its tensors do: at most {alive} were alive at once, of {memory}; workspaces are not counted"
 
 
 # --- kinds of operators ---------------------------------------------------------------------------
