@@ -179,7 +179,7 @@ def _opening() -> list[Event]:
 def _matmul_steps() -> list[Event]:
     w = [float(n) for n in range(12)]
     y = [12.0, 15.0, 18.0, 21.0] * 2
-    meters = Meters(48, 72, 32, 104, 136, operators=[("aten.mm", 1)])
+    meters = Meters(48, 72, 32, 104, 136, operators=[("aten.mm", 1)], work=[("aten.mm", "float32", 48, 104)])
     return [
         Frame(2, "matmul", of=2),
         Step(3, 2, 8, 15, narrative=[Narrative("text", text="A product of two matrices costs $2BDK$ FLOPs.")]),

@@ -90,6 +90,12 @@ class Value:
     device_random: bool = False  # it follows from a device's generator: another once that was seeded differently
 
 
+# What all calls of one operator did in one dtype: the operator ("aten.mm"), the dtype of its FLOPs (None where it did
+# none), FLOPs, and bytes read and written together. Nothing is said of what moved no bytes and did no arithmetic, of
+# tensors without memory (device "meta"), nor of the bytes of compiled code, which moves fewer than its operators would.
+Work = tuple[str, str | None, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Collective:
     """Calls of one operation between ranks, in one step, on groups of one size.
@@ -121,6 +127,7 @@ class Meters:
     uncounted: list[str] | None = None  # operators without a FLOP formula
     dtype: str | None = None  # in which nearly all FLOPs were done; None where there is no such one
     collectives: list[Collective] | None = None  # what went between ranks
+    work: list[Work] | None = None  # of operators on tensors that have memory; absent from older traces
     why: str | None = None  # why a figure is None: "fused", "no counterpart in the metering process"
 
 
@@ -139,6 +146,7 @@ class Measured:
     dtype: str | None = None  # as in `Meters`
     operators: list[tuple[str, int]] | None = None
     collectives: list[Collective] | None = None
+    work: list[Work] | None = None
     why: str | None = None  # why a count is None: "no torch operator ran in it", "fused"
 
 
@@ -449,6 +457,7 @@ class Machine:
     driver: str | None = None
     cuda: str | None = None
     l2_bytes: int | None = None
+    cache_bytes: int | None = None  # of a CPU: its largest cache
     tf32: str | None = None  # torch.get_float32_matmul_precision(): "highest", "high", "medium"
     cpu: str | None = None
     cores: int | None = None  # that the process may use

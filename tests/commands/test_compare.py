@@ -50,3 +50,16 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, [str(path), str(path), "-o", str(tmp_path / "out")])
     assert isinstance(done.exception, UsageError)
     assert "can't be written" in str(done.exception)
+
+
+def test_floors_of_a_machine_that_the_table_has_not_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    write(machine_trace("a", [1_000]), path)
+    done = CliRunner().invoke(command, [str(path), "--floor", "NVIDIA H100"])
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == (
+        "--floor NVIDIA H100: the table has no machine of that name; "
+        "the nearest are NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe"
+    )
+    done = CliRunner().invoke(command, [str(path), "--floor", "Tesla T4"])
+    assert done.exit_code == 0 and "Machines that were not traced" in done.output

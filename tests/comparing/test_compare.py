@@ -18,7 +18,8 @@ from trace_tools.comparing.difference import Side
 from trace_tools.comparing.judging.times import HARNESS
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
-from trace_tools.schema import Machine, Measured, Meters, Peak, Step, Trace, Value
+from trace_tools.floors import NO_WORK, ceiling_named
+from trace_tools.schema import Machine, Measured, Meters, Peak, Step, Trace, Value, Work
 
 
 def compared(*measured: Measured, harness: bool = True) -> Trace:
@@ -251,3 +252,43 @@ def test_a_pretend_gpu_says_that_it_is_made_up_and_is_a_valid_trace(tmp_path: Pa
     assert dump(made) == dump(pretend_gpu(example_trace()))
     write(made, tmp_path / "trace.yaml")
     assert dump(load(tmp_path / "trace.yaml").trace) == dump(made)  # as text: nan is not equal to itself
+
+
+def with_floors(name: str, *work: Work, peak_bytes: int = 4_096) -> Trace:
+    made = Recording(LECTURE)
+    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
+    meters = Meters(10**6, 6 * 10**5, 3 * 10**5, peak_bytes=peak_bytes, operators=[("aten.mm", 1)], work=list(work))
+    made.step(first, "y = ", annotated=True, host_ns=LONG, values=[("y", matrix(2, 2))], meters=meters)
+    return made.trace(machine=Machine(name, name, "cpu", peaks=PEAKS))
+
+
+H100 = ceiling_named("NVIDIA H100 80GB HBM3")  # 67 TFLOP/s in float32, 3.35 TB/s
+WORK: Work = ("aten.mm", "float32", 67 * 10**6, 6_700)  # 1 µs, and 2 ns
+
+
+def test_floors_stand_beside_what_was_measured_and_are_compared_with_nothing() -> None:
+    traces = with_floors("a", WORK), with_floors("b", (*WORK[:2], 2 * WORK[2], WORK[3]))
+    without, found = side_by_side(*traces), compare([Side(t.machine.slug, t) for t in traces], "b", [H100])
+    [time] = lines(found, "time_s")
+    assert time.floors[0].seconds == pytest.approx(2e-6), "of the base's work"
+    assert time.floors[0].binds == "float32"
+    assert [cell.value for cell in time.cells] == [2e-4, 2e-4] and not any(cell.best for cell in time.cells)
+    for table, plain in zip(found.tables, without.tables, strict=True):
+        assert [line.cells for line in table.lines] == [line.cells for line in plain.lines]
+        assert all(not line.floors for line in table.lines) or table.quantity.key == "time_s"
+    assert without.tables[0].lines[0].floors == ()
+
+
+def test_one_machine_is_enough_where_there_are_floors() -> None:
+    found = compare([Side("a.yaml", with_floors("a", WORK, peak_bytes=10**12))], ceilings=[H100])
+    assert lines(found, "time_s")[0].floors[0].seconds == pytest.approx(1e-6)
+    assert found.live_bytes == 10**12, "which is more than it has"
+
+
+def test_an_older_trace_says_that_it_has_no_floors_and_what_to_do() -> None:
+    older, newer = machine_trace("older", LONG), with_floors("newer", WORK)
+    found = compare([Side("older.yaml", older), Side("newer.yaml", newer)], ceilings=[H100])
+    assert lines(found, "time_s")[0].floors[0].seconds == pytest.approx(1e-6), "of the first machine that has work"
+    assert "older has no work that floors could be made from: no operator of torch was counted in it." in found.notes
+    found = compare([Side("older.yaml", older)], ceilings=[H100])
+    assert lines(found, "time_s")[0].floors[0].why == NO_WORK

@@ -70,6 +70,18 @@ def test_ram_bytes(files: dict[str, str], limit: int | None, tmp_path: Path) -> 
     assert host.ram_bytes(tree(tmp_path, files)) == (limit or whole)
 
 
+def test_the_caches_of_the_last_level_together(tmp_path: Path) -> None:
+    """Two cores with a cache of their own at level 2, two pairs of cores at level 3."""
+    files = {}
+    for core, pair in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
+        for place, level, size, shared in ((0, 1, "48K", core), (2, 2, "1024K", core), (3, 3, "32M", pair)):
+            folder = f"sys/devices/system/cpu/cpu{core}/cache/index{place}"
+            files |= {f"{folder}/level": f"{level}\n", f"{folder}/size": f"{size}\n"}
+            files[f"{folder}/shared_cpu_list"] = f"{shared}\n"
+    assert host.cache_bytes(tree(tmp_path, files)) == 2 * 32 * 1024**2
+    assert host.cache_bytes(tmp_path / "nothing") is None
+
+
 @pytest.mark.parametrize(
     ("files", "left"),
     [

@@ -192,6 +192,27 @@ def test_a_reading_fills_the_schemas_meters() -> None:
     assert meters.why is None
 
 
+def test_work_is_what_each_operator_did_where_it_computed() -> None:
+    """By hand: a product of (2, 3) and (3, 4) takes 2·2·3·4 FLOPs and 4·(6 + 12 + 8) bytes in float32."""
+    x, w, meta = torch.rand(2, 3), torch.rand(3, 4), torch.rand(5, 5, device="meta")
+    with FakeTensorMode():
+        fake = torch.rand(6, 6)
+    with Meter() as meter:
+        y = x @ w
+        y @ y.t()
+        y.to(torch.float64).mul_(2)
+        y.view(8)
+        meta @ meta
+        fake @ fake
+    work = meter.reading().plain()["work"]
+    assert sorted(work) == [
+        ("aten._to_copy", None, 0, 8 * 4 + 8 * 8),
+        ("aten.mm", "float32", 2 * 2 * 3 * 4 + 2 * 2 * 4 * 2, 4 * (6 + 12 + 8) + 4 * (8 + 4)),
+        ("aten.mul_", "float64", 8, 2 * 8 * 8),
+    ]
+    assert meter.flops == 48 + 32 + 8 + 2 * 5**3 + 2 * 6**3, "what ran on no memory is counted, and no work"
+
+
 def test_paused_and_outside_nothing_is_counted() -> None:
     x = torch.rand(10)
     with Meter() as meter:

@@ -25,6 +25,7 @@ from trace_tools.comparing.matching.align import Aligned, align_all
 from trace_tools.comparing.matching.functions import translated
 from trace_tools.errors import LectureError, UsageError
 from trace_tools.file_format.structure import LARGEST_FLOAT
+from trace_tools.floors import NO_WORK, Ceiling, Floor, floor_of, has_work, in_tf32, most_live_bytes, why_no_floors
 from trace_tools.garbage import collector_paused
 from trace_tools.rates import Rate, Timing, moved_bytes, peak_of, rates_of, timing_of, why_no_rate
 from trace_tools.schema import Machine, Scalar, SourceFile, Step, Value
@@ -82,6 +83,7 @@ class Line:
     which: str  # "call 2, execution 3" where there are several
     cells: tuple[Cell, ...]
     unit: str | None = None
+    floors: tuple[Floor, ...] = ()  # of a time: on machines that were not traced, never compared with what was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +110,19 @@ class Comparison:
     matched: int  # annotated steps that every machine has
     unmatched: tuple[int, ...]  # annotated steps that some other machine has not
     notes: tuple[str, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()  # of the machines that times have floors on
+    live_bytes: int | None = None  # the most bytes of tensors alive at once, where the work was counted
 
 
 @collector_paused()
-def compare(sides: Sequence[Side], base: str | None = None) -> Comparison:
+def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[Ceiling] = ()) -> Comparison:
     """Set two or more machines side by side; ratios are to `base` (a label; default: the first).
 
-    Machines whose labels are the same have them numbered. Raises UsageError when there are fewer than two, none has
-    the base's label, or two share no step.
+    Machines whose labels are the same have them numbered. Beside their times stand floors under `ceilings`, of the work
+    that was counted on the base, else on the first machine whose trace has it; with them, one trace is enough. Raises
+    UsageError when there are fewer than two, none has the base's label, or two share no step.
     """
-    if len(sides) < 2:
+    if len(sides) < (1 if ceilings else 2):
         raise UsageError(f"found {formats.plural(len(sides), 'trace')}; expected two or more to compare")
     given = [side.label for side in sides]
     labels = [
@@ -145,7 +150,10 @@ def compare(sides: Sequence[Side], base: str | None = None) -> Comparison:
         ]
         for line in told
     ]
-    tables = [_table(quantity, told, lines, measurements, at) for quantity in QUANTITIES]
+    order = sorted(range(len(sides)), key=lambda place: (not has_work(sides[place].trace), place != at))
+    ceilings = [replace(of, tf32=in_tf32(sides[order[0]].trace.machine)) for of in ceilings]
+    floors = [_floors([line[place] for place in order if has_work(sides[place].trace)], ceilings) for line in told]
+    tables = [_table(quantity, told, lines, measurements, at, floors) for quantity in QUANTITIES]
     annotated = [{n for n, line in enumerate(told) if _is_annotated(line[place])} for place in range(len(sides))]
     everywhere = set.intersection(*annotated)
     return Comparison(
@@ -159,8 +167,27 @@ def compare(sides: Sequence[Side], base: str | None = None) -> Comparison:
         reached=tuple(_reached(tables[QUANTITIES.index(MFU)], at)),
         matched=len(everywhere),
         unmatched=tuple(len(found - everywhere) for found in annotated),
-        notes=tuple(_notes(sides)),
+        notes=tuple([*_notes(sides), *(_without_floors(sides) if ceilings else ())]),
+        ceilings=tuple(ceilings),
+        live_bytes=most_live_bytes(sides[order[0]].trace),
     )
+
+
+def _floors(steps: Sequence[Step | None], ceilings: Sequence[Ceiling]) -> tuple[Floor, ...]:
+    """Return a line's floors: of the first machine's work that was counted."""
+    ran = [step for step in steps if step is not None]
+    if not ran:
+        return tuple(Floor(None, why="did not run" if steps else NO_WORK) for _ in ceilings)
+    return tuple(
+        next((floor for floor in found if floor.seconds is not None), found[0])
+        for found in ([floor_of(step, ceiling) for step in ran] for ceiling in ceilings)
+    )
+
+
+def _without_floors(sides: Sequence[Side]) -> Iterator[str]:
+    for side in sides:
+        if why := why_no_floors(side.trace):
+            yield f"{side.label} has no work that floors could be made from: {why}."
 
 
 def _is_annotated(step: Step | None) -> bool:
@@ -246,18 +273,21 @@ def _table(
     lines: Sequence[Line],
     measurements: Sequence[Sequence[Mapping[str, Cell] | None]],
     base: int,
+    floors: Sequence[tuple[Floor, ...]],
 ) -> Table:
-    """Return one quantity's lines; for sections, time and memory only."""
+    """Return one quantity's lines; for sections, time and memory only. Of time there are floors."""
     kept: list[Line] = []
     folded: list[Line] = []
-    for steps, line, measurement in zip(told, lines, measurements, strict=True):
+    for steps, line, measurement, least in zip(told, lines, measurements, floors, strict=True):
         section = line.where == "section" and quantity in (TIME, MEMORY)
         found = [m[quantity.key] if m is not None else Cell(None, why="did not run") for m in measurement]
         known = [cell.value for cell in found if cell.value is not None]
         if not known or not (section or any(map(_is_annotated, steps))):
             continue
         small = {TIME: WORTH_SHOWING_S, MEMORY: WORTH_SHOWING_BYTES}.get(quantity, 0)
-        row = replace(line, where="section" if section else "step", cells=beside(found, base, quantity.better))
+        where: Literal["section", "step"] = "section" if section else "step"
+        cells, under = beside(found, base, quantity.better), least if quantity == TIME else ()
+        row = replace(line, where=where, cells=cells, floors=under)
         (kept if section or max(known) >= small else folded).append(row)
     return Table(quantity, tuple(kept), tuple(folded))
 

@@ -101,7 +101,7 @@ def _check_process(process: Process) -> None:
 def _check_machine(machine: Machine) -> None:
     if not _SLUG.fullmatch(machine.slug):
         raise Mismatch(f"found {machine.slug[:80]!r}; expected a plain folder name like 'nvidia-h200'", ".slug")
-    _at_least(0, machine, "memory_bytes", "l2_bytes", "ram_bytes")
+    _at_least(0, machine, "memory_bytes", "l2_bytes", "cache_bytes", "ram_bytes")
     _at_least(1, machine, "multiprocessors", "cores", "threads")
     for number, peak in enumerate(machine.peaks):
         if peak.per_second is not None and not 1 <= peak.per_second <= LARGEST_COUNT:  # nan is not
@@ -195,6 +195,8 @@ def _check_counted(counted: Meters | Measured) -> None:
     _at_least(0, counted, "flops", "bytes_read", "bytes_written")
     if not all(0 <= count <= LARGEST_COUNT for _, count in counted.operators or []):
         raise Mismatch("found a count that is none", ".operators")
+    if not all(0 <= count <= LARGEST_COUNT for _, _, *counts in counted.work or [] for count in counts):
+        raise Mismatch("found a count that is none", ".work")
     _each(counted.collectives or [], ".collectives", _check_collective)
 
 

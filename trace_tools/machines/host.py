@@ -92,6 +92,18 @@ def ram_bytes(root: Path = ROOT) -> int | None:
     return min(limits, default=None)
 
 
+def cache_bytes(root: Path = ROOT) -> int | None:
+    """Return the size of the CPU's largest level of cache, all of its instances together, as Linux tells it."""
+    sizes: dict[tuple[int, str], int] = {}  # by level and the cores that share an instance
+    for folder in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cache/index[0-9]*"):
+        level, size = _read(folder / "level"), re.fullmatch(r"(\d+)([KMG])", _read(folder / "size"))
+        if level.isdigit() and size is not None:
+            shared = _read(folder / "shared_cpu_list")
+            sizes[int(level), shared] = int(size[1]) << {"K": 10, "M": 20, "G": 30}[size[2]]
+    largest = max((level for level, _ in sizes), default=0)
+    return sum(size for (level, _), size in sizes.items() if level == largest) or None
+
+
 def available_bytes(root: Path = ROOT) -> int | None:
     """Give the memory that processes can still be given, in bytes: the computer's, cut to what control groups leave."""
     known = re.search(r"^MemAvailable:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)

@@ -183,6 +183,7 @@ def _described(device: str, *, measure: bool) -> Machine:
         cores=host.usable_cores(),
         threads=torch.get_num_threads(),
         ram_bytes=ram_bytes,
+        cache_bytes=host.cache_bytes(),
         os=host.operating_system(),
         peaks=measured_peaks(device) if measure else [],
     )

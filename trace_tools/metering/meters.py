@@ -41,6 +41,7 @@ from trace_tools.metering import collectives
 from trace_tools.metering.flops import Formula, formula
 from trace_tools.metering.operators import Arguments, EagerMode, Keywords, Traffic, floating, memory_of, tensors_in
 from trace_tools.metering.storages import Storages
+from trace_tools.schema import Work
 
 _COND = getattr(torch.ops.higher_order, "cond", None)
 _EVAL_FRAME = os.path.join("torch", "_dynamo", "eval_frame.py")
@@ -60,6 +61,8 @@ class Totals:
     uncounted: Counter[str]
     flops_by_dtype: Counter[str]
     collectives: collectives.Counted
+    work_flops: Counter[tuple[str, str | None]]  # by operator and dtype, as in `schema.Work`
+    work_bytes: Counter[tuple[str, str | None]]
 
     def __sub__(self, earlier: Totals) -> Totals:
         """Return what happened between `earlier` and this reading; live bytes are this one's."""
@@ -83,8 +86,15 @@ class Totals:
             "uncounted": sorted(self.uncounted),
             "dtype": self.dtype,
             "collectives": collectives.in_plain(self.collectives),
+            "work": self._work(),
             "why": "fused" if self.fused else None,
         }
+
+
+    def _work(self) -> list[Work]:
+        """Return what each operator did, those with the most bytes first."""
+        kinds = sorted({*self.work_flops, *self.work_bytes}, key=lambda of: (-self.work_bytes[of], of[0], of[1] or ""))
+        return [(*of, self.work_flops[of], self.work_bytes[of]) for of in kinds]
 
 
 class Meter:
@@ -106,6 +116,8 @@ class Meter:
         self.flops_by_dtype: Counter[str] = Counter()
         self.bytes_by_operator: Counter[str] = Counter()
         self.collectives: collectives.Counted = Counter()
+        self.work_flops: Counter[tuple[str, str | None]] = Counter()
+        self.work_bytes: Counter[tuple[str, str | None]] = Counter()
         self._storages = Storages(device)
         self._mode = _Mode(self)
         self._eager = _ForceEager()
@@ -143,6 +155,8 @@ class Meter:
             self.uncounted.copy(),
             self.flops_by_dtype.copy(),
             self.collectives.copy(),
+            self.work_flops.copy(),
+            self.work_bytes.copy(),
         )
 
     @contextmanager
@@ -151,7 +165,13 @@ class Meter:
         with _disable_current_modes():
             yield
 
-    def _count(self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any) -> None:
+    def _count(
+        self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any, *, computed: bool
+    ) -> str | None:
+        """Count an operator and its FLOPs; return the dtype in which it did them, None where it did none.
+
+        What was not `computed` was only asked for its shape: it is no work.
+        """
         name = operator.name
         self.operators[name] += 1
         flops: int | None = None  # where nobody knows
@@ -167,17 +187,26 @@ class Meter:
             first = next(filter(floating, tensors), tensors[0] if tensors else None)
             self.flops += flops
             self.flops_by_operator[name] += flops
-            self.flops_by_dtype["" if first is None else str(first.dtype).removeprefix("torch.")] += flops
-        elif flops is None:
+            dtype = "" if first is None else str(first.dtype).removeprefix("torch.")
+            self.flops_by_dtype[dtype] += flops
+            if computed and first is not None and not first.is_meta:
+                self.work_flops[name, dtype] += flops
+            return dtype
+        if flops is None:
             self.uncounted[name] += 1
+        return None
 
-    def _move(self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any) -> None:
+    def _move(
+        self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any, dtype: str | None, *, fused: bool
+    ) -> None:
         uses, results = operator.traffic.uses(args, kwargs), memory_of(out)
         read, written = operator.traffic.moved(uses, results, args)
         if read or written:
             self.bytes_read += read
             self.bytes_written += written
             self.bytes_by_operator[operator.name] += read + written
+            if not fused:
+                self.work_bytes[operator.name, dtype] += read + written
         for _, tensor in uses:
             self._storages.see_argument(tensor)
         for tensor in results:
@@ -270,14 +299,15 @@ class _Mode(EagerMode):
         else:
             counted, apart = self._meter.collectives, self._meter.apart
             out = collectives.run(call, lambda: func(*args, **keywords), counted, apart=apart)
+        fused = not hasattr(func, "_schema") or _in_compiled_function()
         try:
-            self._meter._count(operator, args, keywords, out)
-            if not fake and not _is_fake(out):
-                self._meter._move(operator, args, keywords, out)
+            computed = not fake and not _is_fake(out)
+            dtype = self._meter._count(operator, args, keywords, out, computed=computed)
+            if computed:
+                self._meter._move(operator, args, keywords, out, dtype, fused=fused)
         except Exception:  # a lecture may have put its own in the place of what a tensor is asked here
             self._meter.uncounted[operator.name] += 1
-        if not hasattr(func, "_schema") or _in_compiled_function():
-            self._meter.fused += 1
+        self._meter.fused += fused
         return out
 
 

@@ -274,6 +274,7 @@ def machine_facts(machine: Machine) -> Facts:
         ("multiprocessors", machine.multiprocessors),
         ("compute capability", machine.compute_capability),
         ("L2 cache", size(machine.l2_bytes)),
+        ("CPU's cache", size(machine.cache_bytes)),
         ("driver", machine.driver),
         ("CUDA", machine.cuda),
         ("float32 matmul precision", machine.tf32),

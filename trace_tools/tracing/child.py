@@ -480,8 +480,8 @@ class _MeasureWitness(Witness):
         one_call: dict[str, Any] = {"seconds": measurement.seconds}
         if self.meter:
             counted = (self.meter.reading() - self.before.pop()).plain()
-            figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "collectives", "why")
-            counts = {name: counted[name] for name in figures if counted[name] != []}
+            figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "collectives", "work", "why")
+            counts = {name: counted[name] for name in figures if name != "collectives" or counted[name] != []}
             one_call = counts if counted["operators"] else {"why": NOTHING_COUNTED}
         self.recorder.emit("measured", one_call)
         return measurement

@@ -374,6 +374,11 @@ def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
         counts[operator] = counts.get(operator, 0) + count
     both["operators"] = sorted([name, count] for name, count in counts.items())
     both["collectives"] = _added_by_group(first.get("collectives") or [], second.get("collectives") or [])
+    work: dict[tuple[str, str | None], list[int]] = {}
+    for operator, dtype, flops, moved in (*(first.get("work") or ()), *(second.get("work") or ())):
+        done = work.setdefault((operator, dtype), [0, 0])
+        done[0], done[1] = done[0] + flops, done[1] + moved
+    both["work"] = [[*of, *done] for of, done in work.items()]
     both["uncounted"] = sorted({*(first.get("uncounted") or ()), *(second.get("uncounted") or ())})
     both["dtype"] = first.get("dtype") if first.get("dtype") == second.get("dtype") else None
     both["peak_bytes"] = max(first.get("peak_bytes") or 0, second.get("peak_bytes") or 0)

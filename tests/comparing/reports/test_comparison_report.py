@@ -6,11 +6,16 @@ import csv
 import io
 
 import pytest
+from rich.console import Console
 
-from tests.comparing.test_compare import LECTURE, PEAKS, machine_trace, side_by_side
+from tests.comparing.test_compare import H100, LECTURE, PEAKS, WORK, machine_trace, side_by_side, with_floors
 from tests.rendering.recording import Recording, matrix
+from trace_tools.comparing.compare import compare
+from trace_tools.comparing.difference import Side
 from trace_tools.comparing.reports.comparison_report import csv_text, factor, report_of
+from trace_tools.comparing.reports.html import html
 from trace_tools.comparing.reports.markdown import markdown
+from trace_tools.comparing.reports.terminal import terminal
 from trace_tools.rendering.compose import make_document
 from trace_tools.schema import Claim, Machine
 
@@ -46,3 +51,21 @@ def test_csv_holds_no_formula() -> None:
     bad = machine_trace("a", [1_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
     header = next(csv.reader(io.StringIO(csv_text(side_by_side(bad, machine_trace("b", [1_000]))))))
     assert not any(cell.startswith("=") for cell in header)
+
+
+def test_floors_are_columns_of_their_own_named_for_what_they_are() -> None:
+    """67,000,000 FLOPs ÷ 67 TFLOP/s are 1 µs; a terabyte of tensors does not fit into 80 GB."""
+    trace = with_floors("a", WORK, peak_bytes=10**12)
+    found = compare([Side("a.yaml", trace), Side("b.yaml", with_floors("b", WORK))], ceilings=[H100])
+    name = "floor from the datasheet: NVIDIA H100 80GB HBM3"
+    [row] = [r for r in csv.DictReader(io.StringIO(csv_text(found))) if r["quantity"] == "time_s" and "x @ w" in r["code"]]
+    assert float(row[name]) == pytest.approx(1e-6) and float(row["b ÷ a"]) == 1
+    text = markdown(report_of(found, "md"))
+    assert f"| {name} |" in text and "| ≥ 1 µs, float32 |" in text
+    assert "Would the lecture fit? No: 1 TB of tensors were alive at once, more than 80 GB." in text
+    page = html(report_of(found, "html"))
+    assert f'<th scope="col" class="right floor">{name}</th>' in page
+    assert '<td class="right floor">≥ 1 µs, float32' in page
+    shown = Console(width=200, file=io.StringIO(), record=True)
+    shown.print(terminal(report_of(found, "terminal", width=200)))
+    assert "≥ 1 µs, float32" in shown.export_text()

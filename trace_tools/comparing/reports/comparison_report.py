@@ -18,6 +18,7 @@ from trace_tools.call_tree import Tree
 from trace_tools.comparing.compare import RATE, TIME, Cell, Comparison, Line
 from trace_tools.comparing.reports.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.comparing.reports.story import judged, story
+from trace_tools.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.ranks import whole_runs
 from trace_tools.rendering.charts import roofline
 from trace_tools.rendering.charts.plot import bars
@@ -28,6 +29,12 @@ LEADING = 10  # steps told apart that stand before the first fold
 CODE: dict[Form, int] = {"terminal": 38, "md": 70, "html": 90}  # characters of a statement
 NARROW = 22  # of it, on a terminal without room for how far each figure scatters
 MACHINE_COLUMNS = ("machine", "torch", "passes", "claims", "main()", "first run")
+FLOOR = "floor from the datasheet"
+FLOORS = (
+    "Nothing was measured on these. A floor is the least time in which they could do the work that was counted on {base}: "
+    "for each operator the larger of FLOPs ÷ peak of their dtype and bytes ÷ bandwidth, summed; behind it stands the roof "
+    "that most of it is under. Only bytes that a cache serves, and code that is compiled, can be faster."
+)
 FOOT = (
     "Times are medians over the passes, ± half their range. Where a device works on its own, only annotated statements "
     "were waited for, so nothing else has a time. Where a machine has no figure, hovering over the dash says why."
@@ -53,6 +60,7 @@ def report_of(
     wide = not terminal or width >= CODE["terminal"] + 22 + 30 * len(labels)
     code_width = CODE[form] if wide else NARROW
     columns = [label + " (base)" * (label == base and not terminal) for label in labels]
+    untraced = [f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings]
 
     def grid(
         lines: Sequence[Line],
@@ -65,10 +73,12 @@ def report_of(
         """Return a row for each line; those that are folded or left out are counted."""
         smaller = formats.plural(len(folded), noun) if folded else ""
         shown, hidden = ([_row(line, unit) for line in some] for some in (lines, folded))
+        below = untraced if any(line.floors for line in (*lines, *folded)) else []
+        every = (first, *columns, *below)
         if form == "html":
-            return Grid("side", (first, *columns), shown, name, hidden, smaller)
+            return Grid("side", every, shown, name, hidden, smaller, unmeasured=len(below))
         rest = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
-        return Grid("side", (first, *columns), shown, name, rest=rest)
+        return Grid("side", every, shown, name, rest=rest, unmeasured=len(below))
 
     def _row(line: Line, unit: str | None) -> list[Phrase]:
         place = f"line {line.line}" if line.line and not terminal else str(line.line or "")
@@ -77,7 +87,7 @@ def report_of(
         where = Phrase(
             code=formats.one_line(line.code, code_width), soft=soft, style="strong" * (line.where == "section")
         )
-        return [where, *(_figure(line, cell, unit, spread=wide) for cell in line.cells)]
+        return [where, *(_figure(line, cell, unit, spread=wide) for cell in line.cells), *map(_floor, line.floors)]
 
     parts: list[Content] = [Phrase(_intro(comparison, base))]
     if csv:
@@ -85,15 +95,20 @@ def report_of(
     parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
     titles = {"peaks": "Peaks", "machines": "Machines", "judged": "Told apart"}
     titles |= {table.quantity.key: table.quantity.title for table in comparison.tables}
+    alone = len(labels) == 1
     told = [
         Phrase(found.text, soft=titles[found.evidence], link=f"#{found.evidence}")
         if form == "html"
         else Phrase(found.text)
-        for found in story(comparison)
+        for found in ([] if alone else story(comparison))
     ]
-    parts.append(Part("In words", [Grid("list", (), [[phrase] for phrase in told])], "words"))
+    if told:
+        parts.append(Part("In words", [Grid("list", (), [[phrase] for phrase in told])], "words"))
     machines = _machines(comparison, labels, wide=wide)
     parts.append(Part("Machines", [machines], "machines") if form == "html" else machines)
+    if comparison.ceilings:
+        said = Phrase(FLOORS.format(base=base))
+        parts.append(Part("Machines that were not traced", [said, _untraced(comparison)], "floors"))
     if pairs:
         what = Phrase(f"What each machine did otherwise than {base}, along the lecture.")
         parts.append(Part("Step by step", [what, Grid("list", (), [[pair] for pair in pairs])], "pairs"))
@@ -140,11 +155,14 @@ def report_of(
         parts.append(Part(title, [said, grid(comparison.values, None, title)], "values", folded=not terminal))
     if form == "html":
         parts.append(Phrase(FOOT, style="foot"))
-    return Report(comparison.title, f": {formats.plural(len(labels), 'machine')} side by side", parts)
+    title = "1 machine, and floors" if alone else f"{formats.plural(len(labels), 'machine')} side by side"
+    return Report(comparison.title, f": {title}", parts)
 
 
 def _intro(comparison: Comparison, base: str) -> str:
     matched = formats.plural(comparison.matched, "annotated step")
+    if len(comparison.sides) == 1:
+        return f"{matched} of {base}."
     alone = [f"{side.label}: {n}" for side, n in zip(comparison.sides, comparison.unmatched, strict=True) if n]
     rest = f"; not on every machine: {', '.join(alone)}" if alone else ""
     return (
@@ -248,6 +266,25 @@ def charts_of(comparison: Comparison) -> Iterator[Chart]:
             yield Chart(name, title, drawn)
 
 
+def _floor(floor: Floor) -> Phrase:
+    """Write a floor: the least time, and under which roof most of it is."""
+    if floor.seconds is None:
+        return Phrase("–", soft=formats.one_line(floor.why or "", 160), style="missing")
+    return Phrase(floor_in_words(floor, "≥ "), style="floor")
+
+
+def _untraced(comparison: Comparison) -> Grid:
+    """Return what is known of the machines that floors are of, and whether the lecture's tensors would fit there."""
+    rows = []
+    for ceiling in comparison.ceilings:
+        known = [(name, ceiling.flops_per_second.get(name)) for name in ("bfloat16", "float16", "float32")]
+        rates = [f"{formats.quantity(rate, 'FLOP/s', 4)} in {name}" for name, rate in known if rate]
+        said = ", ".join([formats.quantity(ceiling.bytes_per_second, "B/s", 4), *rates])
+        fit = fit_in_words(comparison.live_bytes, ceiling)
+        rows.append([Phrase(f"{ceiling.name}: {said} ({ceiling.source}). Would the lecture fit? {fit}.")])
+    return Grid("list", (), rows)
+
+
 def _share(share: float) -> str:
     return f"{formats.number(100 * share, 3).removesuffix('.0')}%"
 
@@ -258,7 +295,8 @@ def csv_text(comparison: Comparison) -> str:
     rows = spreadsheet.writer(out, lineterminator="\n")
     labels = [side.label for side in comparison.sides]
     header = ["quantity", "unit", "where", "function", "line", "code", "which", *labels]
-    rows.writerow(map(_as_text, [*header, *(f"{label} ÷ {labels[comparison.base]}" for label in labels)]))
+    header += [f"{label} ÷ {labels[comparison.base]}" for label in labels]
+    rows.writerow(map(_as_text, [*header, *(f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings)]))
     every = [(t.quantity.key, t.quantity.unit or "1", (*t.lines, *t.folded)) for t in comparison.tables]
     every += [("value", "", comparison.values), ("peak", "", comparison.peaks), ("highest_mfu", "", comparison.reached)]
     for quantity, unit, lines in every:
@@ -272,7 +310,8 @@ def csv_text(comparison: Comparison) -> str:
                 line.code,
                 line.which,
             ]
-            numbers = [cell.value for cell in line.cells] + [cell.ratio for cell in line.cells]
+            least = [floor.seconds for floor in line.floors] or [None] * len(comparison.ceilings)
+            numbers = [*(cell.value for cell in line.cells), *(cell.ratio for cell in line.cells), *least]
             rows.writerow([*map(_as_text, place), *("" if number is None else repr(number) for number in numbers)])
     return out.getvalue()
 

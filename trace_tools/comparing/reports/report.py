@@ -29,7 +29,7 @@ class Phrase:
     code: str = ""  # a line of source, or a name in it
     soft: str = ""  # said beside it: a place, a function, what follows from it
     ratio: str = ""  # to the base: "× 0.31"
-    style: str = ""  # "headline bad|ok", "note", "foot"; of a cell "best", "strong", "right", "missing", a verdict
+    style: str = ""  # "headline bad|ok", "note", "foot"; of a cell "best", "floor", "strong", "right", "missing", a verdict
     link: str = ""  # where the text leads
 
 
@@ -49,6 +49,7 @@ class Grid:
     folded: Sequence[Sequence[Phrase]] = ()
     summary: str = ""  # of what is folded
     rest: str = ""
+    unmeasured: int = 0  # of its last columns: they say what is known of machines that were not traced
 
 
 @dataclass(frozen=True, slots=True)

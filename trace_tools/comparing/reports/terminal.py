@@ -97,6 +97,8 @@ def _table(grid: Grid) -> Table:
         for cell in cells:
             best, ratio = ("● ", "green") if cell.style == "best" else ("", ""), (f"  {cell.ratio}", "dim not bold")
             row.append(Text.assemble(best, cell.text, *([ratio] if cell.ratio else [])))
+            if cell.style == "floor":
+                row[-1].stylize("dim italic not bold")
         table.add_row(*row, style="bold" if where.style == "strong" else None)
     return table
 
