@@ -69,10 +69,8 @@ def pretend(trace: Trace, number: int, *, slower: float = 1.0, started: str = ""
     processes = [
         replace(
             one,
-            **{
-                name: ns and round(ns / speed * slower)
-                for name, ns in (("cold_ns", one.cold_ns), ("warm_ns", one.warm_ns))
-            },
+            cold_ns=one.cold_ns and round(one.cold_ns / speed * slower),
+            warm_ns=one.warm_ns and round(one.warm_ns / speed * slower),
         )
         for one in trace.run.processes
     ]

@@ -46,3 +46,12 @@ def test_csv_holds_no_formula() -> None:
     bad = machine_trace("a", [1_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
     header = next(csv.reader(io.StringIO(csv_text(side_by_side(bad, machine_trace("b", [1_000]))))))
     assert not any(cell.startswith("=") for cell in header)
+
+
+def test_each_row_of_three_machines_names_the_best_and_the_worst() -> None:
+    times = {"a": [200_000] * 3, "b": [100_000, 110_000, 105_000], "c": [900_000, 800_000, 850_000]}
+    text = markdown(report_of(side_by_side(*(machine_trace(name, ns) for name, ns in times.items())), "md"))
+    assert "best b, worst c, 8.1× apart" in text  # of 105 and 850 µs
+    assert "○ 850 µs" in text
+    two = markdown(report_of(side_by_side(*(machine_trace(name, times[name]) for name in "ab")), "md"))
+    assert "best " not in two.replace("marks the best", "") and "○" not in two
