@@ -13,7 +13,7 @@ from tests.comparing.planted import CPU, at, differ, with_steps
 from tests.pretend_gpu import MADE_UP, pretend_gpu
 from tests.rendering.recording import Recording, matrix
 from tests.traces import example_trace
-from trace_tools.comparing.compare import SEVERAL, Comparison, Line, compare
+from trace_tools.comparing.compare import SEVERAL, Cell, Comparison, Line, beside, compare, extremes
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.judging.times import HARNESS
 from trace_tools.errors import UsageError
@@ -292,3 +292,25 @@ def test_an_older_trace_says_that_it_has_no_floors_and_what_to_do() -> None:
     assert "older has no work that floors could be made from: no operator of torch was counted in it." in found.notes
     found = compare([Side("older.yaml", older)], ceilings=[H100])
     assert lines(found, "time_s")[0].floors[0].why == NO_WORK
+
+
+@pytest.mark.parametrize(
+    ("spans", "better", "best", "worst"),
+    [
+        ([(1, 2), (3, 4), (5, 6)], "lower", (0,), (2,)),
+        ([(1, 2), (3, 4), (5, 6)], "higher", (2,), (0,)),
+        ([(1, 4), (3, 5), (9, 9)], "lower", (0, 1), (2,)),  # the passes of two overlap
+        ([(1, 9), (2, 8), None], "lower", (0, 1), (0, 1)),
+        ([(1, 2), (3, 4)], None, (), ()),
+        ([None, None], "lower", (), ()),
+    ],
+)
+def test_extremes_are_what_the_passes_tell_apart(
+    spans: list[tuple[float, float] | None], better: str | None, best: tuple[int, ...], worst: tuple[int, ...]
+) -> None:
+    cells = [Cell(None) if span is None else Cell(sum(span) / 2, *span) for span in spans]
+    assert extremes(cells, better) == (best, worst)
+    marked = beside(cells, 0, better)
+    known = sum(span is not None for span in spans)
+    assert [n for n, cell in enumerate(marked) if cell.best] == [*best] * (len(best) == 1 and known > 1)
+    assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and known > 2)

@@ -8,7 +8,8 @@ import pytest
 from tests.comparing.plain_tracing import traced
 from tests.comparing.planted import CPU, SLOW_LINE, at, made, tensor, with_steps
 from tests.pretend_gpu import pretend_gpu
-from trace_tools.publishing.columns import column, counterparts, counterparts_of_ranks
+from trace_tools.comparing.difference import Side
+from trace_tools.publishing.columns import Listed, beside, column, counterparts_of_ranks
 from trace_tools.ranks import joined
 from trace_tools.rendering.columns import Column, ColumnCell
 from trace_tools.rendering.compose import make_document
@@ -17,13 +18,14 @@ from trace_tools.schema import Claim, Measured, Meters, Step, Trace, Value
 
 def columns(here: Trace, there: Trace) -> dict[str, Column]:
     """Return what stands beside each section of `here`."""
-    [[other], _] = counterparts([("here", here), ("there", there)])
-    return {section.function: column(section, other) for section in make_document(here).sections}
+    sections = make_document(here).sections
+    in_there, _ = beside(Side("here", here), Side("there", there), [*map(Listed.of, sections)], [])
+    return {section.function: in_there.columns[section.slug] for section in sections}
 
 
 def cell(here: Trace, there: Trace, line: int) -> ColumnCell:
     """Return what stands beside a line of `here`, which is in one of its sections."""
-    cells = {a: c for beside in columns(here, there).values() for a, c in beside.cells.items()}
+    cells = {a: c for found in columns(here, there).values() for a, c in found.cells.items()}
     return next(found for anchor, found in cells.items() if anchor.endswith(f"L{line}"))
 
 
@@ -33,7 +35,7 @@ def texts(found: ColumnCell) -> list[tuple[str, str | None, str, bool]]:
 
 def test_what_is_the_same_has_no_text_and_no_line_differs() -> None:
     found = columns(made(0), made(1))
-    assert all(beside.differing == 0 and not beside.notes for beside in found.values())
+    assert all(one.differing == 0 and not one.notes for one in found.values())
     assert ("value", None, "", False) in texts(found["first"].cells["L6"])
     assert texts(found["first"].cells["L7"]) == [("held", None, "", False)]
 
@@ -41,7 +43,7 @@ def test_what_is_the_same_has_no_text_and_no_line_differs() -> None:
 def test_another_value_differs_and_reads_as_the_page_would_say_it() -> None:
     other = with_steps(made(1), at(6, values=[("y", tensor(shape=[4], strides=[1]))]))
     assert ("value", "f32[4] = [1., 2., 3., 4.]", "", True) in texts(cell(made(0), other, 6))
-    assert sum(beside.differing for beside in columns(made(0), other).values()) == 1
+    assert sum(found.differing for found in columns(made(0), other).values()) == 1
 
 
 def test_a_difference_that_the_line_does_not_show_is_said() -> None:
@@ -145,8 +147,8 @@ def test_each_rank_of_a_trace_has_a_column() -> None:
     first, second = counterparts_of_ranks(trace)
     assert (first.name, second.name) == ("rank 0", "rank 1")
     sections = make_document(trace).sections
-    assert sum(column(section, first).differing for section in sections) == 0
-    assert sum(column(section, second).differing for section in sections) == 1
+    assert sum(column(Listed.of(section), first).differing for section in sections) == 0
+    assert sum(column(Listed.of(section), second).differing for section in sections) == 1
 
 
 def test_a_trace_of_no_ranks_has_no_such_columns() -> None:

@@ -68,6 +68,7 @@ class Cell:
     why: str | None = None  # there is no value
     ratio: float | None = None
     best: bool = False
+    worst: bool = False  # of three machines or more
     intensity: float | None = None  # of a rate of arithmetic: FLOPs ÷ bytes read and written
     dtype: str | None = None  # of the same: whose peak it is measured against
 
@@ -293,20 +294,40 @@ def _table(
 
 
 def beside(cells: Sequence[Cell], base: int, better: str | None) -> tuple[Cell, ...]:
-    """Return a row's cells with their ratios to the base, the best marked: whose every pass beat every other's."""
-    sign = 1 if better == "lower" else -1
-    spans = []
-    for place, cell in enumerate(cells):
-        if cell.value is not None:
-            ends = [sign * end for end in (cell.low, cell.high, cell.value) if end is not None]
-            spans.append((min(ends), max(ends), place))
-    spans.sort()
-    best = spans[0][2] if better is not None and len(spans) > 1 and spans[0][1] < spans[1][0] else None
+    """Return a row's cells with their ratios to the base, the best marked: whose every pass beat every other's.
+
+    So is the worst of three machines or more, which every pass of the others beat.
+    """
+    (best, worst), known = extremes(cells, better), sum(cell.value is not None for cell in cells)
     against = cells[base].value
     return tuple(
-        replace(cell, ratio=cell.value / against if cell.value is not None and against else None, best=place == best)
+        replace(
+            cell,
+            ratio=cell.value / against if cell.value is not None and against else None,
+            best=known > 1 and best == (place,),
+            worst=known > 2 and worst == (place,),
+        )
         for place, cell in enumerate(cells)
     )
+
+
+def extremes(cells: Sequence[Cell], better: str | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the places of the best machines and of the worst, in order.
+
+    Who leads is not alone where its passes don't beat every pass of another: then both are named. Nobody is where
+    neither end is better.
+    """
+    spans: dict[int, tuple[float, float]] = {}
+    for place, cell in enumerate(cells):
+        if cell.value is not None:
+            ends = [end for end in (cell.low, cell.high, cell.value) if end is not None]
+            spans[place] = min(ends), max(ends)
+    if better is None or not spans:
+        return (), ()
+    lowest_end, highest_end = min(high for _, high in spans.values()), max(low for low, _ in spans.values())
+    lowest = tuple(place for place, (low, _) in spans.items() if low <= lowest_end)
+    highest = tuple(place for place, (_, high) in spans.items() if high >= highest_end)
+    return (lowest, highest) if better == "lower" else (highest, lowest)
 
 
 def _values(

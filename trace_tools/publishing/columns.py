@@ -1,9 +1,10 @@
 """A section on one machine, and the same lecture on another → what stands in that machine's column.
 
     other = Counterparts.of(difference, "NVIDIA H200", here_is_a=True)
-    column(section, other).cells["L216"].entries[0]
+    column(Listed.of(section), other).cells["L216"].entries[0]
     # ColumnEntry("time", "", "", "0.4 ms ± 1%", "28× faster")
-    other_roofs([section], [other])      [Roof("NVIDIA H200", (("bfloat16", 9.9e14),), 4.8e12, (…))]: over its lines
+    in_b, in_a = beside(a, b, of_a, of_b)         what the pages of `a` show of `b`, and the other way round
+    other_roofs([section], [in_b])       [Roof("NVIDIA H200", (("bfloat16", 9.9e14),), 4.8e12, (…))]: over its lines
 
 The diff (`comparing`) says which step is which and what differs; this module only puts its verdicts beside the
 lines of a page, in the words of the page. So what varies, was rounded or drawn from a device's generator is no
@@ -15,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 
 from trace_tools import formats
 from trace_tools.comparing.difference import Difference, Finding, Side, StepPair, TimeFinding
@@ -24,10 +24,10 @@ from trace_tools.comparing.wording import sides_text, subject_text
 from trace_tools.errors import UsageError
 from trace_tools.ranks import of_rank
 from trace_tools.rendering.charts.of_pages import section_points
-from trace_tools.rendering.charts.roofline import Roof, roof_of
+from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of
 from trace_tools.rendering.columns import Column, ColumnCell, ColumnEntry, Kind
 from trace_tools.rendering.document import Call, CodeListing, CodeRow, Execution, Section, execution, visible
-from trace_tools.rendering.remarks import Remark, remarks, timed, took, worth_saying
+from trace_tools.rendering.remarks import Remark, observed, timed, took, worth_saying
 from trace_tools.schema import Frame, Machine, Step, Trace, Value
 
 MOST_RANKS = 8  # that a page has columns of: all are in the tables beside its lines
@@ -74,20 +74,49 @@ class Counterparts:
         return execution(step, self.machine) if step is not None else None
 
 
-def counterparts(traces: Sequence[tuple[str, Trace]]) -> list[list[Counterparts]]:
-    """Return, for each of the named traces, its counterparts in all others; each pair is compared once."""
-    found: list[list[Counterparts]] = [[] for _ in traces]
-    sides = [Side(name, trace) for name, trace in traces]
-    for (here, a), (there, b) in combinations(enumerate(sides), 2):
-        try:
-            difference = difference_between(a, b)
-        except UsageError:
-            found[here].append(Counterparts(b.name, b.trace.machine))
-            found[there].append(Counterparts(a.name, a.trace.machine))
-            continue
-        found[here].append(Counterparts.of(difference, b.name, here_is_a=True))
-        found[there].append(Counterparts.of(difference, a.name, here_is_a=False))
-    return found
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another machine as the pages of one show it: its column and its points under the roof, by section."""
+
+    name: str
+    machine: Machine
+    columns: Mapping[str, Column]
+    points: Mapping[str, tuple[RoofPoint, ...]]
+
+    @classmethod
+    def of(cls, other: Counterparts, listed: Sequence[Listed]) -> Beside:
+        """Show all that the sections of one machine have a counterpart for."""
+        columns = {one.section.slug: column(one, other) for one in listed}
+        points = {one.section.slug: tuple(section_points(one.section, "", other.there)) for one in listed}
+        return cls(other.name, other.machine, columns, points)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A section with its rows, a `def` line with the call whose arguments stand on it, and what each row says here."""
+
+    section: Section
+    rows: tuple[tuple[CodeRow, Call | None], ...]
+    texts: Mapping[str, _Texts]
+
+    @classmethod
+    def of(cls, section: Section) -> Listed:
+        """List a section, once for all other machines."""
+        rows = tuple(_rows(section))
+        texts = {row.anchor: {_subject(remark): remark.text for remark in observed(row)} for row, _ in rows}
+        return cls(section, rows, texts)
+
+
+def beside(a: Side, b: Side, of_a: Sequence[Listed], of_b: Sequence[Listed]) -> tuple[Beside, Beside]:
+    """Return what the pages of `a` show of `b`, and those of `b` of `a`; the two are compared once."""
+    try:
+        difference = difference_between(a, b)
+    except UsageError:
+        in_b, in_a = Counterparts(b.name, b.trace.machine), Counterparts(a.name, a.trace.machine)
+    else:
+        in_b = Counterparts.of(difference, b.name, here_is_a=True)
+        in_a = Counterparts.of(difference, a.name, here_is_a=False)
+    return Beside.of(in_b, of_a), Beside.of(in_a, of_b)
 
 
 def counterparts_of_ranks(trace: Trace) -> list[Counterparts]:
@@ -104,27 +133,33 @@ def counterparts_of_ranks(trace: Trace) -> list[Counterparts]:
     return found
 
 
-def other_roofs(sections: Sequence[Section], others: Sequence[Counterparts], *, index: bool = False) -> list[Roof]:
+def other_roofs(sections: Sequence[Section], others: Sequence[Beside], *, index: bool = False) -> list[Roof]:
     """Return the roof of each other machine over the statements of some sections; on an index they link to pages."""
     found = []
     for other in others:
-        pages = ((section, f"{section.slug}.html" if index else "") for section in sections)
-        points = [point for section, page in pages for point in section_points(section, page, other.there)]
+        pages = [(f"{section.slug}.html" if index else "", other.points[section.slug]) for section in sections]
+        points = [replace(point, link=f"{page}{point.link}") for page, some in pages for point in some]
         if points:
             found.append(roof_of(other.name, other.machine, points))
     return found
 
 
-def column(section: Section, other: Counterparts) -> Column:
+_Texts = Mapping[tuple[str, int | None, str], str]  # what a row says here, by what it says it of
+
+
+def _subject(remark: Remark) -> tuple[str, int | None, str]:
+    return remark.kind, remark.index, remark.label
+
+
+def column(here: Listed, other: Counterparts) -> Column:
     """Return one machine's column beside a section; empty, with the reason, where nothing matches."""
-    rows = list(_rows(section))
-    known = [e for row, _ in rows for e in row.executions if e.step.id in other.rows]
+    known = [e for row, _ in here.rows for e in row.executions if e.step.id in other.rows]
     if known and not any(map(other.there, known)):
         return Column(other.name, {}, (*other.notes, "Nothing on this page has a counterpart there."))
     cells = {
         row.anchor: ColumnCell(entries, row.line)
-        for row, call in rows
-        if (entries := tuple(_entries(row, call, other)))
+        for row, call in here.rows
+        if (entries := tuple(_entries(row, call, here.texts[row.anchor], other)))
     }
     return Column(other.name, cells, other.notes)
 
@@ -138,7 +173,7 @@ def _rows(section: Section) -> Iterator[tuple[CodeRow, Call | None]]:
             yield block.header, block
 
 
-def _entries(row: CodeRow, call: Call | None, other: Counterparts) -> Iterator[ColumnEntry]:
+def _entries(row: CodeRow, call: Call | None, here: _Texts, other: Counterparts) -> Iterator[ColumnEntry]:
     """Yield what one row was there: values and claims, time, memory, and whatever else differs."""
     known = {e.step.id: other.rows[e.step.id] for e in row.executions if e.step.id in other.rows}
     met = {e.step.id: there for e in row.executions if (there := other.there(e)) is not None}
@@ -152,7 +187,7 @@ def _entries(row: CodeRow, call: Call | None, other: Counterparts) -> Iterator[C
         shown = replace(row, executions=tuple(met.values()), arguments=arguments, omitted=0)
         caller = other.rows.get(call.step) if call is not None and call.step is not None else None
         of_steps = [(e.step.execution, known[step].findings) for step, e in met.items()]
-        yield from _said(row, shown, of_steps, caller.findings if caller is not None else (), other)
+        yield from _said(here, shown, of_steps, caller.findings if caller is not None else (), other)
     spoken = _spoken(row, known)
     if spoken is not None and spoken.step.id in met:
         pair, executed = known[spoken.step.id], met[spoken.step.id]
@@ -169,18 +204,17 @@ def _absent(findings: Sequence[Finding]) -> ColumnEntry:
 
 
 def _said(
-    row: CodeRow,
+    here: _Texts,
     there: CodeRow,
     of_steps: Sequence[tuple[int, Sequence[Finding]]],
     of_caller: Sequence[Finding],
     other: Counterparts,
 ) -> Iterator[ColumnEntry]:
     """Yield values and claims; what reads the same on both machines has no text."""
-    here = {(remark.kind, remark.index, remark.label): remark.text for remark in remarks(row)}
-    for remark in remarks(there):
+    for remark in observed(there):
         if remark.kind not in SAID:
             continue
-        same = here.get((remark.kind, remark.index, remark.label)) == remark.text
+        same = here.get(_subject(remark)) == remark.text
         told = [f for number, found in of_steps for f in found if remark.label in ("", f"{number}")]
         if remark.kind in ("held", "failed", "caught"):
             about = [f for f in told if f.aspect == "claims"]

@@ -14,13 +14,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import combinations
 from pathlib import Path
 
+from trace_tools.comparing.difference import Side
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import Loaded, load
 from trace_tools.files import update_folder
 from trace_tools.garbage import collector_paused
-from trace_tools.publishing.columns import Counterparts, column, counterparts, counterparts_of_ranks, other_roofs
+from trace_tools.publishing.columns import Beside, Listed, beside, counterparts_of_ranks, other_roofs
 from trace_tools.publishing.processes import in_processes
 from trace_tools.rendering import html, markdown, overview
 from trace_tools.rendering.columns import columns_block
@@ -81,10 +83,21 @@ def render_site(site: Traces, out: Path) -> list[Path]:
     for one in site:
         if not _FOLDER.fullmatch(one.folder_slug):
             raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
-        _ = one.document  # each is made once, before processes are forked
-    beside = counterparts([(name, one.trace) for name, one in zip(_names(site), site, strict=True)])
-    ranks = [counterparts_of_ranks(one.trace) for one in site]
-    calls = [partial(_machine_files, *of_one, site, out) for of_one in zip(site, beside, ranks, strict=True)]
+        for source in one.document.sources:  # what pages share is made once, before processes are forked
+            html.highlighted_source(source)
+    sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
+    _ = [side.tree for side in sides]
+    listed = [[*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site]
+    pairs = [*combinations(range(len(site)), 2)]
+    compared = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
+    others: list[list[Beside]] = [[] for _ in site]  # of each, in the order of the site
+    for (a, b), (in_b, in_a) in zip(pairs, compared, strict=True):
+        others[a].append(in_b)
+        others[b].append(in_a)
+    ranks = [
+        [Beside.of(rank, of) for rank in counterparts_of_ranks(one.trace)] for one, of in zip(site, listed, strict=True)
+    ]
+    calls = [partial(_machine_files, *of_one, site, out) for of_one in zip(site, others, ranks, strict=True)]
     changed: list[Path] = []
     for one, files in zip(site, in_processes(calls), strict=True):
         changed += update_folder(out / one.folder, files, _OURS)
@@ -152,14 +165,13 @@ def _folder_of(lecture: Path, named: Path) -> Path:
 
 
 def _machine_files(
-    one: SiteTrace, others: Sequence[Counterparts], ranks: Sequence[Counterparts], site: Traces, out: Path
+    one: SiteTrace, others: Sequence[Beside], ranks: Sequence[Beside], site: Traces, out: Path
 ) -> dict[str, bytes]:
     """Return the files of one machine by their names in its folder.
 
-    `others` are its steps on the other machines, `ranks` on each of its ranks.
+    `others` are the other machines beside it, `ranks` its ranks.
     """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
-    columns = {s.slug: columns_block([column(s, other) for other in (*ranks, *others)]) for s in document.sections}
     notices = one.notices
     given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
     if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
@@ -178,7 +190,7 @@ def _machine_files(
     place = Surroundings(
         machines=machines,
         picture=lambda address: read_picture(one.lecture_folder, address),
-        columns=lambda section: columns[section.slug],
+        columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *others)]),
         roofs=lambda section: other_roofs([section] if section else document.sections, others, index=section is None),
         home=f"{up}index.html",
         has_trace=(out / one.folder / "trace.yaml").exists(),

@@ -45,17 +45,20 @@ def static_site(folder: Path, address: str) -> dict[str, bytes]:
     address = address.rstrip("/") + "/"
     if not (folder / FIRST).is_file():
         raise UsageError(f"{folder}: has no pages: no {FIRST}")
-    files = dict(_reached(folder))
+    files: dict[str, bytes] = {}
+    pages: dict[str, _Page] = {}
+    for name, content, page in _reached(folder):
+        files[name] = content
+        if page is not None:
+            pages[name] = page
     for name in files:
         if name.endswith("trace.yaml") and load_head(folder / name).machine.emulated:
             raise UsageError(f"{folder / name}: was made on an emulated device, which is no measurement: not published")
-    pages = {name: content.decode("utf-8") for name, content in files.items() if name.endswith(".html")}
-    lecture = _Page(pages[FIRST]).title
-    for name, text in pages.items():
-        head = _Page(text)
+    lecture = pages[FIRST].title
+    for name, page in pages.items():
         picture = f"previews/{name.removesuffix('.html').replace('/', '-')}.png"
-        files[picture] = preview(head.title, head.description, lecture)
-        files[name] = _with_preview(text, head, address, name, picture).encode("utf-8")
+        files[picture] = preview(page.title, page.description, lecture)
+        files[name] = _with_preview(files[name].decode("utf-8"), page, address, name, picture).encode("utf-8")
     files["404.html"] = not_found(address).encode("utf-8")
     files["sitemap.xml"] = _sitemap(address, sorted(pages)).encode("utf-8")
     files[".nojekyll"] = b""  # GitHub's pages are served as they are
@@ -83,18 +86,19 @@ class _Page(HTMLParser):
             self.title = data.strip()
 
 
-def _reached(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files that the first page leads to, itself included, by their names in the folder."""
+def _reached(folder: Path) -> Iterator[tuple[str, bytes, _Page | None]]:
+    """Yield the files that the first page leads to, itself included, by their names in the folder; pages as read."""
     waiting, seen = [FIRST], {FIRST}
     while waiting:
         name = waiting.pop()
         content = (folder / name).read_bytes()
-        yield name, content
-        if not name.endswith(".html"):
+        page = _Page(content.decode("utf-8")) if name.endswith(".html") else None
+        yield name, content, page
+        if page is None:
             continue
         loaded = (join(dirname(name), script) for script in (FILE, HALL))  # by scripts, when they are asked for
         found = [(there, there) for there in loaded if (folder / there).is_file()]
-        for link in _Page(content.decode("utf-8")).links:
+        for link in page.links:
             parts = urlsplit(link)
             if not parts.scheme and not parts.netloc and parts.path:
                 found.append((link, normpath(join(dirname(name), unquote(parts.path)))))

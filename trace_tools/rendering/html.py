@@ -103,7 +103,8 @@ def _environment() -> Environment:
 
 
 @lru_cache(maxsize=32)
-def _highlighted(source: SourceText) -> tuple[str, ...]:
+def highlighted_source(source: SourceText) -> tuple[str, ...]:
+    """Return the HTML of each line of a source, which is made once."""
     return highlighted(source.lines)
 
 
@@ -414,7 +415,7 @@ class _HtmlPage:
 
     @cached_property
     def _highlighted(self) -> list[tuple[str, ...]]:
-        return [_highlighted(source) for source in self.document.sources]
+        return [highlighted_source(source) for source in self.document.sources]
 
     @cached_property
     def _views(self) -> Views:

@@ -77,6 +77,22 @@ def remarks(row: CodeRow) -> list[Remark]:
     """Return what stands beside a row: values and claims, its time, how often it ran, calls shown elsewhere."""
     shown = salient(row.executions)
     several = len(row.executions) > 1
+    found = observed(row)
+    time = _time(row)
+    all_shown = len(shown) == len(row.executions) and not row.omitted
+    count = []
+    if several and (found or time) and not all_shown:
+        text = formats.plural(len(row.executions) + row.omitted, "execution")
+        if row.omitted:
+            text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in all"
+        count = [Remark("count", "", text)]
+    return [*found, *time, *_sent(row), *count, *_sometimes(shown), *_named(shown), *_elsewhere(row)]
+
+
+def observed(row: CodeRow) -> list[Remark]:
+    """Return what stands beside a row of arguments, values, claims and exceptions."""
+    shown = salient(row.executions)
+    several = len(row.executions) > 1
     found = [_value(index, *named) for index, named in enumerate(row.arguments)]
     for execution in shown:
         label = f"{execution.step.execution}" if several else ""
@@ -87,15 +103,7 @@ def remarks(row: CodeRow) -> list[Remark]:
             quiet = remark.kind == "held" and remark.quiet
             texts.setdefault((remark.kind, remark.index, "" if quiet else remark.text, remark.ranks), []).append(remark)
         found = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
-    time = _time(row)
-    all_shown = len(shown) == len(row.executions) and not row.omitted
-    count = []
-    if several and (found or time) and not all_shown:
-        text = formats.plural(len(row.executions) + row.omitted, "execution")
-        if row.omitted:
-            text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in all"
-        count = [Remark("count", "", text)]
-    return [*found, *time, *_sent(row), *count, *_sometimes(shown), *_named(shown), *_elsewhere(row)]
+    return found
 
 
 def _observed(execution: Execution) -> Iterator[Remark]:

@@ -58,7 +58,9 @@ def test_floors_are_columns_of_their_own_named_for_what_they_are() -> None:
     trace = with_floors("a", WORK, peak_bytes=10**12)
     found = compare([Side("a.yaml", trace), Side("b.yaml", with_floors("b", WORK))], ceilings=[H100])
     name = "floor from the datasheet: NVIDIA H100 80GB HBM3"
-    [row] = [r for r in csv.DictReader(io.StringIO(csv_text(found))) if r["quantity"] == "time_s" and "x @ w" in r["code"]]
+    [row] = [
+        r for r in csv.DictReader(io.StringIO(csv_text(found))) if r["quantity"] == "time_s" and "x @ w" in r["code"]
+    ]
     assert float(row[name]) == pytest.approx(1e-6) and float(row["b ÷ a"]) == 1
     text = markdown(report_of(found, "md"))
     assert f"| {name} |" in text and "| ≥ 1 µs, float32 |" in text
@@ -69,3 +71,12 @@ def test_floors_are_columns_of_their_own_named_for_what_they_are() -> None:
     shown = Console(width=200, file=io.StringIO(), record=True)
     shown.print(terminal(report_of(found, "terminal", width=200)))
     assert "≥ 1 µs, float32" in shown.export_text()
+
+
+def test_each_row_of_three_machines_names_the_best_and_the_worst() -> None:
+    times = {"a": [200_000] * 3, "b": [100_000, 110_000, 105_000], "c": [900_000, 800_000, 850_000]}
+    text = markdown(report_of(side_by_side(*(machine_trace(name, ns) for name, ns in times.items())), "md"))
+    assert "best b, worst c, 8.1× apart" in text  # of 105 and 850 µs
+    assert "○ 850 µs" in text
+    two = markdown(report_of(side_by_side(*(machine_trace(name, times[name]) for name in "ab")), "md"))
+    assert "best " not in two.replace("marks the best", "") and "○" not in two

@@ -200,3 +200,53 @@ def test_a_report_in_a_site_searches_its_rows_and_the_pages(
     assert ask(browser, "document.activeElement.id") == rows[0][1:]
     assert ask(browser, "document.activeElement.checkVisibility()")
     assert browser.get_log("browser") == []
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("many") / "diff"
+    cpu = recorded()
+    sides = [Side(f"m{n}", replace(cpu, machine=Machine(f"A processor {n}", f"m{n}", "cpu"))) for n in range(10)]
+    write_reports(out, compare(sides), None)
+    return out / "index.html"
+
+
+HEADS = (
+    "[...document.querySelector('table.side').querySelectorAll('thead th')].slice(1)"
+    ".filter(e => e.checkVisibility()).map(e => e.textContent.split(' ')[0])"
+)
+
+
+def test_a_reader_chooses_machines_by_keyboard_and_the_address_keeps_them(browser: Any, many: Path) -> None:
+    show(browser, many)
+    assert len(ask(browser, HEADS)) == 10
+    for n in range(2, 10):
+        browser.execute_script("document.querySelectorAll('.chooser input')[arguments[0]].focus()", n)
+        browser.switch_to.active_element.send_keys(" ")
+    assert ask(browser, HEADS) == ["m0", "m1"]
+    rows = ask(browser, "[...document.querySelectorAll('[data-of=machines] tbody tr')].map(e => e.checkVisibility())")
+    assert rows == [True, True] + [False] * 8
+    address = browser.current_url
+    assert address.startswith(many.as_uri()) and address.endswith("?machines=m0,m1")
+    browser.get("about:blank")
+    browser.get(f"{address}#sections")
+    assert ask(browser, HEADS) == ["m0", "m1"]
+    assert ask(browser, "document.querySelector('.chooser output').textContent").startswith("2 of 10")
+    browser.find_element("css selector", ".chooser button").send_keys(" ")
+    assert len(ask(browser, HEADS)) == 10 and "machines=" not in browser.current_url
+    assert browser.get_log("browser") == []
+
+
+def test_the_last_machine_stays_and_one_that_is_not_there_is_passed_over(browser: Any, many: Path) -> None:
+    browser.get(f"{many.as_uri()}?machines=m3,nobody")
+    assert ask(browser, HEADS) == ["m3"]
+    browser.find_element("css selector", ".chooser input[value=m3]").click()
+    assert ask(browser, HEADS) == ["m3"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_ten_machines_fit_a_window_and_two_need_no_chooser(browser: Any, many: Path, pages: Path, width: int) -> None:
+    show(browser, many, width)
+    assert ask(browser, "document.documentElement.scrollWidth") <= width
+    show(browser, pages / "compare.html", width)
+    assert ask(browser, "document.querySelector('.chooser')") is None

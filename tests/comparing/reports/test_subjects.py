@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from tests.comparing.planted import at, differ, made, with_steps
 from tests.comparing.report_cases import html_of, markdown_of
-from trace_tools.comparing.difference import Difference, Subject
+from trace_tools.comparing.difference import Difference, Side, Subject
 from trace_tools.comparing.reports.difference_json import difference_json
 from trace_tools.comparing.reports.entries import entries
 from trace_tools.comparing.reports.listing import listing_of, observations
 from trace_tools.comparing.wording import subject_text
-from trace_tools.publishing.columns import column, counterparts
+from trace_tools.publishing.columns import Listed, beside
 from trace_tools.rendering.compose import make_document
 from trace_tools.schema import Frame, Trace, Value
 
@@ -56,8 +56,9 @@ def test_json_says_it_in_full() -> None:
 def test_the_columns_of_pages_blame_the_second_from_both_sides() -> None:
     here, there = observed(100, 200), observed(100, 300)
     for one, other in ((here, there), (there, here)):
-        [[beside], _] = counterparts([("here", one), ("there", other)])
-        cells = [column(s, beside).cells.get("L6") for s in make_document(one).sections]
+        listed = [*map(Listed.of, make_document(one).sections)]
+        in_other, _ = beside(Side("here", one), Side("there", other), listed, [])
+        cells = [found.cells.get("L6") for found in in_other.columns.values()]
         [cell] = [cell for cell in cells if cell is not None]
         assert [(e.text is None, e.differs) for e in cell.entries if e.kind == "value"] == [
             (True, False),

@@ -80,3 +80,16 @@ def test_an_axis_is_not_cut_where_all_are_far_or_no_roof_is_known() -> None:
         root = read(roofline([Roof("cpu", peaks, memory, toys)], "roof"))
         a, b = circles(root)[:2]
         assert a[1] > b[1] and "far below" not in words(root)
+
+
+def test_of_many_machines_each_has_one_line_the_highest_and_a_group_of_its_own() -> None:
+    peaks = (("float32", 1e11), ("bfloat16", 4e11), ("float64", 5e10))
+    roofs = [Roof(f"m{n}", peaks, 1e10, (RoofPoint(2, 1e9, "x", None),)) for n in range(5)]
+    roofs[1] = Roof("bare", (), None, ())  # nothing of it is drawn, and the others keep their number
+    root = read(roofline([*roofs, roofs[0]], "roof"))
+    assert {group.get("class") for group in root.iter("g") if group.get("class")} == {"m0", "m2", "m3", "m4", "m5"}
+    lines = [path for path in root.iter("path") if (path.get("d") or "").count("L") == 2 and path.get("fill") == "none"]
+    assert len(lines) == 5
+    assert sorted(text for text in words(root) if ": " in text) == sorted(
+        f"{label}: bfloat16 400 GFLOP/s" for label in ("m0", "m2", "m3", "m4", "m0")
+    )

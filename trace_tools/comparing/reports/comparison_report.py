@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools import formats
 from trace_tools.call_tree import Tree
-from trace_tools.comparing.compare import RATE, TIME, Cell, Comparison, Line
+from trace_tools.comparing.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
 from trace_tools.comparing.reports.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.comparing.reports.story import judged, story
 from trace_tools.floors import Floor, fit_in_words, floor_in_words
@@ -25,6 +25,8 @@ from trace_tools.rendering.charts.plot import bars
 from trace_tools.schema import Machine, Trace
 
 FEW = 6  # lines of each table on a terminal, besides sections, unless all are asked for
+MANY = 3  # machines of whom a row names the best and the worst
+NAMED = 2  # machines that share an end and are named
 LEADING = 10  # steps told apart that stand before the first fold
 CODE: dict[Form, int] = {"terminal": 38, "md": 70, "html": 90}  # characters of a statement
 NARROW = 22  # of it, on a terminal without room for how far each figure scatters
@@ -69,10 +71,11 @@ def report_of(
         first: str = "",
         folded: Sequence[Line] = (),
         noun: str = "smaller one",
+        better: str | None = None,
     ) -> Grid:
         """Return a row for each line; those that are folded or left out are counted."""
         smaller = formats.plural(len(folded), noun) if folded else ""
-        shown, hidden = ([_row(line, unit) for line in some] for some in (lines, folded))
+        shown, hidden = ([_row(line, unit, better) for line in some] for some in (lines, folded))
         below = untraced if any(line.floors for line in (*lines, *folded)) else []
         every = (first, *columns, *below)
         if form == "html":
@@ -80,10 +83,13 @@ def report_of(
         rest = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
         return Grid("side", every, shown, name, rest=rest, unmeasured=len(below))
 
-    def _row(line: Line, unit: str | None) -> list[Phrase]:
+    def _row(line: Line, unit: str | None, better: str | None) -> list[Phrase]:
         place = f"line {line.line}" if line.line and not terminal else str(line.line or "")
         which = [place, line.which] if terminal else [formats.one_line(line.function, 40), place, line.which]
         soft = (" " if terminal else ", ").join(part for part in which if part)
+        if not terminal and len(labels) >= MANY:
+            ends = _ends(line, labels, better or MEASURED_UNITS.get(line.unit or "" if line.where == "value" else ""))
+            soft = "; ".join(part for part in (soft, ends) if part)
         where = Phrase(
             code=formats.one_line(line.code, code_width), soft=soft, style="strong" * (line.where == "section")
         )
@@ -117,10 +123,14 @@ def report_of(
     if roofs:
         parts.append(Part("Rooflines", roofs, "rooflines"))
     time = next(table for table in comparison.tables if table.quantity == TIME)
+    sections = [line for line in time.lines if line.where == "section"]
+    if sections and not terminal:
+        said = Phrase("How long each section took on each machine, warm.")
+        parts.append(Part("Sections", [said, grid(sections, "s", "Sections", better="lower")], "sections"))
     apart = judged(time.lines)
     if apart and not terminal:
         said = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
-        largest = grid(apart[:LEADING], "s", "Steps told apart", "", apart[LEADING:], "more step")
+        largest = grid(apart[:LEADING], "s", "Steps told apart", "", apart[LEADING:], "more step", "lower")
         parts.append(Part("Told apart", [said, largest], "judged"))
     peaks: list[Content] = [chart for chart in figures if chart.name != "roofs"]
     known = grid(comparison.peaks, None, "Peaks", "peak")
@@ -145,7 +155,7 @@ def report_of(
             parts.append(
                 Part(
                     quantity.title,
-                    [said, grid(lines, quantity.unit, quantity.title, "", folded)],
+                    [said, grid(lines, quantity.unit, quantity.title, "", folded, better=quantity.better)],
                     quantity.key,
                     folded=not terminal,
                 )
@@ -159,6 +169,27 @@ def report_of(
     return Report(comparison.title, f": {title}", parts)
 
 
+def _ends(line: Line, labels: Sequence[str], better: str | None) -> str:
+    """Name the best machine and the worst of a row, by its passes; empty where neither end is better."""
+    best, worst = extremes(line.cells, better)
+    if len(best) + len(worst) < 2 or not any(cell.value for cell in line.cells):
+        return ""
+    if set(best) & set(worst):
+        return "no machine told apart"
+    far = formats.ratio(_apart(line, best, worst)) if all(line.cells[n].value for n in (*best, *worst)) else ""
+    named = [
+        f"{word} {' or '.join(labels[n] for n in places) if len(places) <= NAMED else f'one of {len(places)}'}"
+        for word, places in (("best", best), ("worst", worst))
+    ]
+    return ", ".join(named) + (f", {far}× apart" if far else "")
+
+
+def _apart(line: Line, best: Sequence[int], worst: Sequence[int]) -> float:
+    """Return how many times the medians of the best and of the worst machines differ."""
+    ends = [statistics.median(abs(line.cells[n].value or 0.0) for n in places) for places in (best, worst)]
+    return max(ends) / min(ends) if min(ends) else 0.0
+
+
 def _intro(comparison: Comparison, base: str) -> str:
     matched = formats.plural(comparison.matched, "annotated step")
     if len(comparison.sides) == 1:
@@ -167,7 +198,8 @@ def _intro(comparison: Comparison, base: str) -> str:
     rest = f"; not on every machine: {', '.join(alone)}" if alone else ""
     return (
         f"{matched} matched on all {len(comparison.sides)} machines{rest}. × is relative to {base}; "
-        "● marks the best where every pass of it beat every pass of the others."
+        "● marks the best where every pass of it beat every pass of the others"
+        f"{', ○ the worst' if len(comparison.sides) >= MANY else ''}."
     )
 
 
@@ -225,7 +257,7 @@ def _figure(line: Line, cell: Cell, unit: str | None, *, spread: bool) -> Phrase
         if spread and cell.low is not None and cell.high is not None and cell.low != cell.high:
             text += f" ± {formats.percent((cell.high - cell.low) / 2 / abs(cell.value or 1))}"
     ratio = factor(cell.ratio) if cell.ratio not in (None, 1.0) and cell.ratio is not None else ""
-    return Phrase(text, ratio=ratio, style="best" if cell.best else "right")
+    return Phrase(text, ratio=ratio, style="best" if cell.best else "worst" if cell.worst else "right")
 
 
 def factor(ratio: float) -> str:

@@ -90,6 +90,8 @@ def _phrase(phrase: Phrase) -> str:
         return text
     if phrase.style == "best":
         text = f"● **{text}**"
+    elif phrase.style == "worst":
+        text = f"○ {text}"
     if phrase.ratio:
         return f"{text} ({phrase.ratio})"
     if text:

@@ -20,6 +20,7 @@ from trace_tools.rates import peak_of
 
 FEW = 3  # steps that share a limit: of fewer nothing is said
 LARGEST = 3  # effects that are named
+MANY = 4  # machines: of more, sentences name the ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,11 @@ def _peaks(comparison: Comparison) -> Iterator[Sentence]:
     for name, words, unit in (("float32", "float32 products", "FLOP/s"), ("memory", "memory", "B/s")):
         for line in (line for line in comparison.peaks if line.code == name):
             rates = [(cell.value, label) for cell, label in zip(line.cells, labels, strict=True) if cell.value]
-            listed = ", ".join(f"{formats.quantity(rate, unit, 3)} on {label}" for rate, label in sorted(rates)[::-1])
-            said += [f"{words} at most {listed}"] if len(rates) > 1 else []
+            ends = sorted(rates)[::-1] if len(rates) <= MANY else [max(rates), min(rates)]
+            listed = [f"{formats.quantity(rate, unit, 3)} on {label}" for rate, label in ends]
+            said += (
+                [f"{words} at most {(', ' if len(rates) <= MANY else ' to ').join(listed)}"] if len(rates) > 1 else []
+            )
     if said:
         text = "; ".join(said)
         yield Sentence(f"What the machines can do: {text}.", "peaks")
@@ -113,7 +117,7 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
     labels, base = _labels(comparison), comparison.base
     machine = comparison.sides[base].trace.machine
     bandwidth = peak_of(machine, "memory")
-    told = judged(_lines(comparison, RATE))
+    told = judged(_lines(comparison, RATE)) if len(labels) <= MANY else []  # the tables say it of many
     for place, label in enumerate(labels):
         ratios: dict[str, list[float]] = {"memory": [], "arithmetic": []}
         for line in told if place != base else ():

@@ -97,6 +97,13 @@ class Drawing:
         yield
         self._parts.append("</a>" if link else "</g>")
 
+    @contextmanager
+    def classed(self, name: str) -> Iterator[None]:
+        """Put what is drawn meanwhile into a group that a script can find."""
+        self._parts.append(f'<g class="{escape(name)}">')
+        yield
+        self._parts.append("</g>")
+
     def svg(self, prefix: str, title: str, description: str) -> str:
         """Return the figure as one element; ids begin with `prefix`."""
         words = [escape(formats.visible(formats.shorten(text, 1_000)), quote=False) for text in (title, description)]

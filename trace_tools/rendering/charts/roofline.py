@@ -4,14 +4,15 @@
 
 A step's place is its intensity (FLOP/byte) and what it achieved (FLOP/s); the roof over it is what the machine's
 memory or its arithmetic allow there. Each machine has a colour, and a marker of its own: colour alone says
-nothing to some. A step far below its roof would stretch the axis until all others lie in a corner: it stands in a
-strip below the axis, its rate beside it and under the legend.
+nothing to some. Of many machines each has one line, that of its highest peak. What belongs to the n-th machine is in
+groups of class `m<n>`, counted from 0. A step far below its roof would stretch the axis until all others lie in a
+corner: it stands in a strip below the axis, its rate beside it and under the legend.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
@@ -27,6 +28,7 @@ WIDTH, HEIGHT = 680.0, 340.0
 LEFT, RIGHT, TOP, BOTTOM = 92.0, 14.0, 14.0, 46.0
 ROW = 17.0  # height of a line of the legend
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
+FEW = 4  # machines that have a line for each of their peaks
 NAMED = 16  # points that may have their names beside them
 SMALL = 11.0  # size of such a name
 DRAWN = 1e-100, 1e100  # rates and intensities: their quotients, too, are numbers that axes can have
@@ -95,15 +97,18 @@ def _drawn(number: float | None) -> bool:
 
 def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str | None:
     """Draw every machine's roofs on one pair of logarithmic axes, its steps under them; None without any."""
-    shown = [roof for roof in roofs if roof.points or (roof.peaks and roof.bytes_per_second)]
-    if not shown:
+    placed = {n: roof for n, roof in enumerate(roofs) if roof.points or (roof.peaks and roof.bytes_per_second)}
+    if not placed:
         return None
+    if len(placed) > FEW:
+        placed = {n: replace(r, peaks=tuple(sorted(r.peaks, key=lambda p: p[1])[-1:])) for n, r in placed.items()}
+    shown = list(placed.values())
     far = [[roof.is_far(point) for point in roof.points] for roof in shown]
     if all(map(all, far)):  # there is nothing that they would press into a corner
         far = [[False] * len(row) for row in far]
     below = [p.flops_per_second for roof, row in zip(shown, far, strict=True) for p in compress(roof.points, row)]
     strip = STRIP if below else 0.0
-    legend = sum(len(roof.peaks) + bool(roof.points) for roof in shown)
+    legend = len(_entries(placed))
     drawing = Drawing(WIDTH, HEIGHT + strip + ROW * (math.ceil(legend / 2) + bool(below)) + 6)
     axes = _axes(shown, far)
     across, up = axes
@@ -118,24 +123,28 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
         drawing.text((LEFT - 7, bottom - STRIP / 2 + 4), "far below", size=TICK, anchor="end")
     labels = Labels((LEFT, TOP, WIDTH, bottom))
     labels.avoid([(LEFT, up.start), (across.end, up.start)])
-    for place, roof in enumerate(shown):
-        for line in _draw_roof(drawing, roof, place, axes):
-            labels.avoid(line)
+    for place, roof in placed.items():
+        with drawing.classed(f"m{place}"):
+            for line in _draw_roof(drawing, roof, place, axes):
+                labels.avoid(line)
+                if len(shown) > FEW:
+                    marker(drawing, line[-1], place)
     names: list[tuple[Point, str]] = []
-    for place, (roof, row) in reversed(list(enumerate(zip(shown, far, strict=True)))):  # the first machine's on top
+    for (place, roof), row in reversed(list(zip(placed.items(), far, strict=True))):  # the first machine's on top
         names.clear()
-        for point, is_far in zip(roof.points, row, strict=True):
-            y = bottom - STRIP / 2 if is_far else up(max(point.flops_per_second, up.low))
-            spot, rate = (across(point.intensity), y), formats.quantity(point.flops_per_second, "FLOP/s", 3)
-            tip = f"{roof.label}: {point.name} · {formats.number(point.intensity, 3)} FLOP/byte, {rate}"
-            with drawing.linked(point.link, tip):
-                marker(drawing, spot, place)
-            labels.avoid([spot])
-            names.append((spot, formats.one_line(point.name, 26) + f": {rate}" * is_far))
+        with drawing.classed(f"m{place}"):
+            for point, is_far in zip(roof.points, row, strict=True):
+                y = bottom - STRIP / 2 if is_far else up(max(point.flops_per_second, up.low))
+                spot, rate = (across(point.intensity), y), formats.quantity(point.flops_per_second, "FLOP/s", 3)
+                tip = f"{roof.label}: {point.name} · {formats.number(point.intensity, 3)} FLOP/byte, {rate}"
+                with drawing.linked(point.link, tip):
+                    marker(drawing, spot, place)
+                labels.avoid([spot])
+                names.append((spot, formats.one_line(point.name, 26) + f": {rate}" * is_far))
     for spot, name in names if len(names) <= NAMED else ():
         if found := labels.beside(spot, name, SMALL):
             drawing.text(found[0], name, size=SMALL, anchor=found[1])
-    _legend(drawing, shown, bottom + BOTTOM)
+    _legend(drawing, placed, bottom + BOTTOM)
     words = " ".join(map(_in_words, shown))
     if below:
         ends = dict.fromkeys(formats.quantity(end(below), "FLOP/s", 3) for end in (min, max))
@@ -180,22 +189,32 @@ def _draw_roof(drawing: Drawing, roof: Roof, place: int, axes: Axes) -> list[lis
     return lines
 
 
-def _legend(drawing: Drawing, roofs: Sequence[Roof], top: float) -> None:
-    entries = []
-    for place, roof in enumerate(roofs):
-        for number, (name, peak) in enumerate(roof.peaks):
-            entries.append((place, number, f"{roof.label}: {name} {formats.quantity(peak, 'FLOP/s', 3)}"))
-        if roof.points:
-            entries.append((place, -1, f"{roof.label}: {formats.plural(len(roof.points), 'step')}"))
-    half = math.ceil(len(entries) / 2)
-    for index, (place, number, words) in enumerate(entries):
-        x, y = LEFT + (index // half) * (WIDTH - LEFT) / 2, top + 4 + ROW * (index % half)
-        if number < 0:
-            marker(drawing, (x + 12, y), place)
+def _entries(roofs: Mapping[int, Roof]) -> list[tuple[int, int | None, bool, str]]:
+    """Return the legend's entries: whose, which of its lines, whether its mark, and in words."""
+    entries: list[tuple[int, int | None, bool, str]] = []
+    for place, roof in roofs.items():
+        peaks = [f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks]
+        steps = [formats.plural(len(roof.points), "step")] if roof.points else []
+        if len(roofs) > FEW:
+            entries.append((place, 0 if peaks else None, True, f"{roof.label}: {', '.join(peaks or steps)}"))
         else:
-            dashes = DASHES[number % len(DASHES)]
-            drawing.line((x, y), (x + 24, y), stroke=colour(place), width=1.8, stroke_dasharray=dashes)
-        drawing.text((x + 31, y + 4), formats.one_line(words, 44), size=TICK, fill=INK)
+            entries += [(place, number, False, f"{roof.label}: {words}") for number, words in enumerate(peaks)]
+            entries += [(place, None, True, f"{roof.label}: {words}") for words in steps]
+    return entries
+
+
+def _legend(drawing: Drawing, roofs: Mapping[int, Roof], top: float) -> None:
+    entries = _entries(roofs)
+    half = math.ceil(len(entries) / 2)
+    for index, (place, number, marked, words) in enumerate(entries):
+        x, y = LEFT + (index // half) * (WIDTH - LEFT) / 2, top + 4 + ROW * (index % half)
+        with drawing.classed(f"m{place}"):
+            if number is not None:
+                dashes = DASHES[number % len(DASHES)]
+                drawing.line((x, y), (x + 24, y), stroke=colour(place), width=1.8, stroke_dasharray=dashes)
+            if marked:
+                marker(drawing, (x + 12, y), place)
+            drawing.text((x + 31, y + 4), formats.one_line(words, 44), size=TICK, fill=INK)
 
 
 def _in_words(roof: Roof) -> str:
