@@ -317,7 +317,12 @@ def _comment(remark: Remark, shared: Sequence[str]) -> str:
 def _by_rank(rows: Sequence[CodeRow]) -> Iterator[str]:
     """Yield a table of what is not the same on all ranks, if anything in these rows is not."""
     told = [
-        [str(row.lines[0].number if row.lines else ""), code_span(remark.name), escape(ranks), escape(text)]
+        [
+            str(row.lines[0].number if row.lines else "") + (f", execution {remark.label}" if remark.label else ""),
+            code_span(remark.name),
+            escape(ranks),
+            escape(text),
+        ]
         for row in rows
         for remark in remarks(row)
         for ranks, text in remark.ranks

@@ -11,7 +11,7 @@ took less than a millisecond has nothing to say about time.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,13 +27,14 @@ from trace_tools.rates import (
 )
 from trace_tools.rendering.document import Call, CodeRow, Execution, salient
 from trace_tools.schema import Collective, Measured, Meters, Step, Value
-from trace_tools.summaries import LEFT_OUT_IN_WORDS, claim_summary, facts, side_text, summary, tells_nothing_new
+from trace_tools.summaries import LEFT_OUT_IN_WORDS, claim_summary, facts, grids, side_text, summary, tells_nothing_new
 
 Facts = tuple[tuple[str, str], ...]
 
 PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
 RANKS_APART = 1.1  # times as long: then a line says how far ranks are apart
+CLOSER, FIRST = 2, 6  # facts, and elements, by which a value is told apart on ranks of which a line says the same
 RANKS_SHOWN = 8  # whose outputs stand under a line
 UNLIKE = 2  # times as long: then executions of a statement do not do the same
 
@@ -112,11 +113,7 @@ def _observed(execution: Execution) -> Iterator[Remark]:
     for index, (name, value) in enumerate(execution.values):
         remark = _value(index, name, value)
         if name in apart:
-            alike: dict[str, list[int]] = {}
-            for rank, there in apart[name].items():
-                alike.setdefault(summary(there), []).append(rank)
-            known = tuple((in_words(ranks), text) for text, ranks in alike.items())
-            remark = replace(remark, text="differs inside" if len(known) == 1 else "", ranks=known)
+            remark = replace(remark, text="", ranks=_told_apart(apart[name]))
         yield remark
     claim = execution.step.claim
     if claim is not None:
@@ -127,6 +124,30 @@ def _observed(execution: Execution) -> Iterator[Remark]:
     if failure is not None and _passed_on(execution):
         text = f"{formats.one_line(failure.type, 60)} came out of this call"
         yield Remark("caught" if failure.caught else "failed", "", text)
+
+
+def _told_apart(of_ranks: Mapping[int, Value]) -> Facts:
+    """Say what a value was on which ranks: where a line says the same of all, by what a closer look shows."""
+    texts = {rank: summary(value) for rank, value in of_ranks.items()}
+    if len({*texts.values()}) == 1:
+        closer = {rank: dict([*_elements(value), *facts(value)]) for rank, value in of_ranks.items()}
+        names = dict.fromkeys(name for known in closer.values() for name in known)
+        apart = [name for name in names if len({known.get(name) for known in closer.values()}) > 1]
+        for rank, known in closer.items():
+            more = [f"{name} {known[name]}" for name in apart[:CLOSER] if name in known] or ["differs inside"]
+            texts[rank] = formats.one_line(" · ".join([texts[rank], *more]), 200)
+    alike: dict[str, list[int]] = {}
+    for rank, text in texts.items():
+        alike.setdefault(text, []).append(rank)
+    return tuple((in_words(ranks), text) for text, ranks in alike.items())
+
+
+def _elements(value: Value) -> list[tuple[str, str]]:
+    """Return the first elements of a tensor's first matrix."""
+    for label, rows in grids(value.tensor)[:1] if value.tensor is not None else ():
+        told = [cell for row in rows for cell in row]
+        return [(label or "elements", ", ".join(told[:FIRST]) + ", …" * (len(told) > FIRST))]
+    return []
 
 
 def _value(index: int, name: str, value: Value) -> Remark:
@@ -200,7 +221,7 @@ def _time(row: CodeRow) -> list[Remark]:
     short = statistics.median(samples) < TEACHES_NS and not spoken.step.measured
     quiet = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
     found = [Remark("time", "", text, facts=known, timing=spoken.timing, counted=bool(flops), quiet=quiet)]
-    if ranks and not quiet and max(ranks.values()) > RANKS_APART * min(ranks.values()):
+    if ranks and not quiet and TEACHES_NS <= max(ranks.values()) > RANKS_APART * min(ranks.values()):
         apart = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
         found.append(Remark("sent", "", apart, facts=of_ranks))
     return found
