@@ -248,6 +248,18 @@ def test_ctrl_c(environment: dict[str, str], tmp_path: Path) -> None:
     assert not of_run(out)
 
 
+def test_a_fleet_of_ranks(environment: dict[str, str], tmp_path: Path) -> None:
+    """Each machine runs as many, and what comes home of another number of ranks is refused."""
+    path = lecture(tmp_path)
+    inventory = tmp_path / "machines.yaml"
+    inventory.write_text(f"machines:\n- {{name: here, engine: local, python: {sys.executable}, devices: [cpu]}}\n")
+    command = [sys.executable, "-m", "trace_tools", "fleet", str(inventory), str(path), "--passes", "1", "--ranks", "2"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    trace = load(tmp_path / "rendered" / "here" / "trace.yaml").trace
+    assert trace.run.ranks == 2 and trace.run.complete
+
+
 def test_ranks_measure_together(environment: dict[str, str], tmp_path: Path) -> None:
     """One rank is far slower than the other: both make as many calls, else they would wait for each other for ever."""
     path = tmp_path / "measured.py"

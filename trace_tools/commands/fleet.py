@@ -35,6 +35,7 @@ SECOND_S = 0.2  # between two drawings of a terminal's lines
 @click.option("--keep-going/--no-keep-going", cls=ProjectOption, help="Record what failed, and go on.")
 @click.option("--inspect-all/--no-inspect-all", cls=ProjectOption, help="Inspect what every assignment assigns.")
 @click.option("--vocabulary", "vocabularies", cls=ProjectOption, multiple=True, help="Whose words it is written in.")
+@click.option("--ranks", type=int, metavar="N", help="On each machine, N processes a pass, as for `trace`.")
 @click.option("--machine", "names", multiple=True, metavar="NAME", help="Only this one of the inventory's.")
 @click.option("--again", is_flag=True, help="Trace also where the trace is there already.")
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
@@ -64,6 +65,8 @@ def fleet(
     check_lecture(lecture)
     out = out or lecture.parent / "rendered"
     request["vocabularies"] = list(request["vocabularies"])
+    if request["ranks"] is None:
+        del request["ranks"]  # so that what was traced without ranks is there already
     show = _Places()
     running = Fleet(Inventory(chosen, inventory.files), machines.parent, lecture, out, request, show.told, again=again)
     there, failed, wrong = [], [], []

@@ -215,7 +215,7 @@ class Fleet:
         run, asked = trace.run, self.request
         texts = {source.path: source.text for source in trace.sources}
         expected = {"name": (trace.machine.slug, folder), "lecture": (run.lecture, self.parcel.lecture)}
-        for name in ("passes", "seed", "limit", "only", "keep_going", "inspect_all"):
+        for name in ("passes", "seed", "limit", "only", "keep_going", "inspect_all", "ranks"):
             if name in asked:
                 expected[name] = (getattr(run, name), asked[name])
         for name, (found, wanted) in expected.items():
