@@ -129,14 +129,14 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
         ("raise ValueError('rank one is unwell')", "ValueError at line 24 on rank 1, then RuntimeError at line 25"),
         (
             "time.sleep(600)",
-            "did nothing new for 4 s, ended at line 24 on rank 1, then waited for the others in barrier",
+            "did nothing new for 15 s, ended at line 24 on rank 1, then waited for the others in barrier",
         ),
     ],
     ids=["killed", "raises", "hangs"],
 )
 def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str, ended: str) -> None:
     """What all ranks did until then is there, and the trace says which one ended where, before the others."""
-    ran = traced(environment, lecture(tmp_path, how), "--ranks", "2", "--passes", "1", "--timeout", "4")
+    ran = traced(environment, lecture(tmp_path, how), "--ranks", "2", "--passes", "1", "--timeout", "15")
     assert ran.returncode == 1
     trace = trace_in(tmp_path, "cpu/partial")
     assert trace.run.ended.startswith(ended), trace.run.ended

@@ -415,7 +415,7 @@ class Tracer:
                 if (status := process.ended()) is not None:
                     return status
                 over = any(at is not None and time.monotonic() > at for at in (ends, deadline))
-                sign.stuck = sign.stuck or sign.stalled_s(self.request.ranks) > self.request.timeout_s
+                sign.stuck = sign.stuck or sign.stalled_s > self.request.timeout_s
                 if self._stopped.is_set() or over or sign.stuck:
                     process.kill()
             except KeyboardInterrupt:
@@ -466,13 +466,12 @@ class _Sign:
     told_s: int = 0  # what was told of it last
     given_back: int = 0  # bytes of its output that take no room any more
     ranks: dict[int, tuple[float, str | None]] = field(default_factory=dict)  # since when where they are, waiting in
-    began: float = field(default_factory=time.monotonic)
     stuck: bool = False  # no rank got on any more
 
-    def stalled_s(self, ranks: int | None) -> float:
-        """Return for how long none of so many ranks has got on; 0 of a process by itself."""
-        since = [self.ranks.get(rank, (self.began, None))[0] for rank in range(ranks or 0)]
-        return time.monotonic() - max(since) if since else 0.0
+    @property
+    def stalled_s(self) -> float:
+        """For how long none of several ranks has got on that is in the lecture; 0 before, and of one process."""
+        return time.monotonic() - max(since for since, _ in self.ranks.values()) if self.ranks else 0.0
 
     def bound_output(self) -> None:
         """Keep the end of what the process wrote to its standard error: a warning in a loop fills a disk."""
