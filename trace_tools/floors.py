@@ -26,7 +26,7 @@ from trace_tools.schema import Machine, Measured, Meters, Step, Trace
 
 Kind = Literal["matmul", "elementwise", "reduction", "copy", "fill", "indexing", "other"]
 
-NO_WORK = "its trace does not say what each operator did: make trace again"
+NO_WORK = "the trace does not say what each operator did; trace it again"
 NOTHING = "its operators computed nothing and moved no bytes of memory"
 NOWHERE = "its operators ran on the meta device: they were computed nowhere"
 UNMETERED = "nothing was counted"
