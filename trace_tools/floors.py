@@ -60,6 +60,7 @@ class Floor:
     kinds: Mapping[Kind, float] = field(default_factory=dict)  # its seconds, by kind of operator
     beyond_caches: float | None = None
     why: str | None = None
+    unknown_peak: bool = False  # there is none because the machine has no peak of a dtype
 
 
 # --- machines -------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ def floor_of_counted(counted: Meters | Measured, ceiling: Ceiling) -> Floor:
             roof = _peak_name(operator, kind, dtype, ceiling)
             rate = ceiling.flops_per_second.get(roof)
             if rate is None:
-                return _none(f"no {roof} peak of {ceiling.name} is known")
+                return Floor(None, why=f"no {roof} peak of {ceiling.name} is known", unknown_peak=True)
             computing = flops / rate
         moving = moved / ceiling.bytes_per_second
         seconds = max(computing, moving)
