@@ -47,11 +47,15 @@ def recorded(matmul_ns: int = 400_000, clone_ns: int = 3_000) -> Trace:
     made = Recording(LECTURE)
     train = made.call(made.frame("main"), "train()", "train")
     made.step(train, "y = ", host_ns=[matmul_ns] * 3, meters=meters(("aten.mm", "float32", 200_000, 4_000)))
-    made.step(train, "z = ", host_ns=[9_000], meters=meters(("aten.add", "float32", 10, 3_000), ("aten.clone", None, 0, 500)))
+    made.step(
+        train, "z = ", host_ns=[9_000], meters=meters(("aten.add", "float32", 10, 3_000), ("aten.clone", None, 0, 500))
+    )
     call = Measured([1e-3, 2e-3, 9e-3], work=[("aten.mm", "float32", 10**6, 0), ("aten.sum", "float32", 10**6, 0)])
     made.step(train, "seconds = ", host_ns=[10**9], measured=[call], harness=True)
     call_of_work = made.step(train, "work()", host_ns=[10_000], meters=meters(("aten.clone", None, 0, 4_000)))
-    made.step(made.frame("work", call_of_work), "u = ", host_ns=[clone_ns], meters=meters(("aten.clone", None, 0, 4_000)))
+    made.step(
+        made.frame("work", call_of_work), "u = ", host_ns=[clone_ns], meters=meters(("aten.clone", None, 0, 4_000))
+    )
     return made.trace(machine=MACHINE)
 
 
@@ -60,7 +64,9 @@ def test_each_step_has_its_time_over_its_floor() -> None:
     found = distances(recorded())
     assert [round(one.ratio, 6) for one in found] == [2, round(9 / 3.5, 6), 1, 2.5, 0.75]
     assert [one.kind for one in found] == ["matmul", "elementwise", "mixed", "copy", "copy"]
-    assert [one.own for one in found] == [True, True, True, False, True], "what calls a function has another's time in it"
+    assert [one.own for one in found] == [True, True, True, False, True], (
+        "what calls a function has another's time in it"
+    )
     assert [one.steady for one in found] == [True, False, True, False, False]
 
 
@@ -71,8 +77,8 @@ def test_what_a_cache_served_contradicts_no_roof() -> None:
     assert faster[-1].above_roof and held(faster) == 0.8
     assert verdict(found) == "4 of 5 steps took longer than their floors; 1 took less, which a cache may have served."
     assert verdict(faster) == (
-        "4 of 5 steps took longer than their floors; 1 took less than the roof allows: it was measured too low, perhaps "
-        "while the machine was busy (--survey measures it again)."
+        "4 of 5 steps took longer than their floors; 1 took less than the roof allows: it was measured too low, "
+        "perhaps while the machine was busy (--survey measures it again)."
     )
 
 

@@ -91,7 +91,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "cpu" / "00-train.html"
 
 
-CHOOSE = "const s = document.querySelector('#floors select'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))"
+CHOOSE = """
+    const choice = document.querySelector('#floors select');
+    choice.value = arguments[0];
+    choice.dispatchEvent(new Event('change'));
+"""
 FLOORS = "[...document.querySelectorAll('#text .floor')].map(it => it.innerText)"
 
 

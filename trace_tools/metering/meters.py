@@ -86,7 +86,6 @@ class Totals:
             "why": "fused" if self.fused else None,
         }
 
-
     def _work(self) -> list[Work]:
         """Return what each operator did, those with the most bytes first."""
         kinds = sorted({*self.work_flops, *self.work_bytes}, key=lambda of: (-self.work_bytes[of], of[0], of[1] or ""))
@@ -157,9 +156,7 @@ class Meter:
         with _disable_current_modes():
             yield
 
-    def _count(
-        self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any, *, computed: bool
-    ) -> str | None:
+    def _count(self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any, *, computed: bool) -> str | None:
         """Count an operator and its FLOPs; return the dtype in which it did them, None where it did none.
 
         What was not `computed` was only asked for its shape: it is no work.
