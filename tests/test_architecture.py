@@ -35,10 +35,10 @@ def trees() -> dict[str, ast.Module]:
 
 # What each part of the package may import besides itself: a part is a folder, or a module beside cli.py.
 GROUND = {
-    "accelerators", "arithmetic", "borrowed", "call_tree", "citations", "claim_kinds", "directives", "errors",
-    "explorations", "file_format", "files", "floors", "formats", "garbage", "git", "graphs", "imports", "invariants",
-    "late_imports", "layout", "mistakes", "narrative", "ranks", "rates", "schema", "shapes", "statements", "summaries",
-    "vega", "vocabularies",
+    "accelerators", "arithmetic", "borrowed", "call_tree", "citations", "claim_kinds", "directives", "distances",
+    "errors", "estimates", "explorations", "file_format", "files", "floors", "formats", "garbage", "git", "graphs",
+    "imports", "invariants", "late_imports", "layout", "mistakes", "narrative", "ranks", "rates", "schema", "shapes",
+    "statements", "summaries", "vega", "vocabularies",
 }  # fmt: skip
 # How pages are drawn, which reports use as well.
 DRAWING = {"rendering.charts", "rendering.highlight", "rendering.markdown_text", "rendering.page_base"}

@@ -168,5 +168,5 @@ def test_what_a_whole_trace_says() -> None:
     assert has_work(trace) and why_no_floors(trace) is None
     assert most_live_bytes(trace) == 136
     older = replace(trace, steps=[step(meters=Meters(operators=[("aten.mm", 1)]))])
-    assert why_no_floors(older) == "its trace does not say what each operator did: make trace again"
+    assert why_no_floors(older) == "the trace does not say what each operator did; trace it again"
     assert most_live_bytes(older) is None

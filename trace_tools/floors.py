@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from trace_tools import formats
@@ -26,11 +26,12 @@ from trace_tools.schema import Machine, Measured, Meters, Step, Trace
 
 Kind = Literal["matmul", "elementwise", "reduction", "copy", "fill", "indexing", "other"]
 
-NO_WORK = "its trace does not say what each operator did: make trace again"
+NO_WORK = "the trace does not say what each operator did; trace it again"
 NOTHING = "its operators computed nothing and moved no bytes of memory"
 NOWHERE = "its operators ran on the meta device: they were computed nowhere"
 UNMETERED = "nothing was counted"
 SEVERAL_CALLS = "several measurements ran in it"
+HEAVY_S = 1e-6  # floor of an operator: starting one takes some microseconds
 MANY_CALLS = "its operators are those of all the calls that `measure` or `count` made"
 
 
@@ -60,6 +61,13 @@ class Floor:
     kinds: Mapping[Kind, float] = field(default_factory=dict)  # its seconds, by kind of operator
     beyond_caches: float | None = None
     why: str | None = None
+    unknown_peak: bool = False  # there is none because the machine has no peak of a dtype
+    calls: int = 0  # of its operators, where their bytes are known
+
+    @property
+    def heavy(self) -> bool:
+        """Whether its operators are large enough on that machine that starting them is not most of their time."""
+        return self.seconds is not None and self.calls > 0 and self.seconds >= HEAVY_S * self.calls
 
 
 # --- machines -------------------------------------------------------------------------------------
@@ -103,6 +111,12 @@ def in_tf32(machine: Machine) -> bool:
     return machine.tf32 not in (None, "highest")
 
 
+def best_known_ceiling(machine: Machine) -> Ceiling | None:
+    """Return a machine's ceiling by its datasheet; where it has none, the one that was measured."""
+    known = known_machine(machine.name, machine.multiprocessors) if machine.device != "cpu" else None
+    return replace(_ceiling(known), tf32=in_tf32(machine)) if known is not None else measured_ceiling(machine)
+
+
 # --- floors ---------------------------------------------------------------------------------------
 
 
@@ -129,7 +143,7 @@ def floor_of_counted(counted: Meters | Measured, ceiling: Ceiling) -> Floor:
             roof = _peak_name(operator, kind, dtype, ceiling)
             rate = ceiling.flops_per_second.get(roof)
             if rate is None:
-                return _none(f"no {roof} peak of {ceiling.name} is known")
+                return Floor(None, why=f"no {roof} peak of {ceiling.name} is known", unknown_peak=True)
             computing = flops / rate
         moving = moved / ceiling.bytes_per_second
         seconds = max(computing, moving)
@@ -138,7 +152,8 @@ def floor_of_counted(counted: Meters | Measured, ceiling: Ceiling) -> Floor:
         cached = (ceiling.cache_bytes or 0) * calls.get(operator, 1)
         beyond += max(computing, max(0, moved - cached) / ceiling.bytes_per_second)
     total = sum(kinds.values())
-    return Floor(total, max(bound, key=lambda roof: bound[roof]), dict(kinds), beyond)
+    ran = 0 if counted.why is not None else sum(calls.values())
+    return Floor(total, max(bound, key=lambda roof: bound[roof]), dict(kinds), beyond, calls=ran)
 
 
 def _none(why: str) -> Floor:

@@ -16,6 +16,8 @@ from tests.traces import example_trace
 from trace_tools.comparing.compare import SEVERAL, Cell, Comparison, Line, beside, compare, extremes
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.judging.times import HARNESS
+from trace_tools.comparing.reports.comparison_report import report_of
+from trace_tools.comparing.reports.markdown import markdown
 from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import dump, load, write
 from trace_tools.floors import NO_WORK, ceiling_named
@@ -314,3 +316,31 @@ def test_extremes_are_what_the_passes_tell_apart(
     known = sum(span is not None for span in spans)
     assert [n for n, cell in enumerate(marked) if cell.best] == [*best] * (len(best) == 1 and known > 1)
     assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and known > 2)
+
+
+def test_an_estimate_has_its_error_beside_it_and_takes_two_machines() -> None:
+    """Each step takes as many times its floor as the machine is far from its roof: × 4 on a, × 2 on b."""
+
+    def machine(name: str, far: int) -> Trace:
+        made = Recording(LECTURE)
+        first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
+        for n in range(1, 11):
+            meters = Meters(1, operators=[("aten.mm", 1)], work=[("aten.mm", "float32", n * 10**6, 0)])
+            ns = [far * n * 100_000] * 3  # at 1e10 FLOP/s the floor is 100 µs
+            made.step(first, "z = ", annotated=True, host_ns=ns, meters=meters)
+        measured_peaks = [replace(peak, measured=True) for peak in PEAKS]
+        return made.trace(machine=Machine(name, name, "cpu", peaks=measured_peaks))
+
+    sides = [Side(f"{name}.yaml", machine(name, far)) for name, far in (("a", 4), ("b", 2))]
+    slow = replace(H100, flops_per_second={"float32": 1e9})  # so that a floor is 1 ms
+    found = compare(sides, ceilings=[slow])
+    assert found.estimator is not None and found.estimator.tried == 20
+    assert found.estimator.most == pytest.approx(2), "b from a, and a from b, is off by × 2"
+    line = lines(found, "time_s")[0]
+    assert line.floors[0].seconds == pytest.approx(1e-3)
+    assert found.estimator.seconds(line.floors[0]) == pytest.approx(8**0.5 * 1e-3)
+    text = markdown(report_of(found, "md"))
+    assert "≥ 1 ms, float32 (≈ 2.8 ms, 9 in 10 within × 2)" in text
+    assert "All of these are CPUs: how far off it is for others was not tried." in text
+    alone = markdown(report_of(compare(sides[:1], ceilings=[slow]), "md"))
+    assert "≈" not in alone and "There are no estimates: they take two machines or more" in alone

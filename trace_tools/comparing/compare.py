@@ -23,9 +23,21 @@ from trace_tools.comparing.difference import Side
 from trace_tools.comparing.judging.times import HARNESS
 from trace_tools.comparing.matching.align import Aligned, align_all
 from trace_tools.comparing.matching.functions import translated
+from trace_tools.distances import distances
 from trace_tools.errors import LectureError, UsageError
+from trace_tools.estimates import Estimator, estimator_of
 from trace_tools.file_format.structure import LARGEST_FLOAT
-from trace_tools.floors import NO_WORK, Ceiling, Floor, floor_of, has_work, in_tf32, most_live_bytes, why_no_floors
+from trace_tools.floors import (
+    NO_WORK,
+    Ceiling,
+    Floor,
+    best_known_ceiling,
+    floor_of,
+    has_work,
+    in_tf32,
+    most_live_bytes,
+    why_no_floors,
+)
 from trace_tools.garbage import collector_paused
 from trace_tools.rates import Rate, Timing, moved_bytes, peak_of, rates_of, timing_of, why_no_rate
 from trace_tools.schema import Machine, Scalar, SourceFile, Step, Value
@@ -113,6 +125,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()  # of the machines that times have floors on
     live_bytes: int | None = None  # the most bytes of tensors alive at once, where the work was counted
+    estimator: Estimator | None = None  # from floors to estimates, with its error
 
 
 @collector_paused()
@@ -171,7 +184,13 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
         notes=tuple([*_notes(sides), *(_without_floors(sides) if ceilings else ())]),
         ceilings=tuple(ceilings),
         live_bytes=most_live_bytes(sides[order[0]].trace),
+        estimator=_estimator(sides) if ceilings else None,
     )
+
+
+def _estimator(sides: Sequence[Side]) -> Estimator | None:
+    """Return how far from its floors each machine ran, taken together."""
+    return estimator_of([distances(side.trace, best_known_ceiling(side.trace.machine)) for side in sides])
 
 
 def _floors(steps: Sequence[Step | None], ceilings: Sequence[Ceiling]) -> tuple[Floor, ...]:

@@ -1,4 +1,4 @@
-"""Measuring a roof: the best matmul per dtype, and the best copy or read of memory.
+"""Measuring a roof: the best matmul per dtype, and the best copy, read or change of memory.
 
 A device goes in, `Peak`s that say they were measured come out. Sizes grow until one call would take too
 long, because no fixed size fits all: a CPU that did 2048³ in bfloat16 in 18 ms took 63 s in float16. The right matrix
@@ -110,10 +110,12 @@ def _copy_peak(device: str, gpu: Accelerator | None) -> Peak:
         mebibyte = torch.rand(1 << 18, generator=generator, dtype=torch.float32, device=device)
         source = mebibyte.repeat(max(copied >> 20, 1))
         target = source.clone()  # its pages are there before the clock runs
-        # Each touches twice the bytes of one tensor: a copy reads one and writes the other, a dot product reads both.
+        # Each touches twice the bytes of one tensor: a copy reads one and writes the other, a dot product reads both, and
+        # what is changed in place is read and written, which one core does faster than either: writes overlap reads.
         ways = {
             "copies of {}, bytes read and written": lambda: target.copy_(source),
             "dot products of two times {}, bytes read": lambda: torch.dot(target, source),
+            "changes of {} in place, bytes read and written": target.neg_,
         }
         timed = [(*_best_seconds(gpu, run, perf_counter() + COPY_BUDGET_S / len(ways)), n) for n, run in ways.items()]
         seconds, calls, name = min(timed)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from trace_tools.claim_kinds import Kind
+from trace_tools.distances import Distance
 from trace_tools.ranks import in_words
 from trace_tools.rates import Rate, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.rendering.time_tree import StatementTime
@@ -365,6 +366,8 @@ class Document(WithClaims):
     claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
     violations: tuple[str, ...] = ()  # what in it can't be right: `invariants`
     promise: str | None = None  # what it teaches, Markdown: the docstring of `main` below its first line
+    distances: tuple[Distance, ...] = ()  # from the roof that was measured
+    live_bytes: int | None = None  # the most bytes of tensors alive at once
 
     @property
     def steps(self) -> int:

@@ -25,6 +25,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from trace_tools import formats, summaries
+from trace_tools.floors import ceilings
 from trace_tools.rendering import columns, explorations, overview, prose
 from trace_tools.rendering.charts.distributions import histogram, samples
 from trace_tools.rendering.charts.of_pages import index_figures, section_figures
@@ -47,6 +48,7 @@ from trace_tools.rendering.document import (
     stretches,
     visible,
 )
+from trace_tools.rendering.floored import floors_block
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.rendering.joined import Place, apart, ids, led, within
 from trace_tools.rendering.narration import as_html, on_the_web
@@ -139,6 +141,7 @@ class HtmlWriter:
             link = "trace.yaml" if place.has_trace else None
             notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link))
         beside = place.columns(section)
+        floored = floors_block(section, self._document, ceilings())
         drawn = section_figures(section, self._document, place.roofs(section))
         explored = _explored(section)
         more = [*(["explore"] if explored else []), *(["passages"] if _is_borrowed(section.blocks) else [])]
@@ -150,12 +153,13 @@ class HtmlWriter:
             section=section,
             steps=block,
             beside=beside,
+            floored=bool(floored),
             drawn=drawn,
             previous=sections[at - 1] if at else None,
             next=sections[at + 1] if at + 1 < len(sections) else None,
         )
         page, folded = _parted(whole)
-        data = {"steps": block.text, "columns": beside.text, "folded": packed(folded)}
+        data = {"steps": block.text, "columns": beside.text, "folded": packed(folded), "floors": floored}
         data["figures"] = packed([embedded(figure.svg) for figure in drawn])
         script = explorations.script({f"said-{it.number}": it for it in explored})
         return page, f"const sectionData = {json.dumps(data)};\n{script}"
@@ -191,6 +195,7 @@ class HtmlWriter:
                 notices_shown=[*overview.section_notices(section)],
                 drawn=section_figures(section, document),
                 beside=columns.NOTHING,
+                floored=False,
             )
             explored |= {within(place.name, f"said-{it.number}"): it for it in _explored(section)}
         if around:

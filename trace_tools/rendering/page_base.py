@@ -26,7 +26,10 @@ HERE = Path(__file__).parent
 HALL, SECTION = "hall.js", "section.js"  # scripts that lie beside the pages, one file for all of them
 _PARTS = {
     HALL: ("hall",),
-    SECTION: ("hanging", "folded", "drawn", "linked", "player", "machines", "numbers", "answering", "exploring"),
+    SECTION: (
+        *("hanging", "folded", "drawn", "linked", "player", "machines", "floors"),
+        *("numbers", "answering", "exploring"),
+    ),
 }  # what they are made of, in `static/`
 
 # Three stacks of memory, in the colours of the figures.

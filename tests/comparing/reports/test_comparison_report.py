@@ -58,9 +58,8 @@ def test_floors_are_columns_of_their_own_named_for_what_they_are() -> None:
     trace = with_floors("a", WORK, peak_bytes=10**12)
     found = compare([Side("a.yaml", trace), Side("b.yaml", with_floors("b", WORK))], ceilings=[H100])
     name = "floor from the datasheet: NVIDIA H100 80GB HBM3"
-    [row] = [
-        r for r in csv.DictReader(io.StringIO(csv_text(found))) if r["quantity"] == "time_s" and "x @ w" in r["code"]
-    ]
+    rows = csv.DictReader(io.StringIO(csv_text(found)))
+    [row] = [row for row in rows if row["quantity"] == "time_s" and "x @ w" in row["code"]]
     assert float(row[name]) == pytest.approx(1e-6) and float(row["b ÷ a"]) == 1
     text = markdown(report_of(found, "md"))
     assert f"| {name} |" in text and "| ≥ 1 µs, float32 |" in text

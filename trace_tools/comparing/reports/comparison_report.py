@@ -18,6 +18,7 @@ from trace_tools.call_tree import Tree
 from trace_tools.comparing.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
 from trace_tools.comparing.reports.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.comparing.reports.story import judged, story
+from trace_tools.estimates import Estimator
 from trace_tools.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.ranks import whole_runs
 from trace_tools.rendering.charts import roofline
@@ -33,9 +34,9 @@ NARROW = 22  # of it, on a terminal without room for how far each figure scatter
 MACHINE_COLUMNS = ("machine", "torch", "passes", "claims", "main()", "first run")
 FLOOR = "floor from the datasheet"
 FLOORS = (
-    "Nothing was measured on these. A floor is the least time in which they could do the work that was counted on {base}: "
-    "for each operator the larger of FLOPs ÷ peak of their dtype and bytes ÷ bandwidth, summed; behind it stands the roof "
-    "that most of it is under. Only bytes that a cache serves, and code that is compiled, can be faster."
+    "Nothing was measured on these. A floor is the least time in which they could do the work that was counted on "
+    "{base}: for each operator the larger of FLOPs ÷ peak of their dtype and bytes ÷ bandwidth, summed; behind it "
+    "stands the roof that most of it is under. Only bytes that a cache serves, and compiled code, can be faster."
 )
 FOOT = (
     "Times are medians over the passes, ± half their range. Where a device works on its own, only annotated statements "
@@ -62,6 +63,7 @@ def report_of(
     wide = not terminal or width >= CODE["terminal"] + 22 + 30 * len(labels)
     code_width = CODE[form] if wide else NARROW
     columns = [label + " (base)" * (label == base and not terminal) for label in labels]
+    estimator = comparison.estimator
     untraced = [f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings]
 
     def grid(
@@ -93,7 +95,11 @@ def report_of(
         where = Phrase(
             code=formats.one_line(line.code, code_width), soft=soft, style="strong" * (line.where == "section")
         )
-        return [where, *(_figure(line, cell, unit, spread=wide) for cell in line.cells), *map(_floor, line.floors)]
+        return [
+            where,
+            *(_figure(line, cell, unit, spread=wide) for cell in line.cells),
+            *(_floor(floor, estimator) for floor in line.floors),
+        ]
 
     parts: list[Content] = [Phrase(_intro(comparison, base))]
     if csv:
@@ -114,7 +120,8 @@ def report_of(
     parts.append(Part("Machines", [machines], "machines") if form == "html" else machines)
     if comparison.ceilings:
         said = Phrase(FLOORS.format(base=base))
-        parts.append(Part("Machines that were not traced", [said, _untraced(comparison)], "floors"))
+        estimated = Phrase(_estimated(comparison, labels))
+        parts.append(Part("Machines that were not traced", [said, _untraced(comparison), estimated], "floors"))
     if pairs:
         what = Phrase(f"What each machine did otherwise than {base}, along the lecture.")
         parts.append(Part("Step by step", [what, Grid("list", (), [[pair] for pair in pairs])], "pairs"))
@@ -298,11 +305,37 @@ def charts_of(comparison: Comparison) -> Iterator[Chart]:
             yield Chart(name, title, drawn)
 
 
-def _floor(floor: Floor) -> Phrase:
-    """Write a floor: the least time, and under which roof most of it is."""
+def _floor(floor: Floor, estimator: Estimator | None) -> Phrase:
+    """Write a floor: the least time, and under which roof most of it is; and an estimate with its error, if any."""
     if floor.seconds is None:
         return Phrase("–", soft=formats.one_line(floor.why or "", 160), style="missing")
-    return Phrase(floor_in_words(floor, "≥ "), style="floor")
+    seconds = estimator.seconds(floor) if estimator is not None else None
+    estimate = f"≈ {formats.duration(1e9 * seconds, 2)}, {_off(estimator)}" if estimator is not None and seconds else ""
+    return Phrase(floor_in_words(floor, "≥ "), ratio=estimate, style="floor")
+
+
+def _off(estimator: Estimator) -> str:
+    return f"9 in 10 within × {formats.ratio(estimator.most)}"
+
+
+def _estimated(comparison: Comparison, labels: Sequence[str]) -> str:
+    """Say what estimates are made from, and how far off they were for each machine that was left out."""
+    estimator = comparison.estimator
+    if estimator is None:
+        return (
+            "There are no estimates: they take two machines or more, traced with what each operator did, each of "
+            "which is left out in turn, so that it is known how far off they are."
+        )
+    ratios = ", ".join(f"{kind} × {formats.ratio(ratio)}" for kind, ratio in sorted(estimator.ratios.items()))
+    kinds = {"CPU" if side.trace.machine.device == "cpu" else "GPU" for side in comparison.sides}
+    only = f" All of these are {kinds.pop()}s: how far off it is for others was not tried." if len(kinds) == 1 else ""
+    return (
+        "An estimate, ≈, is the floor with each kind of operator as many times as long as it took on "
+        f"{' and '.join(labels)}: {ratios}. Each machine was left out in turn: half of "
+        f"{formats.plural(estimator.tried, 'estimate')} of its steps were off by at most "
+        f"× {formats.ratio(estimator.half)}, nine in ten by × {formats.ratio(estimator.most)}, which stands beside "
+        f"each.{only} Operators with a floor of less than a microsecond have none: starting them takes longer."
+    )
 
 
 def _untraced(comparison: Comparison) -> Grid:
@@ -328,7 +361,11 @@ def csv_text(comparison: Comparison) -> str:
     labels = [side.label for side in comparison.sides]
     header = ["quantity", "unit", "where", "function", "line", "code", "which", *labels]
     header += [f"{label} ÷ {labels[comparison.base]}" for label in labels]
-    rows.writerow(map(_as_text, [*header, *(f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings)]))
+    header += [f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings]
+    estimator = comparison.estimator
+    if estimator is not None:
+        header += [f"estimate, {_off(estimator)}: {ceiling.name}" for ceiling in comparison.ceilings]
+    rows.writerow(map(_as_text, header))
     every = [(t.quantity.key, t.quantity.unit or "1", (*t.lines, *t.folded)) for t in comparison.tables]
     every += [("value", "", comparison.values), ("peak", "", comparison.peaks), ("highest_mfu", "", comparison.reached)]
     for quantity, unit, lines in every:
@@ -344,6 +381,8 @@ def csv_text(comparison: Comparison) -> str:
             ]
             least = [floor.seconds for floor in line.floors] or [None] * len(comparison.ceilings)
             numbers = [*(cell.value for cell in line.cells), *(cell.ratio for cell in line.cells), *least]
+            if estimator is not None:
+                numbers += [estimator.seconds(floor) for floor in line.floors] or [None] * len(comparison.ceilings)
             rows.writerow([*map(_as_text, place), *("" if number is None else repr(number) for number in numbers)])
     return out.getvalue()
 

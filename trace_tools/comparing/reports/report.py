@@ -29,10 +29,7 @@ class Phrase:
     code: str = ""  # a line of source, or a name in it
     soft: str = ""  # said beside it: a place, a function, what follows from it
     ratio: str = ""  # to the base: "× 0.31"
-    style: str = (
-        ""  # "headline bad|ok", "note", "foot"; of a cell "best", "worst", "floor", "strong", "right", "missing",
-    )
-    # a verdict
+    style: str = ""  # "headline bad|ok", "note", "foot"; of a cell "best", "worst", "floor", "right", "missing" …
     link: str = ""  # where the text leads
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_tools import formats
+from trace_tools.distances import verdict
 from trace_tools.rendering import prose
+from trace_tools.rendering.charts.distances import distance
 from trace_tools.rendering.charts.flame import flame
 from trace_tools.rendering.charts.memory import memory, memory_points
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint, roof_of, roof_points, roofline
@@ -19,6 +21,7 @@ from trace_tools.rendering.document import Document, Execution, Section, brief_c
 from trace_tools.rendering.time_tree import StatementTime
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Under the roof"
+FAR = "How far from the roof this lecture runs"
 UNDER = (
     " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte. A point above its roof read "
     "from a cache (a small memory, faster than that bandwidth), or computed in a format that has another peak."
@@ -63,15 +66,22 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
     whole = "The whole lecture, section by section, and the lines that took the most."
     under = "Every statement of the lecture whose FLOPs and bytes were counted."
+    far = (
+        "Time over floor: what the roof that was measured here allows each operator, summed. A box holds the middle half "
+        "of the statements that call no other of the lecture's, its line eight in ten of them; short ones are far from "
+        f"any roof, since starting an operator takes longer than running it. A fill writes zeros or draws random numbers. "
+        f"{verdict(document.distances)}"
+    )
     return _figures(
         (TIME, whole, flame(where, "time", TIME, rows=5)),
         _under_the_roof(document, points, others, under),
+        (FAR, far, distance(document.distances, "distance", FAR)),
     )
 
 
 def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
     """Return those that there was something to draw for, of (title, caption, SVG)."""
-    names = {TIME: "time", MEMORY: "memory", ROOF: "roofline"}
+    names = {TIME: "time", MEMORY: "memory", ROOF: "roofline", FAR: "distance"}
     return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
 
 
