@@ -118,6 +118,13 @@ def test_the_index_is_made_again_from_the_files(store: Path, harm: str) -> None:
     assert started(store) == expected
 
 
+def test_an_index_is_made_again_while_others_add(store: Path, tmp_path: Path) -> None:
+    with Store(store) as adding_here, Store(store) as other:
+        other.rebuild()
+        adding_here.add(written(ran(9), tmp_path))
+    assert len(started(store)) == 4
+
+
 def test_what_was_put_there_by_hand_is_found_and_what_was_removed_is_gone(store: Path, tmp_path: Path) -> None:
     [there] = [store / name for name in files(store) if "/b/" in name]
     moved = store / "lecture.py" / "by-hand" / "b" / there.parent.name / FILE

@@ -196,12 +196,17 @@ def changes_in(times: Sequence[float]) -> tuple[Change, ...]:
     return tuple(change for change in found if max(change.ratio, 1 / change.ratio) >= LEAST)
 
 
+def brief(started: str) -> str:
+    """Return when a run started to the minute: "2026-11-24 00:24"."""
+    return started[:16].replace("T", " ")
+
+
 def told(history: History) -> list[str]:
     """Say each change in a sentence, the largest first."""
     found = [(abs(math.log(c.ratio)), slug, c) for slug, one in history.series.items() for c in one.changes]
     return [
         f"{slug}: {formats.ratio(max(c.ratio, 1 / c.ratio))}× {'slower' if c.ratio > 1 else 'faster'} from "
-        f"{history.series[slug].points[c.at].started} on (commit {history.series[slug].points[c.at].commit}): "
+        f"{brief(history.series[slug].points[c.at].started)} on (commit {history.series[slug].points[c.at].commit}): "
         f"{formats.duration(c.before)} → {formats.duration(c.after)}"
         for _, slug, c in sorted(found, key=lambda one: (-one[0], one[1], one[2].at))
     ]

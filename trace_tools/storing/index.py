@@ -26,6 +26,7 @@ from trace_tools.schema import Step, Trace
 from trace_tools.statements import parse_source
 
 VERSION = 1  # of the tables: an index of another one is made again
+NAMES = ("codes", "statements", "runs", "times")
 TABLES = """
 CREATE TABLE codes (id INTEGER PRIMARY KEY, lecture TEXT, digest TEXT, started TEXT,
     UNIQUE (lecture, digest));

@@ -13,7 +13,7 @@ from trace_tools.comparing.reports.html import html
 from trace_tools.comparing.reports.report import Chart, Content, Grid, Part, Phrase, Report
 from trace_tools.rendering.charts.plot import SERIES, plot
 from trace_tools.schema import Series
-from trace_tools.storing.history import History, Point, told
+from trace_tools.storing.history import History, Point, brief, told
 
 MADE_HERE = re.compile(r"index\.html|\d+-[a-z0-9-]+\.html")
 RECENT = 20  # runs of the table that stand before the fold
@@ -36,7 +36,7 @@ def history_files(histories: Iterable[History]) -> dict[str, bytes]:
         said = changes[0] if changes else history.why_no_changes or "no change found"
         rows.append(
             [
-                Phrase(f"line {history.statement.line}", code=formats.one_line(history.statement.text, 70), link=name),
+                Phrase(f"line {history.statement.line}", soft=formats.one_line(history.statement.text, 70), link=name),
                 Phrase(f"{runs:,}"),
                 Phrase(str(len(changes)) if changes else ""),
                 Phrase(said),
@@ -53,6 +53,10 @@ def history_files(histories: Iterable[History]) -> dict[str, bytes]:
     return files
 
 
+def _seconds(time: float) -> str:
+    return formats.duration(time * 1e9)
+
+
 def page_name(history: History) -> str:
     """Return the name of a statement's page: its lineage keeps it, wherever the statement moves."""
     words = re.sub(r"[^a-z0-9]+", "-", history.statement.text.lower()).strip("-")[:40].strip("-")
@@ -62,8 +66,8 @@ def page_name(history: History) -> str:
 def report_of(history: History) -> Report:
     """Return one statement's page: its changes, its times on each machine, all runs."""
     one, changes = history.statement, told(history)
-    parts: list[Content] = [Phrase(f"{one.function}, line {one.line} of the newest version.")]
-    parts.append(Grid("list", (), [[Phrase(code=formats.one_line(one.text, 200))]]))
+    where = f"Line {one.line} of the newest version, in {one.function}: {formats.one_line(one.text, 200)}"
+    parts: list[Content] = [Phrase(where)]
     if history.why_no_changes:
         parts.append(Phrase(history.why_no_changes, style="note"))
     elif changes:
@@ -91,7 +95,7 @@ def _rows(history: History) -> Iterator[tuple[str, list[Phrase]]]:
             change = changes.get(at)
             said = f"from here on {formats.ratio(change.ratio)} of the time before" if change is not None else ""
             ends = f"{formats.duration(point.low)} … {formats.duration(point.high)}"
-            cells = (point.started, slug, point.commit, str(point.line), formats.duration(point.ns), ends, said)
+            cells = (brief(point.started), slug, point.commit, str(point.line), formats.duration(point.ns), ends, said)
             yield point.started + slug, [Phrase(cell) for cell in cells]
 
 
@@ -112,5 +116,5 @@ def _chart(history: History) -> Chart | None:
         drawn.append(Series("changed here", [at(p) for p in marks], [p.ns / 1e9 for p in marks], "points"))
     words = " ".join(told(history)) or "No change."
     title = "Time of one execution, run by run"
-    svg = plot(drawn, "history", title, words, labels=("run, in order of time", "time [s]"), log=(False, True))
+    svg = plot(drawn, "history", title, words, labels=("run, in order of time", ""), log=(False, True), write=_seconds)
     return Chart("history", title, svg) if svg is not None else None

@@ -136,11 +136,18 @@ class Store:
     def rebuild(self) -> None:
         """Make the index again from the files, the earliest run first."""
         with _in_words(self.folder):
-            if hasattr(self, "index"):
-                self.index.close()
-            for name in (INDEX, f"{INDEX}-journal"):
-                (self.folder / name).unlink(missing_ok=True)
-            self.index = _opened(self.folder / INDEX)
+            try:  # others may have the file open
+                with self._writing():
+                    for table in tables.NAMES:
+                        self.index.execute(f"DELETE FROM {table}")
+            except (AttributeError, sqlite3.DatabaseError) as error:  # it can't be opened, or is damaged
+                if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+                    raise
+                if hasattr(self, "index"):
+                    self.index.close()
+                for name in (INDEX, f"{INDEX}-journal"):
+                    (self.folder / name).unlink(missing_ok=True)
+                self.index = _opened(self.folder / INDEX)
             self._update()
 
     def _update(self) -> None:
