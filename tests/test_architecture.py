@@ -61,10 +61,22 @@ ALLOWED = {
     "comparing": {*GROUND, *DRAWING},
     "benching": {*GROUND, "comparing", "machines", "outcome", "tracing"},
     "publishing": {*GROUND, "comparing", "rendering"},
+    "storing": {*GROUND, "comparing", *DRAWING},
     "exchange": {*GROUND, "publishing", "rendering"},
     "fleet": {"", *GROUND, "machines", "tracing"},  # the package's version
     "serving": {*GROUND, "machines", "outcome", "publishing", "rendering", "tracing"},
-    "commands": {*GROUND, "benching", "comparing", "exchange", "fleet", "machines", "outcome", "project", *SHOWING},
+    "commands": {
+        *GROUND,
+        "benching",
+        "comparing",
+        "exchange",
+        "fleet",
+        "machines",
+        "outcome",
+        "project",
+        "storing",
+        *SHOWING,
+    },
     "cli": {"", "commands", "errors"},  # the package's version
     "__main__": {"cli"},
     "": {"narrative", "metering", "machines"},  # what a lecture imports

@@ -9,6 +9,7 @@
     python -m trace_tools bench A.py B.py         two versions, run here in turn until they can be told apart
     python -m trace_tools compare TRACE.yaml…     many machines side by side
     python -m trace_tools serve lecture.py        its pages in a browser, made again at each save
+    python -m trace_tools store add DIR TRACE…    traces by lecture, commit and machine; store history: over time
     python -m trace_tools site --url ADDRESS      the pages, for a host of static files
     python -m trace_tools doctor                  what this machine is, and what would go wrong on it
     python -m trace_tools import FILE             edtrace's JSON → a trace; a notebook or percent cells → a lecture
@@ -48,6 +49,7 @@ COMMANDS = [
     "diff",
     "compare",
     "bench",
+    "store",
     "site",
     "doctor",
     "import",

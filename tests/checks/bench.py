@@ -7,6 +7,7 @@ interval between its quartiles. Goals are printed beside the figures; nothing he
     python -m tests.checks.bench                  everything
     python -m tests.checks.bench library file     only these
     python -m tests.checks.bench scale            how memory, time and files grow: a quarter of an hour, only when named
+    python -m tests.checks.bench many             how a store grows to 1,000 traces: half an hour, only when named
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pathlib import Path
 
 import yaml
 
+from tests.checks.many import many
 from tests.checks.scale import scale
 from tests.traces import big_trace
 from trace_tools.directives import parse_directives
@@ -138,7 +140,7 @@ def main():
 
 def main(names: Sequence[str]) -> None:
     """Run the benchmarks named, or all of them."""
-    chosen = names or [name for name in BENCHMARKS if name != "scale"]
+    chosen = names or [name for name in BENCHMARKS if name not in ("scale", "many")]
     unknown = set(chosen) - set(BENCHMARKS)
     if unknown:
         sys.exit(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
@@ -386,6 +388,7 @@ BENCHMARKS = {
     "file": file,
     "importing": importing,
     "scale": scale,
+    "many": many,
 }
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def _measured() -> str:
     folder = tempfile.TemporaryDirectory(prefix="machine-")
     _kept.append(folder)
     path = Path(folder.name) / "machine.json"
-    survey = [sys.executable, "-m", "trace_tools.tracing.survey", str(path), "cpu"]
+    survey = [sys.executable, "-m", "trace_tools.tracing.survey", str(path), "cpu", "measure"]
     subprocess.run(survey, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
     return str(path)
 

@@ -9,6 +9,9 @@ Traces of older schemas keep loading: an upgrade for each turns its plain data i
 
 from __future__ import annotations
 
+import gzip
+import io
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,7 +67,7 @@ def write(trace: Trace, path: Path) -> None:
 
 
 def load(path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Loaded:
-    """Read a trace file, checking everything; an unfinished last line is left out and noted.
+    """Read a trace file (`.gz`: a compressed one), checking everything; an unfinished last line is left out and noted.
 
     Raises `TraceFileError` with the place in the file when it is not a trace this version reads.
     """
@@ -101,6 +104,8 @@ def _read(path: Path) -> str:
         if path.stat().st_size > LARGEST_BYTES:
             raise TraceFileError(path, None, f"is larger than {LARGEST_BYTES >> 30} GiB; no trace is")
         contents = path.read_bytes()
+        if path.suffix == ".gz":
+            contents = _unpacked(contents, path)
     except OSError as error:
         raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
     if not contents.strip():
@@ -112,6 +117,18 @@ def _read(path: Path) -> str:
             return contents[: error.start].decode()
         line = contents.count(b"\n", 0, error.start) + 1
         raise TraceFileError(path, f"line {line}", "not a trace: found bytes that are not UTF-8") from None
+
+
+def _unpacked(contents: bytes, path: Path) -> bytes:
+    """Return what was compressed, as a store keeps traces; never more than a trace may have."""
+    try:
+        with gzip.open(io.BytesIO(contents)) as file:
+            unpacked = file.read(LARGEST_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceFileError(path, None, f"can't be unpacked: {error}") from None
+    if len(unpacked) > LARGEST_BYTES:
+        raise TraceFileError(path, None, f"unpacks to more than {LARGEST_BYTES >> 30} GiB; no trace is as large")
+    return unpacked
 
 
 def _current(plain: Any, path: Path, upgrades: Mapping[int, Upgrade]) -> dict[str, Any]:

@@ -1,0 +1,255 @@
+"""A store: traces as plain files, by lecture, commit and machine, and an index that is made from them.
+
+    store = Store.create(Path("traces"))
+    store.add(Path("rendered/cpu/trace.yaml"))  # ("lecture.py/1bba177/cpu/2026-11-24T002427-9f86…/trace.yaml.gz", True)
+    store.runs(machine="H100")                  # [Run("lecture.py/1bba177/nvidia-h100/…", …), …]
+
+The files are what is kept; `index.sqlite` only answers questions. Whoever opens the store brings the index up to date
+with the files: one that was added by hand is found, one that was removed is gone, and what a killed `add` left is
+completed or swept away. A file's folder has a digest of its trace in its name: the same trace is at the same place,
+whoever adds it how often. Two processes may add at once: a file is written in one rename, and the index is SQLite's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.file_format.trace_file import dump, load, load_head
+from trace_tools.files import replace, sweep
+from trace_tools.schema import Trace
+from trace_tools.storing import index as tables
+
+INDEX = "index.sqlite"
+FILE = "trace.yaml.gz"
+DEPTH = 4  # folders between the store and a trace: lecture, commit, machine, run
+NO_COMMIT = "no-commit"
+WAIT_S = 60  # for another process that writes the index
+_UNLIKE_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A trace of the store: where it lies there, and what it is of."""
+
+    path: str
+    lecture: str
+    commit: str
+    machine: str  # its slug
+    name: str
+    torch: str | None
+    started: str  # UTC, ISO 8601
+    passes: int
+    ended: str  # "complete", or what went wrong first
+    emulated: bool
+
+
+class Store:
+    """An open store; close it, or use it in a `with`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the store in a folder, and bring its index up to date.
+
+        Raises UsageError where there is none, or where its index can't be read or written.
+        """
+        self.folder = folder
+        if not (folder / INDEX).is_file() and not any(_files(folder)):
+            raise UsageError(f"{folder}: is no store of traces; `store add {folder} TRACE.yaml` makes one")
+        self.troubles: list[str] = []  # files of the store that are no traces
+        with _in_words(folder):
+            try:
+                self.index = _opened(folder / INDEX)
+                self._update()
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:  # damaged, or none of ours: the files have all that was in it
+                self.rebuild()
+
+    @classmethod
+    def create(cls, folder: Path) -> Store:
+        """Open the store in a folder, which is made where it is missing; UsageError where the folder holds others."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            strange = [path.name for path in folder.iterdir()] if not (folder / INDEX).is_file() else []
+        except OSError as error:
+            raise UsageError(f"{folder}: can't be made a store: {error.strerror or error}") from None
+        if strange and not any(_files(folder)):
+            raise UsageError(f"{folder}: holds files that no store made ({sorted(strange)[0]}); choose another folder")
+        with _in_words(folder):
+            _opened(folder / INDEX).close()
+        return cls(folder)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.index.close()
+
+    def add(self, path: Path) -> tuple[str, bool]:
+        """Put a trace into the store; return its place there, and whether it is new. Notes of its file are dropped.
+
+        Raises TraceFileError for what is no trace, UsageError where it can't be written; the store is as it was then.
+        """
+        trace = load(path).trace
+        text = dump(trace).encode()
+        place = place_of(trace, hashlib.sha256(text).hexdigest())
+        known = self.index.execute("SELECT 1 FROM runs WHERE path = ?", (place,)).fetchone() is not None
+        there = self.folder / place
+        if known and there.is_file():
+            return place, False
+        try:
+            there.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{there.parent}: can't be made: {error.strerror or error}") from None
+        sweep(there.parent)
+        replace(there, gzip.compress(text, 6, mtime=0), durable=True)
+        with _in_words(self.folder), self._writing():
+            self._record(place, trace)
+        return place, True
+
+    def runs(self, *, lecture: str = "", commit: str = "", machine: str = "") -> list[Run]:
+        """Return runs in order of time: of a lecture, of a commit, of machines that have a text in their name."""
+        where, values = ["1"], []
+        for column, text in (("lecture", lecture), ("version", commit)):
+            if text:
+                where.append(f"{column} = ?")
+                values.append(text)
+        if machine:
+            where.append("(instr(lower(name), ?) OR instr(lower(machine), ?))")
+            values += [machine.lower()] * 2
+        with _in_words(self.folder):
+            rows = self.index.execute(
+                "SELECT path, lecture, version, machine, name, torch, started, passes, ended, emulated FROM runs"
+                f" WHERE {' AND '.join(where)} ORDER BY started, path",
+                values,
+            ).fetchall()
+        return [Run(*row[:9], *map(bool, row[9:])) for row in rows]
+
+    def rebuild(self) -> None:
+        """Make the index again from the files, the earliest run first."""
+        with _in_words(self.folder):
+            try:  # others may have the file open
+                with self._writing():
+                    for table in tables.NAMES:
+                        self.index.execute(f"DELETE FROM {table}")
+            except (AttributeError, sqlite3.DatabaseError) as error:  # it can't be opened, or is damaged
+                if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+                    raise
+                if hasattr(self, "index"):
+                    self.index.close()
+                for name in (INDEX, f"{INDEX}-journal"):
+                    (self.folder / name).unlink(missing_ok=True)
+                self.index = _opened(self.folder / INDEX)
+            self._update()
+
+    def _update(self) -> None:
+        """Make the index agree with the files that are there."""
+        known = {path for (path,) in self.index.execute("SELECT path FROM runs")}
+        there = set(_files(self.folder))
+        if known == there:
+            return
+        with self._writing():  # now nobody else is
+            known = {path for (path,) in self.index.execute("SELECT path FROM runs")}
+            gone = known - set(_files(self.folder))
+            for path in gone:
+                self.index.execute("DELETE FROM times WHERE run IN (SELECT id FROM runs WHERE path = ?)", (path,))
+                self.index.execute("DELETE FROM runs WHERE path = ?", (path,))
+        found = []
+        for path in set(_files(self.folder)) - known:
+            with self._noting_troubles():
+                found.append((load_head(self.folder / path).run.started, path))
+        for _, path in sorted(found):
+            with self._noting_troubles():
+                trace = self._load(path)
+                with self._writing():
+                    self._record(path, trace)
+
+    @contextlib.contextmanager
+    def _noting_troubles(self) -> Iterator[None]:
+        try:
+            yield
+        except TraceFileError as error:
+            self.troubles.append(str(error))
+
+    def _record(self, place: str, trace: Trace) -> None:
+        """Enter a trace, unless another process just did."""
+        if self.index.execute("SELECT 1 FROM runs WHERE path = ?", (place,)).fetchone() is None:
+            lecture, commit, *_ = place.split("/")
+            tables.record(self.index, place, lecture, commit, trace, self._load)
+
+    def _load(self, place: str) -> Trace:
+        return load(self.folder / place).trace
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        self.index.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.index.rollback()
+            raise
+        self.index.commit()
+
+
+def place_of(trace: Trace, digest: str) -> str:
+    """Return where a trace lies in a store; `digest` is of its text."""
+    started = _plain(trace.run.started.partition("+")[0].replace(":", ""), "no-time")
+    parts = (
+        _plain(trace.run.lecture.replace("/", "."), "lecture"),
+        _plain(trace.run.commit or "", NO_COMMIT),
+        _plain(trace.machine.slug, "machine"),
+        f"{started}-{digest[:12]}",
+    )
+    return "/".join([*parts, FILE])
+
+
+def _plain(text: str, otherwise: str) -> str:
+    """Return a text as a folder may be named, in any file system."""
+    return _UNLIKE_A_NAME.sub("-", text).strip("-.")[:80] or otherwise
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Yield the places of all traces; folders that are links are not followed."""
+    waiting = [(str(folder), "", 0)]
+    while waiting:
+        path, place, depth = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                inner = f"{place}/{entry.name}" if place else entry.name
+                if depth < DEPTH and entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, inner, depth + 1))
+                elif depth == DEPTH and entry.name == FILE and entry.is_file(follow_symlinks=False):
+                    yield inner
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    index = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+    version = index.execute("PRAGMA user_version").fetchone()[0]
+    if version not in (0, tables.VERSION):
+        index.close()
+        raise sqlite3.DatabaseError("tables of another version")
+    if version == 0:
+        index.execute("BEGIN IMMEDIATE")
+        if index.execute("PRAGMA user_version").fetchone()[0] == 0:
+            for statement in tables.TABLES.split(";"):
+                index.execute(statement)
+            index.execute(f"PRAGMA user_version = {tables.VERSION}")
+        index.execute("COMMIT")
+    return index
+
+
+@contextlib.contextmanager
+def _in_words(folder: Path) -> Iterator[None]:
+    """Say what SQLite can't do as one line."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise UsageError(f"{folder / INDEX}: {error}") from None
