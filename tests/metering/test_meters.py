@@ -404,3 +404,11 @@ def test_what_a_lecture_put_in_the_place_of_a_method_ends_no_operator(monkeypatc
         monkeypatch.undo()
     assert torch.equal(y, torch.full((2, 2), 2.0)) and meter.operators["aten.mm"] == 1
     assert meter.uncounted == {"aten.mm": 1} and meter.flops == 2 * 2**3
+
+
+def test_a_copy_to_the_meta_device_moves_nothing() -> None:
+    x = torch.ones(8, 8)
+    with Meter() as meter:
+        _ = x.to("meta") @ x.to("meta")
+    assert meter.flops == 2 * 8**3 and meter.bytes_read == meter.bytes_written == 0
+    assert meter.reading().plain()["work"] == []
