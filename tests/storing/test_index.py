@@ -6,7 +6,10 @@ import random
 from pathlib import Path
 
 from tests.comparing.planted import INSERTED, made
+from tests.comparing.report_cases import LECTURE
+from tests.rendering.recording import Recording
 from tests.storing.kept import EDITED, LONGER, ran, written
+from trace_tools.schema import Machine
 from trace_tools.storing.index import times_of
 from trace_tools.storing.store import Store
 
@@ -28,6 +31,16 @@ def test_times_are_means_over_executions_of_each_pass() -> None:
     y, z = (place for place, times in sorted(found.items()) if times[0] == 100_000)
     assert found[y] == (100_000, 99_000, 101_000, 1)
     assert found[z] == (100_000, 99_000, 101_000, 2)
+
+
+def test_a_section_in_which_something_was_measured_has_its_own_time_and_nothing_else_has() -> None:
+    """As `compare` has it: there the time of such a section is all that it took."""
+    made = Recording(LECTURE)
+    main = made.frame("main", made.step(made.frame("<module>"), "def main"))
+    first = made.frame("first", made.step(main, "first()", host_ns=[5_000_000, 7_000_000, 6_000_000], harness=True))
+    made.step(first, "x = ", host_ns=[900_000] * 3, harness=True)
+    found = times_of(made.trace(machine=Machine("A processor", "a", "cpu")))
+    assert [tuple(times) for times in found.values()] == [(6_000_000, 5_000_000, 7_000_000, 1)]
 
 
 def test_a_statement_is_followed_where_it_moved_and_was_edited(tmp_path: Path) -> None:

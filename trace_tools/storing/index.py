@@ -25,7 +25,7 @@ from trace_tools.rates import timing_of
 from trace_tools.schema import Step, Trace
 from trace_tools.statements import parse_source
 
-VERSION = 1  # of the tables: an index of another one is made again
+VERSION = 2  # of the tables: an index of another one is made again
 NAMES = ("codes", "statements", "runs", "times")
 TABLES = """
 CREATE TABLE codes (id INTEGER PRIMARY KEY, lecture TEXT, digest TEXT, started TEXT,
@@ -53,13 +53,17 @@ class StatementTimes(NamedTuple):
 def times_of(trace: Trace) -> dict[Place, StatementTimes]:
     """Return how long each statement took that was timed, by its source and number.
 
-    A launch is no time, nor is that of a step in which `measure` ran several times.
+    A launch is no time, nor is that of a step in which `measure` ran several times; but of a section's call it is that
+    of the section, as `compare` has it.
     """
     tree = Tree(trace)
+    callers = {step.id for step, _ in tree.section_calls()}
     samples: dict[Place, list[tuple[int, ...]]] = defaultdict(list)
     for step in tree.by_id.values():
         timing = timing_of(step, trace.machine)
-        if timing is None or timing.clock == "launch" or (step.harness and timing.clock != "call"):
+        if timing is None or timing.clock == "launch":
+            continue
+        if step.harness and timing.clock != "call" and step.id not in callers:
             continue
         samples[tree.frames[step.frame].source, step.statement].append(timing.samples_ns)
     found = {}
