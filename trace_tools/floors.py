@@ -3,12 +3,12 @@
     h100 = ceiling_named("NVIDIA H100 80GB HBM3")
     floor_of(step, h100)     # Floor(seconds=1.2e-06, binds="memory", …)
 
-The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the roofline
-model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009), and that of a step is
-the sum over its operators: they run one after another. Nothing else is in it, no launch, no synchronisation, no
-workspace, so that nothing can be faster but in two ways: bytes that a cache served never came from memory, and code that
-was compiled moves fewer bytes than its operators (its bytes are not counted). What ran on the meta device was computed
-nowhere and has no floor. Nothing here was measured on the machine that it speaks of, unless its roof was.
+The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the
+roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009), and that of
+a step is the sum over its operators: they run one after another. Nothing else is in it, no launch, no synchronisation,
+no workspace, so that nothing is faster but what a cache served, whose bytes never came from memory. Compiled code moves
+fewer bytes than its operators would, so none are counted. What ran on the meta device was computed nowhere and has no
+floor. Nothing here was measured on the machine that it speaks of, unless its roof was.
 """
 
 from __future__ import annotations
