@@ -24,7 +24,7 @@ from trace_tools.errors import UsageError
 from trace_tools.machines.known_machines import KnownMachine, known_machine, known_machines
 from trace_tools.schema import Machine, Measured, Meters, Step, Trace
 
-Kind = Literal["matmul", "elementwise", "reduction", "copy", "fill", "indexing", "other"]
+Kind = Literal["matmul", "elementwise", "reduction", "copy", "fill", "indexing", "collective", "other"]
 
 NO_WORK = "the trace does not say what each operator did; trace it again"
 NOTHING = "its operators computed nothing and moved no bytes of memory"
@@ -228,8 +228,11 @@ def kind_of(operator: str, flops: int) -> Kind:
     """Return what kind of work an operator is, by its name as a trace has it: "aten.mm" is a matmul.
 
     Convolutions, attention and recurrent layers are matmuls as far as a roof is concerned. Softmax and normalisations
-    are reductions. What is in no list is elementwise where it did arithmetic.
+    are reductions. What is in no list is elementwise where it did arithmetic. Of a collective the floor knows only what
+    it reads and writes in its own machine's memory: no link between ranks is in a ceiling.
     """
+    if operator.startswith(("c10d.", "_c10d_functional.", "c10d_functional.")):
+        return "collective"
     name = operator.removeprefix("aten.").removeprefix("_foreach_")
     name = name if name.endswith("__") else name.removesuffix("_")
     known = _KINDS.get(name)
