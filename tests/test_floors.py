@@ -156,6 +156,7 @@ def test_kinds_are_those_of_the_meters_tables() -> None:
     assert {kind_of(f"aten.{name}", 1) for name in normalised} == {"reduction"}
     assert {kind_of(f"aten.{name}", 1) for name in REDUCTIONS.keys() - {"embedding_dense_backward"}} == {"reduction"}
     assert {kind_of(f"aten.{name}", 0) for name in FREE} <= {"copy", "fill", "indexing", "elementwise", "other"}
+    assert kind_of("c10d.allreduce_", 0) == kind_of("_c10d_functional.all_reduce", 0) == "collective"
     assert [kind_of(name, 1) for name in ("aten.addmm", "aten._foreach_mul_", "aten.mkldnn_rnn_layer")] == [
         "matmul",
         "elementwise",

@@ -2,7 +2,7 @@
 
     estimator = estimator_of([distances(cpu_trace, …), distances(gpu_trace, …)])
     estimator.ratios                     # {"matmul": 1.6, "elementwise": 3.1, …}: time over floor, by kind of operator
-    estimator.half, estimator.most       # 1.4, 3.0: half of its estimates are off by at most the one, nine in ten by the other
+    estimator.half, estimator.most       # 1.4, 3.0: factors that half of its estimates are within, and nine in ten
     estimator.seconds(floor)             # 2.1e-05
 
 The error is measured: each machine is left out in turn, and the times of its steps are estimated from the others. Only
@@ -41,7 +41,7 @@ class Estimator:
 
 
 def estimator_of(machines: Sequence[Sequence[Distance]]) -> Estimator | None:
-    """Return what estimates from machines by the distances of their steps; None where too few were left out and estimated."""
+    """Return what machines' distances make an estimator of; None where too few steps were estimated from others."""
     steady = [[one for one in found if one.steady and one.floor.heavy] for found in machines]
     errors = []
     for place, left_out in enumerate(steady):

@@ -3,12 +3,12 @@
     h100 = ceiling_named("NVIDIA H100 80GB HBM3")
     floor_of(step, h100)     # Floor(seconds=1.2e-06, binds="memory", …)
 
-The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the roofline
-model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009), and that of a step is
-the sum over its operators: they run one after another. Nothing else is in it, no launch, no synchronisation, no
-workspace, so that nothing can be faster but in two ways: bytes that a cache served never came from memory, and code that
-was compiled moves fewer bytes than its operators (its bytes are not counted). What ran on the meta device was computed
-nowhere and has no floor. Nothing here was measured on the machine that it speaks of, unless its roof was.
+The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the
+roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009), and that of
+a step is the sum over its operators: they run one after another. Nothing else is in it, no launch, no synchronisation,
+no workspace, so that nothing is faster but what a cache served, whose bytes never came from memory. Compiled code moves
+fewer bytes than its operators would, so none are counted. What ran on the meta device was computed nowhere and has no
+floor. Nothing here was measured on the machine that it speaks of, unless its roof was.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trace_tools.errors import UsageError
 from trace_tools.machines.known_machines import KnownMachine, known_machine, known_machines
 from trace_tools.schema import Machine, Measured, Meters, Step, Trace
 
-Kind = Literal["matmul", "elementwise", "reduction", "copy", "fill", "indexing", "other"]
+Kind = Literal["matmul", "elementwise", "reduction", "copy", "fill", "indexing", "collective", "other"]
 
 NO_WORK = "the trace does not say what each operator did; trace it again"
 NOTHING = "its operators computed nothing and moved no bytes of memory"
@@ -228,8 +228,11 @@ def kind_of(operator: str, flops: int) -> Kind:
     """Return what kind of work an operator is, by its name as a trace has it: "aten.mm" is a matmul.
 
     Convolutions, attention and recurrent layers are matmuls as far as a roof is concerned. Softmax and normalisations
-    are reductions. What is in no list is elementwise where it did arithmetic.
+    are reductions. What is in no list is elementwise where it did arithmetic. Of a collective the floor knows only what
+    it reads and writes in its own machine's memory: no link between ranks is in a ceiling.
     """
+    if operator.startswith(("c10d.", "_c10d_functional.", "c10d_functional.")):
+        return "collective"
     name = operator.removeprefix("aten.").removeprefix("_foreach_")
     name = name if name.endswith("__") else name.removesuffix("_")
     known = _KINDS.get(name)

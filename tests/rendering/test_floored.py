@@ -16,6 +16,7 @@ from trace_tools.floors import ceiling_named
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.floored import floors_block
+from trace_tools.rendering.overview import document_notices
 from trace_tools.schema import Machine, Meters, Peak, Trace, Work
 
 LECTURE = """\
@@ -78,8 +79,8 @@ def test_a_trace_that_says_nothing_of_operators_has_no_switch_and_says_why() -> 
     made.step(train, "y = ", annotated=True, host_ns=[10**6], meters=Meters(9, operators=[("aten.mm", 1)]))
     document = make_document(made.trace())
     assert floors_block(document.sections[0], document, [H100]) == ""
-    [notice] = [notice.text for notice in document.notices]
-    assert notice == (
+    [notice] = [notice.text for notice in document_notices(document)]
+    assert document.notices == () and notice == (
         "There are no floors on these pages: the trace does not say what each operator did; trace it again."
     )
 

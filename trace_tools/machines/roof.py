@@ -110,8 +110,8 @@ def _copy_peak(device: str, gpu: Accelerator | None) -> Peak:
         mebibyte = torch.rand(1 << 18, generator=generator, dtype=torch.float32, device=device)
         source = mebibyte.repeat(max(copied >> 20, 1))
         target = source.clone()  # its pages are there before the clock runs
-        # Each touches twice the bytes of one tensor: a copy reads one and writes the other, a dot product reads both, and
-        # what is changed in place is read and written, which one core does faster than either: writes overlap reads.
+        # Each touches twice the bytes of one tensor: a copy reads one and writes the other, a dot product reads both,
+        # what is changed in place is read and written. That one core does fastest: its writes overlap its reads.
         ways = {
             "copies of {}, bytes read and written": lambda: target.copy_(source),
             "dot products of two times {}, bytes read": lambda: torch.dot(target, source),

@@ -26,7 +26,7 @@ from itertools import count
 
 from trace_tools import formats
 from trace_tools.distances import distances
-from trace_tools.floors import NO_WORK, most_live_bytes, why_no_floors
+from trace_tools.floors import most_live_bytes, why_no_floors
 from trace_tools.invariants import violations
 from trace_tools.layout import Segment
 from trace_tools.rendering import prose
@@ -111,6 +111,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         promise=_titled(ran.definitions[ran.tree.main.frame], MAIN)[1] if ran.tree.main is not None else None,
         distances=tuple(distances(trace)),
         live_bytes=most_live_bytes(trace),
+        why_no_floors=why_no_floors(trace),
     )
 
 
@@ -195,8 +196,6 @@ def _notices(ran: Lecture) -> Iterator[Notice]:
     for edition in ran.editions:
         if edition.stale:
             yield Notice("stale", f"This trace is stale: {edition.stale}. The pages show the text that was traced.")
-    if why_no_floors(ran.trace) == NO_WORK:
-        yield Notice("info", f"There are no floors on these pages: {NO_WORK}.")
     if run.only:
         yield Notice("info", f"Only {run.only} was run.")
     for dropped in run.dropped:

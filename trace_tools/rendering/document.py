@@ -368,6 +368,7 @@ class Document(WithClaims):
     promise: str | None = None  # what it teaches, Markdown: the docstring of `main` below its first line
     distances: tuple[Distance, ...] = ()  # from the roof that was measured
     live_bytes: int | None = None  # the most bytes of tensors alive at once
+    why_no_floors: str | None = None
 
     @property
     def steps(self) -> int:

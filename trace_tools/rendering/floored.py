@@ -2,8 +2,8 @@
 
     floors_block(section, document, ceilings())     "eNq1W…", for `floors.js`; "" where no line has a floor
 
-Beside each time stands a floor of the same work, of one call where it was measured, under the ceiling of the machine that
-a reader chose. The texts are made here: what a floor is and how it is said has one place.
+Beside each time stands a floor of the same work, of one call where it was measured, under the ceiling of the machine
+that a reader chose. The texts are made here: what a floor is and how it is said has one place.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from trace_tools import formats
 from trace_tools.claim_kinds import tally
+from trace_tools.floors import NO_WORK
 from trace_tools.ranks import whole_runs
 from trace_tools.rates import leading_peak, peak_of, ridge
 from trace_tools.rendering import prose
@@ -173,6 +174,8 @@ def document_notices(document: Document) -> Iterator[Notice]:
         yield Notice("failed", "Something failed around the sections.", f"{SETUP}.html#{anchor}")
     for line in document.violations:
         yield Notice("doubtful", f"Not everything here can be right: {line}.")
+    if document.why_no_floors == NO_WORK:
+        yield Notice("info", f"There are no floors on these pages: {NO_WORK}.")
 
 
 def around(document: Document) -> tuple[Block, ...]:

@@ -67,10 +67,10 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     whole = "The whole lecture, section by section, and the lines that took the most."
     under = "Every statement of the lecture whose FLOPs and bytes were counted."
     far = (
-        "Time over floor: what the roof that was measured here allows each operator, summed. A box holds the middle half "
-        "of the statements that call no other of the lecture's, its line eight in ten of them; short ones are far from "
-        f"any roof, since starting an operator takes longer than running it. A fill writes zeros or draws random numbers. "
-        f"{verdict(document.distances)}"
+        "Time over floor: what the roof that was measured here allows each operator, summed. A box holds the middle "
+        "half of the statements that call no function of the lecture's, its line eight in ten of them; short ones are "
+        "far from any roof, since starting an operator takes longer than running it. A fill writes zeros or draws "
+        f"random numbers. {verdict(document.distances)}"
     )
     return _figures(
         (TIME, whole, flame(where, "time", TIME, rows=5)),
