@@ -16,12 +16,12 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tests.checks.pretend_machines import KINDS, ROOT, pretend
+from tests.checks.pretend_machines import KINDS, ROOT, pretend, write_machines
 from tests.checks.scale import run
 from trace_tools.file_format.trace_file import load, write
 from trace_tools.schema import Omitted, SourceFile, Step, Trace
@@ -35,6 +35,7 @@ VERSIONS = {0: "a000001", 4: "b000002", 7: "c000003"}  # the lecture's commit, f
 SIZES = (10, 100, 300, 1_000)
 REBUILT = 100  # traces, at most, whose index is made again
 STATEMENT = "crossing = (document[starts] != document[starts + sequence])"
+SITES = (1, 2, 10)
 COMPARED = (2, 10, 30, 100)
 
 
@@ -106,7 +107,28 @@ def many() -> Iterator[str]:
         seconds, mib, why = run(["diff", f"store/{places[0]}", f"store/{places[-1]}", "--format", "json"], folder)
         diff = f"{seconds:.1f} s and {mib:,.0f} MiB"
         yield f"diff: {diff} {why}"
-    REPORT.write_text(report(rows, compared, diff, found, time.monotonic() - started), encoding="utf-8")
+    sites = list(_sites())
+    yield from ("   ".join(row) for row in sites)
+    REPORT.write_text(report(rows, compared, sites, diff, found, time.monotonic() - started), encoding="utf-8")
+
+
+def _sites() -> Iterator[tuple[str, ...]]:
+    """Yield what the pages of some machines take: rendered, then compared with the reports of each pair."""
+    for count in SITES:
+        with tempfile.TemporaryDirectory(prefix="many-") as scratch:
+            folder = Path(scratch)
+            write_machines(folder / "rendered", count)
+            traces = [f"rendered/{path.name}/trace.yaml" for path in sorted((folder / "rendered").iterdir())]
+            row = [str(count)]
+            for words in (["render", *traces], ["compare", *traces, "-o", "rendered/diff"]):
+                if words[0] == "render" or count > 1:
+                    seconds, mib, why = run(words, folder)
+                    assert not why, why
+                    row += [f"{seconds:.0f}", f"{mib:,.0f}"]
+                else:
+                    row += ["–", "–"]
+            size = sum(path.stat().st_size for path in (folder / "rendered").rglob("*") if path.is_file())
+            yield (*row, f"{size / 1e6:.0f}")
 
 
 def _at_size(folder: Path, size: int, added: list[float]) -> tuple[str, ...]:
@@ -154,7 +176,14 @@ def _history(folder: Path) -> str:
     )
 
 
-def report(rows: list[tuple[str, ...]], compared: list[tuple[str, ...]], diff: str, found: str, took_s: float) -> str:
+def report(
+    rows: Sequence[tuple[str, ...]],
+    compared: Sequence[tuple[str, ...]],
+    sites: Sequence[tuple[str, ...]],
+    diff: str,
+    found: str,
+    took_s: float,
+) -> str:
     """Return the report in Markdown."""
     lines = [
         "# How a store of traces, its queries and a comparison grow",
@@ -176,6 +205,15 @@ def report(rows: list[tuple[str, ...]], compared: list[tuple[str, ...]], diff: s
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
         found,
+        "",
+        "## A site",
+        "",
+        "Pages of the whole lecture, in as many processes as there are cores. Memory is the largest process's; all of",
+        "them share what the first one read.",
+        "",
+        "| machines | render, s | render, MiB | compare -o, s | compare -o, MiB | all files, MB |",
+        "|---:|---:|---:|---:|---:|---:|",
+        *(f"| {' | '.join(row)} |" for row in sites),
         "",
         "## A comparison, and a diff",
         "",

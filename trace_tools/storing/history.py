@@ -35,7 +35,7 @@ MISSING = "change points are not marked: ruptures is not installed; pip install 
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Followed:
     """A statement through all versions of a lecture, as the newest that has it writes it."""
 
     lecture: str
@@ -85,12 +85,12 @@ class MachineSeries:
 class History:
     """A statement's times on each machine, by the machine's slug; why changes were not looked for, where so."""
 
-    statement: Statement
+    statement: Followed
     series: dict[str, MachineSeries] = field(default_factory=dict)
     why_no_changes: str = ""
 
 
-def find(store: Store, wanted: str, *, lecture: str = "") -> Statement:
+def find(store: Store, wanted: str, *, lecture: str = "") -> Followed:
     """Return the statement at a line of the newest version, or the one whose code has a text in it.
 
     Raises UsageError where there is none, or where several are: their lines are named then.
@@ -116,7 +116,7 @@ def find(store: Store, wanted: str, *, lecture: str = "") -> Statement:
     if len(rows) > 1:
         lines = ", ".join(str(row[2]) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
         raise UsageError(f"{wanted!r}: {len(rows)} statements of {lecture} (lines {lines}); say which by its line")
-    return Statement(lecture, *rows[0])
+    return Followed(lecture, *rows[0])
 
 
 def histories(store: Store, *, lecture: str = "", machine: str = "") -> list[History]:
@@ -127,7 +127,7 @@ def histories(store: Store, *, lecture: str = "", machine: str = "") -> list[His
         " (SELECT code FROM runs WHERE lecture = ? ORDER BY started DESC, path DESC LIMIT 1) ORDER BY source, line",
         (lecture,),
     )
-    found = [_timed(store, Statement(lecture, *row), machine) for row in rows.fetchall()]
+    found = [_timed(store, Followed(lecture, *row), machine) for row in rows.fetchall()]
     return [history for history in found if history.series]
 
 
@@ -142,7 +142,7 @@ def _lecture(store: Store, named: str) -> str:
     return str(known[0])
 
 
-def history_of(store: Store, statement: Statement, *, machine: str = "") -> History:
+def history_of(store: Store, statement: Followed, *, machine: str = "") -> History:
     """Return what a statement took in all runs, or those on machines that have a text in their name.
 
     Raises UsageError where no such run timed it.
@@ -154,7 +154,7 @@ def history_of(store: Store, statement: Statement, *, machine: str = "") -> Hist
     return history
 
 
-def _timed(store: Store, statement: Statement, machine: str) -> History:
+def _timed(store: Store, statement: Followed, machine: str) -> History:
     rows = store.index.execute(
         "SELECT runs.machine, runs.name, runs.path, runs.started, runs.version, times.ns, times.low, times.high,"
         " statements.line FROM times JOIN runs ON runs.id = times.run JOIN statements ON statements.code = runs.code"

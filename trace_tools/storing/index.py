@@ -41,7 +41,7 @@ CREATE TABLE times (lineage INTEGER, run INTEGER, ns REAL, low REAL, high REAL, 
 """
 
 
-class StatementTimes(NamedTuple):
+class KeptTimes(NamedTuple):
     """How long one execution of a statement took (ns): median and extremes over the passes, of the mean of each."""
 
     median: float
@@ -50,7 +50,7 @@ class StatementTimes(NamedTuple):
     executions: int
 
 
-def times_of(trace: Trace) -> dict[Place, StatementTimes]:
+def times_of(trace: Trace) -> dict[Place, KeptTimes]:
     """Return how long each statement took that was timed, by its source and number.
 
     A launch is no time, nor is that of a step in which `measure` ran several times; but of a section's call it is that
@@ -71,7 +71,7 @@ def times_of(trace: Trace) -> dict[Place, StatementTimes]:
         passes = min(map(len, executions))
         means = [statistics.fmean(one[n] for one in executions) for n in range(passes)]
         if means:
-            found[place] = StatementTimes(statistics.median(means), min(means), max(means), len(executions))
+            found[place] = KeptTimes(statistics.median(means), min(means), max(means), len(executions))
     return found
 
 

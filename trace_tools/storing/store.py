@@ -2,7 +2,7 @@
 
     store = Store.create(Path("traces"))
     store.add(Path("rendered/cpu/trace.yaml"))  # ("lecture.py/1bba177/cpu/2026-11-24T002427-9f86…/trace.yaml.gz", True)
-    store.runs(machine="H100")                  # [Run("lecture.py/1bba177/nvidia-h100/…", …), …]
+    store.runs(machine="H100")                  # [KeptRun("lecture.py/1bba177/nvidia-h100/…", …), …]
 
 The files are what is kept; `index.sqlite` only answers questions. Whoever opens the store brings the index up to date
 with the files: one that was added by hand is found, one that was removed is gone, and what a killed `add` left is
@@ -37,7 +37,7 @@ _UNLIKE_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class KeptRun:
     """A trace of the store: where it lies there, and what it is of."""
 
     path: str
@@ -115,7 +115,7 @@ class Store:
             self._record(place, trace)
         return place, True
 
-    def runs(self, *, lecture: str = "", commit: str = "", machine: str = "") -> list[Run]:
+    def runs(self, *, lecture: str = "", commit: str = "", machine: str = "") -> list[KeptRun]:
         """Return runs in order of time: of a lecture, of a commit, of machines that have a text in their name."""
         where, values = ["1"], []
         for column, text in (("lecture", lecture), ("version", commit)):
@@ -131,7 +131,7 @@ class Store:
                 f" WHERE {' AND '.join(where)} ORDER BY started, path",
                 values,
             ).fetchall()
-        return [Run(*row[:9], *map(bool, row[9:])) for row in rows]
+        return [KeptRun(*row[:9], *map(bool, row[9:])) for row in rows]
 
     def rebuild(self) -> None:
         """Make the index again from the files, the earliest run first."""
