@@ -60,22 +60,21 @@ def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "dtype", "tf32", "tera"),
+    ("operator", "dtype", "tera"),
     [
-        ("aten.mm", "float32", False, 67),
-        ("aten.mm", "float32", True, 494.7),  # where the lecture asked for it
-        ("aten.convolution", "float32", False, 494.7),  # cuDNN does by default
-        ("aten.mul", "float32", True, 67),
-        ("aten.mm", "float64", False, 67),  # on tensor cores; 33.5 on ordinary ones
-        ("aten._scaled_mm", "float8_e4m3fn", False, 1979),
-        ("aten._int_mm", "int8", False, 1979),
-        ("aten._scaled_dot_product_flash_attention", "float16", False, 989.5),
+        ("aten.mm", "float32", 67),
+        ("aten.mm", "tf32", 494.7),  # where the lecture asked for it
+        ("aten.convolution", "tf32", 494.7),  # cuDNN does by default
+        ("aten._cudnn_rnn", "float32", 494.7),  # likewise
+        ("aten.mul", "float32", 67),
+        ("aten.mm", "float64", 67),  # on tensor cores; 33.5 on ordinary ones
+        ("aten._scaled_mm", "float8_e4m3fn", 1979),
+        ("aten._int_mm", "int8", 1979),
+        ("aten._scaled_dot_product_flash_attention", "float16", 989.5),
     ],
 )
-def test_the_peak_is_that_of_the_dtype_and_of_the_units_that_compute_it(
-    operator: str, dtype: str, tf32: bool, tera: float
-) -> None:
-    floor = floor_of(step((operator, dtype, 10**12, 0)), replace(H100, tf32=tf32))
+def test_the_peak_is_that_of_the_dtype_and_of_the_units_that_compute_it(operator: str, dtype: str, tera: float) -> None:
+    floor = floor_of(step((operator, dtype, 10**12, 0)), H100)
     assert floor.seconds == pytest.approx(1 / tera)
 
 
@@ -114,20 +113,25 @@ def test_a_measured_call_has_the_floor_of_one_call() -> None:
 
 
 def test_what_a_cache_may_serve_is_told_apart() -> None:
-    """Two calls that move 300 bytes each, of which a cache of 100 holds 100: at 1 byte/s, 600 s and 400 s."""
+    """Two calls that move 300 bytes each, of which a cache of 100 had 100 and keeps 100: at 1 byte/s, 600 s and 200 s.
+
+    What ran in two dtypes has that once.
+    """
     ceiling = Ceiling("CPU", {"float32": 1.0}, 1.0, "measured", cache_bytes=100)
     meters = Meters(operators=[("aten.clone", 2)], work=[("aten.clone", None, 0, 600)])
     floor = floor_of(step(meters=meters), ceiling)
-    assert (floor.seconds, floor.beyond_caches) == (600, 400)
+    assert (floor.seconds, floor.beyond_caches) == (600, 200)
+    both = [("aten.add", "float32", 0, 400), ("aten.add", "float64", 0, 200)]
+    assert floor_of(step(meters=Meters(operators=[("aten.add", 2)], work=both)), ceiling).beyond_caches == 200
     assert floor_of(step(("aten.clone", None, 0, 80)), ceiling).beyond_caches == 0
 
 
 def test_a_measured_roof_is_only_what_was_measured() -> None:
     peaks = [Peak("bfloat16", 989e12, "a datasheet"), Peak("bfloat16", 790e12, "measured: …", measured=True)]
-    machine = Machine("NVIDIA H100", "h100", "cuda", l2_bytes=50, cache_bytes=7, tf32="high", peaks=peaks)
+    machine = Machine("NVIDIA H100", "h100", "cuda", l2_bytes=50, cache_bytes=7, peaks=peaks)
     assert measured_ceiling(machine) is None, "nobody measured its memory"
     found = measured_ceiling(replace(machine, peaks=[*peaks, Peak("memory", 3e12, "measured: …", measured=True)]))
-    assert found == Ceiling("NVIDIA H100", {"bfloat16": 790e12}, 3e12, "measured", None, 50, tf32=True)
+    assert found == Ceiling("NVIDIA H100", {"bfloat16": 790e12}, 3e12, "measured", None, 50)
 
 
 @pytest.mark.parametrize(

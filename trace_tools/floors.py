@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from trace_tools import formats
@@ -45,7 +45,6 @@ class Ceiling:
     source: str  # title of the datasheet, or "measured"
     memory_bytes: int | None = None
     cache_bytes: int | None = None  # of its largest cache, where it is known
-    tf32: bool = False  # whether its float32 matmuls compute in tf32: the lecture's setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Floor:
     """The least seconds that a step's operators take on a machine; None, and why, where there is none.
 
     `binds` is the roof that most of it is spent under: "memory", or the name of a peak. `beyond_caches` are the
-    seconds where each call finds as many of its bytes in the machine's largest cache as fit.
+    seconds where each call finds as many of its bytes in the machine's largest cache as fit, and leaves as many there.
     """
 
     seconds: float | None
@@ -103,18 +102,13 @@ def measured_ceiling(machine: Machine) -> Ceiling | None:
     if bandwidth is None:
         return None
     cache = machine.cache_bytes if machine.device == "cpu" else machine.l2_bytes
-    return Ceiling(machine.name, rates, bandwidth, "measured", machine.memory_bytes, cache, in_tf32(machine))
-
-
-def in_tf32(machine: Machine) -> bool:
-    """Return whether a lecture's float32 matmuls may compute in tf32, where there is one."""
-    return machine.tf32 not in (None, "highest")
+    return Ceiling(machine.name, rates, bandwidth, "measured", machine.memory_bytes, cache)
 
 
 def best_known_ceiling(machine: Machine) -> Ceiling | None:
     """Return a machine's ceiling by its datasheet; where it has none, the one that was measured."""
     known = known_machine(machine.name, machine.multiprocessors) if machine.device != "cpu" else None
-    return replace(_ceiling(known), tf32=in_tf32(machine)) if known is not None else measured_ceiling(machine)
+    return _ceiling(known) if known is not None else measured_ceiling(machine)
 
 
 # --- floors ---------------------------------------------------------------------------------------
@@ -134,6 +128,7 @@ def floor_of_counted(counted: Meters | Measured, ceiling: Ceiling) -> Floor:
     if not counted.work:
         return _none(NOWHERE if counted.flops else counted.why or NOTHING)
     calls = dict(counted.operators or ())
+    cached = {operator: 2 * (ceiling.cache_bytes or 0) * count for operator, count in calls.items()}
     bound: Counter[str] = Counter()
     kinds: Counter[Kind] = Counter()
     beyond = 0.0
@@ -149,8 +144,9 @@ def floor_of_counted(counted: Meters | Measured, ceiling: Ceiling) -> Floor:
         seconds = max(computing, moving)
         bound[roof if computing > moving else "memory"] += seconds  # type: ignore[assignment]
         kinds[kind] += seconds  # type: ignore[assignment]
-        cached = (ceiling.cache_bytes or 0) * calls.get(operator, 1)
-        beyond += max(computing, max(0, moved - cached) / ceiling.bytes_per_second)
+        served = min(moved, cached.get(operator, 0))
+        cached[operator] = cached.get(operator, 0) - served  # it may have run in several dtypes
+        beyond += max(computing, (moved - served) / ceiling.bytes_per_second)
     total = sum(kinds.values())
     ran = 0 if counted.why is not None else sum(calls.values())
     return Floor(total, max(bound, key=lambda roof: bound[roof]), dict(kinds), beyond, calls=ran)
@@ -172,8 +168,10 @@ def _peak_name(operator: str, kind: Kind, dtype: str, ceiling: Ceiling) -> str:
         dtype = dtype[:6]
     if dtype == "float64" and "float64_tensor" in rates:
         return "float64_tensor"
-    if dtype == "float32" and kind == "matmul" and "tf32" in rates:
-        return "tf32" if ceiling.tf32 or any(word in operator for word in ("conv", "rnn")) else dtype
+    if dtype == "float32" and "rnn" in operator and "tf32" in rates:
+        return "tf32"
+    if dtype == "tf32" and "tf32" not in rates:
+        return "float32"
     if kind != "matmul" and dtype in rates and rates.get("float32", 0.0) > rates[dtype]:
         return "float32"
     return dtype

@@ -140,8 +140,11 @@ def _rates(
     moved, intensity = moved_bytes(counted), intensity_of(counted)
     if not seconds > 0:
         return
-    # tf32's peak where that is what a float32 matmul computes in.
-    tf32 = dtype == "float32" and machine.device == "cuda" and machine.tf32 not in (None, "highest")
+    # tf32's peak where that is what a float32 matmul computes in; older traces tell what was set when they began.
+    in_tf32 = (
+        machine.tf32 not in (None, "highest") if counted.work is None else any(w[1] == "tf32" for w in counted.work)
+    )
+    tf32 = dtype == "float32" and machine.device == "cuda" and in_tf32
     flops = None if moved == 0 and counted.bytes_read is not None else counted.flops  # counted, and computed nowhere
     for name, amount, roof in (("FLOP/s", flops, "tf32" if tf32 else dtype), ("B/s", moved, "memory")):
         if not amount:

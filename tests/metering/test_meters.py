@@ -192,6 +192,21 @@ def test_a_reading_fills_the_schemas_meters() -> None:
     assert meters.why is None
 
 
+@pytest.mark.parametrize(("precision", "dtype"), [("highest", "float32"), ("high", "tf32")])
+def test_a_product_that_a_gpu_does_in_tf32_is_told_so_by_what_is_set_when_it_runs(precision: str, dtype: str) -> None:
+    x, picture, weight = torch.ones(8, 8), torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(precision)
+        with Meter() as meter:
+            _ = x @ x, x + x, F.conv2d(picture, weight)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    dtypes = {name: of for name, of, *_ in meter.reading().plain()["work"]}
+    assert dtypes == {"aten.add": "float32", "aten.convolution": "tf32", "aten.mm": dtype}  # cuDNN's default
+    assert meter.reading().dtype == "float32"
+
+
 def test_work_is_what_each_operator_did_where_it_computed() -> None:
     """By hand: a product of (2, 3) and (3, 4) takes 2·2·3·4 FLOPs and 4·(6 + 12 + 8) bytes in float32."""
     x, w, meta = torch.rand(2, 3), torch.rand(3, 4), torch.rand(5, 5, device="meta")

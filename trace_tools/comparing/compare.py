@@ -34,7 +34,6 @@ from trace_tools.floors import (
     best_known_ceiling,
     floor_of,
     has_work,
-    in_tf32,
     most_live_bytes,
     why_no_floors,
 )
@@ -165,7 +164,6 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
         for line in told
     ]
     order = sorted(range(len(sides)), key=lambda place: (not has_work(sides[place].trace), place != at))
-    ceilings = [replace(of, tf32=in_tf32(sides[order[0]].trace.machine)) for of in ceilings]
     floors = [_floors([line[place] for place in order if has_work(sides[place].trace)], ceilings) for line in told]
     tables = [_table(quantity, told, lines, measurements, at, floors) for quantity in QUANTITIES]
     annotated = [{n for n, line in enumerate(told) if _is_annotated(line[place])} for place in range(len(sides))]

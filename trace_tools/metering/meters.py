@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from sys import _getframe
@@ -39,12 +39,26 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from trace_tools.late_imports import OnceImported
 from trace_tools.metering import collectives
 from trace_tools.metering.flops import Formula, formula
-from trace_tools.metering.operators import Arguments, EagerMode, Keywords, Traffic, floating, memory_of, tensors_in
+from trace_tools.metering.operators import (
+    Arguments,
+    EagerMode,
+    Keywords,
+    Traffic,
+    base_name,
+    floating,
+    memory_of,
+    tensors_in,
+)
 from trace_tools.metering.storages import Storages
 from trace_tools.schema import Work
 
 _COND = getattr(torch.ops.higher_order, "cond", None)
 _EVAL_FRAME = os.path.join("torch", "_dynamo", "eval_frame.py")
+_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "addbmm", "_addmm_activation")
+_TF32: dict[str, Callable[[], bool]] = {  # whether torch lets a GPU round float32 to tf32 in it
+    **dict.fromkeys(_PRODUCTS, lambda: torch.get_float32_matmul_precision() != "highest"),
+    **dict.fromkeys(("convolution", "_convolution", "convolution_backward"), lambda: torch.backends.cudnn.allow_tf32),
+}
 NEARLY_ALL = 0.99  # of a step's FLOPs, in one dtype: that one's peak is its roof
 
 
@@ -186,6 +200,7 @@ class Meter:
             self.flops_by_operator[name] += flops
             dtype = "" if first is None else str(first.dtype).removeprefix("torch.")
             self.flops_by_dtype[dtype] += flops
+            dtype = operator.precision(dtype)
             if computed and first is not None and not first.is_meta:
                 self.work_flops[name, dtype] += flops
             return dtype
@@ -242,7 +257,7 @@ class _ForceEager:
 class _Operator:
     """What the meter knows of one operator before it is called."""
 
-    __slots__ = ("between_ranks", "composite", "formula", "name", "traffic")
+    __slots__ = ("_tf32", "between_ranks", "composite", "formula", "name", "traffic")
 
     def __init__(self, operator: Any) -> None:
         schema = getattr(operator, "_schema", None)
@@ -257,6 +272,14 @@ class _Operator:
             and bool(has_kernel(name, "CompositeImplicitAutograd"))
             and not any(has_kernel(name, key) for key in ("CPU", "CUDA", "XPU", "MPS"))
         )
+        self._tf32 = _TF32.get(base_name(operator) or "")
+
+    def precision(self, dtype: str) -> str:
+        """Return "tf32" where a GPU would compute a float32 product in it, by torch's settings now; else the dtype."""
+        if dtype == "float32" and self._tf32 is not None:
+            with suppress(Exception):  # settings that contradict each other can't be read
+                return "tf32" if self._tf32() else dtype
+        return dtype
 
 
 class _Mode(EagerMode):

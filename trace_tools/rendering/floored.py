@@ -9,10 +9,9 @@ that a reader chose. The texts are made here: what a floor is and how it is said
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from trace_tools import formats
-from trace_tools.floors import Ceiling, Floor, fit_in_words, floor_in_words, floor_of, in_tf32
+from trace_tools.floors import Ceiling, Floor, fit_in_words, floor_in_words, floor_of
 from trace_tools.rendering.document import Document, Section, rows_shown
 from trace_tools.rendering.packing import packed
 from trace_tools.rendering.remarks import UNLIKE, timed, worth_saying
@@ -27,8 +26,7 @@ def floors_block(section: Section, document: Document, machines: Sequence[Ceilin
         if spoken is not None and worth_saying(spoken):
             steps[row.anchor] = [execution.step for execution in row.executions]
     told = []
-    for machine in machines:
-        ceiling = replace(machine, tf32=in_tf32(document.machine))
+    for ceiling in machines:
         texts = [_text([floor_of(step, ceiling) for step in executions]) for executions in steps.values()]
         told.append([ceiling.name.removeprefix("NVIDIA "), _about(ceiling, document), texts])
     if not any(text for _, _, texts in told for text in texts):
