@@ -548,6 +548,8 @@ def _counts(draw: random.Random, plain: Plain, most: int) -> str:
     elif what in ("operators", "uncounted"):
         names = [f"aten.op{n}" if draw.random() < 0.9 else "x" * 900 for n in range(count)]
         step["meters"] = {"flops": 10**18, "operators": [[name, abs(_int(draw))] for name in names], "uncounted": names}
+        dtypes = ("float32", "bfloat16", "x", None)
+        step["meters"]["work"] = [[name, draw.choice(dtypes), abs(_int(draw)), abs(_int(draw))] for name in names]
     elif what == "measured":
         one = {
             "seconds": [abs(_float(draw))] * 3,

@@ -88,7 +88,8 @@ def distances(trace: Trace, ceiling: Ceiling | None = None) -> list[Distance]:
                 seconds = statistics.median(timing.samples_ns) / 1e9
                 steady = timing.clock == "call" or why_no_rate(step, timing) is None
                 own = step.id not in callers
-                found.append(Distance(step.id, seconds, floor, _kind(floor.kinds), own, steady))
+                one = Distance(step.id, seconds, floor, _kind(floor.kinds), own, steady)
+                found += [one] if 0 < one.ratio < math.inf else []  # else a figure of the trace is none
     return found
 
 

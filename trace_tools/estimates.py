@@ -48,8 +48,8 @@ def estimator_of(machines: Sequence[Sequence[Distance]]) -> Estimator | None:
         ratios = _ratios([found for other, found in enumerate(steady) if other != place])
         for one in left_out:
             estimate = _scaled(one.floor, ratios)
-            if estimate:
-                errors.append(math.exp(abs(math.log(estimate / one.seconds))))
+            if estimate and estimate < math.inf:
+                errors.append(max(estimate / one.seconds, one.seconds / estimate))
     if len(errors) < LEAST_TRIED:
         return None
     errors.sort()

@@ -39,6 +39,7 @@ from trace_tools.comparing.reports.markdown import markdown
 from trace_tools.comparing.reports.terminal import terminal
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load
+from trace_tools.floors import ceilings
 from trace_tools.garbage import collector_paused
 from trace_tools.publishing.site import render_files
 from trace_tools.serving.pages import Site, serve_trace
@@ -228,7 +229,7 @@ def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
                 write_report(difference, form, folder / f"{a}.{form}", everything=True)
 
     def compared() -> None:
-        comparison = compare([side("good"), side("hostile"), side("other")], None)
+        comparison = compare([side("good"), side("hostile"), side("other")], None, ceilings()[:2])
         written = [html(comparison_report.report_of(comparison, "html")), comparison_report.csv_text(comparison)]
         written.append(markdown(comparison_report.report_of(comparison, "md")))
         from rich.console import Console

@@ -77,15 +77,16 @@ def report_of(
     ) -> Grid:
         """Return a row for each line; those that are folded or left out are counted."""
         smaller = formats.plural(len(folded), noun) if folded else ""
-        shown, hidden = ([_row(line, unit, better) for line in some] for some in (lines, folded))
-        below = untraced if any(line.floors for line in (*lines, *folded)) else []
+        floored = any(floor.seconds is not None for line in (*lines, *folded) for floor in line.floors)
+        below = untraced if floored else []
+        shown, hidden = ([_row(line, unit, better, len(below)) for line in some] for some in (lines, folded))
         every = (first, *columns, *below)
         if form == "html":
             return Grid("side", every, shown, name, hidden, smaller, unmeasured=len(below))
         rest = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
         return Grid("side", every, shown, name, rest=rest, unmeasured=len(below))
 
-    def _row(line: Line, unit: str | None, better: str | None) -> list[Phrase]:
+    def _row(line: Line, unit: str | None, better: str | None, floors: int) -> list[Phrase]:
         place = f"line {line.line}" if line.line and not terminal else str(line.line or "")
         which = [place, line.which] if terminal else [formats.one_line(line.function, 40), place, line.which]
         soft = (" " if terminal else ", ").join(part for part in which if part)
@@ -98,7 +99,7 @@ def report_of(
         return [
             where,
             *(_figure(line, cell, unit, spread=wide) for cell in line.cells),
-            *(_floor(floor, estimator) for floor in line.floors),
+            *(_floor(floor, estimator) for floor in line.floors[:floors]),
         ]
 
     parts: list[Content] = [Phrase(_intro(comparison, base))]
