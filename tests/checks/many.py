@@ -17,8 +17,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from tests.checks.pretend_machines import KINDS, ROOT, pretend, write_machines
@@ -36,6 +38,7 @@ SIZES = (10, 100, 300, 1_000)
 REBUILT = 100  # traces, at most, whose index is made again
 STATEMENT = "crossing = (document[starts] != document[starts + sequence])"
 SITES = (1, 2, 10)
+ADDERS = 3  # processes that add at once
 COMPARED = (2, 10, 30, 100)
 
 
@@ -66,16 +69,32 @@ def _longer(text: str, path: str, count: int) -> tuple[str, int, int]:
     return "\n".join(lines), at.end_line, at.number
 
 
-def runs(machines: int = MACHINES, days: int = DAYS) -> Iterator[Trace]:
-    """Yield the runs of all machines, day by day."""
-    real = [load(path).trace for path in sorted((ROOT / "rendered").glob("*/trace.yaml"))]
-    for day in range(days):
-        since = max(first for first in VERSIONS if first <= day)
-        for number in range(machines):
-            slower = SLOWER if KINDS[number % len(KINDS)] == SLOWED and day >= SINCE else 1.0
-            started = f"2026-10-{day + 1:02}T{number // 60:02}:{number % 60:02}:00+00:00"
-            ran = pretend(real[number % len(real)], number, slower=slower, started=started, commit=VERSIONS[since])
-            yield edited(ran, 3 * list(VERSIONS).index(since))
+@cache
+def _real() -> list[Trace]:
+    return [load(path).trace for path in sorted((ROOT / "rendered").glob("*/trace.yaml"))]
+
+
+def ran(at: int) -> Trace:
+    """Return one of the runs, which follow one another in time: those of all machines on the first day, and so on."""
+    day, number = divmod(at, MACHINES)
+    since = max(first for first in VERSIONS if first <= day)
+    slower = SLOWER if KINDS[number % len(KINDS)] == SLOWED and day >= SINCE else 1.0
+    started = f"2026-10-{day + 1:02}T{number // 60:02}:{number % 60:02}:00+00:00"
+    real = _real()[number % len(_real())]
+    made = pretend(real, number, slower=slower, started=started, commit=VERSIONS[since])
+    return edited(made, 3 * list(VERSIONS).index(since))
+
+
+def _add(folder: Path, runs: Sequence[int]) -> list[float]:
+    """Add some runs to the store in a folder; return how long each took (s)."""
+    took = []
+    with tempfile.TemporaryDirectory(prefix="many-") as scratch, Store.create(folder / "store") as store:
+        for at in runs:
+            write(ran(at), Path(scratch) / "trace.yaml")
+            before = time.monotonic()
+            store.add(Path(scratch) / "trace.yaml")
+            took.append(time.monotonic() - before)
+    return took
 
 
 def many() -> Iterator[str]:
@@ -84,19 +103,17 @@ def many() -> Iterator[str]:
     rows: list[tuple[str, ...]] = []
     compared: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory(prefix="many-") as scratch:
-        folder, one = Path(scratch), Path(scratch) / "trace.yaml"
-        places: list[str] = []
-        added: list[float] = []
-        with Store.create(folder / "store") as store:
-            for trace in runs():
-                write(trace, one)
-                before = time.monotonic()
-                places.append(store.add(one)[0])
-                added.append(time.monotonic() - before)
-                if len(places) in SIZES:
-                    rows.append(_at_size(folder, len(places), added))
-                    yield "   ".join(rows[-1])
-                    added.clear()
+        folder, before = Path(scratch), 0
+        Store.create(folder / "store").index.close()
+        for size in SIZES:
+            parts = [range(first, size, ADDERS) for first in range(before, before + ADDERS)]
+            with ProcessPoolExecutor(ADDERS, get_context("spawn")) as pool:
+                added = [seconds for some in pool.map(partial(_add, folder), parts) for seconds in some]
+            before = size
+            rows.append(_at_size(folder, size, added))
+            yield "   ".join(rows[-1])
+        with Store(folder / "store") as store:
+            places = [one.path for one in store.runs()]
         found = _history(folder)
         yield found
         for n in COMPARED:
@@ -198,7 +215,7 @@ def report(
         "",
         f"{MACHINES} machines of {len(KINDS)} kinds, {DAYS} days, {len(VERSIONS)} versions of the lecture. Seconds of",
         "`list` and `history` are those of the whole command, started for one kind of machine (a tenth of the runs):",
-        "the best of three. The index is made again from the files where it is lost.",
+        f"the best of three. {ADDERS} processes add at once. The index is made again from the files where it is lost.",
         "",
         "| traces | files, MB | index, MB | add one, s | index again, s | list, s | history of a statement, s |",
         "|---:|---:|---:|---:|---:|---:|---:|",

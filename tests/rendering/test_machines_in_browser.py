@@ -145,3 +145,20 @@ def test_names_and_values_of_a_trace_are_text(browser: Any, tmp_path: Path) -> N
     assert evil in ask(browser, "document.querySelector('#L6 > .other').innerText")
     assert ask(browser, "document.querySelectorAll('main img').length") == 0
     assert ask(browser, "window.pwned") is None and browser.get_log("browser") == []
+
+
+def test_of_ten_machines_the_bar_shows_the_one_that_is_read_and_leads_to_all(browser: Any, tmp_path: Path) -> None:
+    names = [f"a-machine-with-a-name-{n}" for n in range(10)]
+    traces = [replace(made(0), machine=replace(made(0).machine, slug=name)) for name in names]
+    render_site([SiteTrace(trace, name) for trace, name in zip(traces, names, strict=True)], tmp_path)
+    for size in ((1280, 900), NARROW):
+        show(browser, tmp_path / names[8] / "00-first.html", size)
+        shown = (
+            "(() => { const a = document.querySelector('.seg [aria-current]'), box = a.parentElement;"
+            "const [inner, outer] = [a, box].map(e => e.getBoundingClientRect());"
+            "return inner.left >= outer.left - 1 && inner.left < outer.right; })()"
+        )
+        assert ask(browser, shown)
+        assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
+    browser.execute_script("document.querySelector('.seg a').focus()")
+    assert ask(browser, "document.querySelector('.seg').scrollLeft") == 0  # all of it can be reached by keyboard

@@ -60,10 +60,8 @@ def list_(folder: Path, lecture: str, commit: str, machine: str) -> None:
 def history(folder: Path, statement: str | None, lecture: str, machine: str, out: Path | None) -> None:
     """Say what STATEMENT (a line of the newest version, or a piece of its code) took in each run."""
     from trace_tools.errors import UsageError
-    from trace_tools.files import update_folder
     from trace_tools.formats import duration
     from trace_tools.storing.history import find, histories, history_of, told
-    from trace_tools.storing.pages import MADE_HERE, history_files
     from trace_tools.storing.store import Store
 
     if statement is None and out is None:
@@ -76,6 +74,9 @@ def history(folder: Path, statement: str | None, lecture: str, machine: str, out
             found = [history_of(opened, find(opened, statement, lecture=lecture), machine=machine)]
         _tell(dict.fromkeys(one.why_no_changes for one in found if one.why_no_changes))
         if out is not None:
+            from trace_tools.files import update_folder
+            from trace_tools.storing.pages import MADE_HERE, history_files
+
             update_folder(out, history_files(found), MADE_HERE)
             click.echo(str(out / "index.html"))
             return

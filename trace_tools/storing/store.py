@@ -101,9 +101,8 @@ class Store:
         trace = load(path).trace
         text = dump(trace).encode()
         place = place_of(trace, hashlib.sha256(text).hexdigest())
-        known = self.index.execute("SELECT 1 FROM runs WHERE path = ?", (place,)).fetchone() is not None
         there = self.folder / place
-        if known and there.is_file():
+        if self._knows(place) and there.is_file():
             return place, False
         try:
             there.parent.mkdir(parents=True, exist_ok=True)
@@ -167,6 +166,8 @@ class Store:
             with self._noting_troubles():
                 found.append((load_head(self.folder / path).run.started, path))
         for _, path in sorted(found):
+            if self._knows(path):  # by now: several processes share the work
+                continue
             with self._noting_troubles():
                 trace = self._load(path)
                 with self._writing():
@@ -179,9 +180,12 @@ class Store:
         except TraceFileError as error:
             self.troubles.append(str(error))
 
+    def _knows(self, place: str) -> bool:
+        return self.index.execute("SELECT 1 FROM runs WHERE path = ?", (place,)).fetchone() is not None
+
     def _record(self, place: str, trace: Trace) -> None:
         """Enter a trace, unless another process just did."""
-        if self.index.execute("SELECT 1 FROM runs WHERE path = ?", (place,)).fetchone() is None:
+        if not self._knows(place):
             lecture, commit, *_ = place.split("/")
             tables.record(self.index, place, lecture, commit, trace, self._load)
 

@@ -9,6 +9,8 @@
   const $ = (id) => document.getElementById(id);
   const box = $("machines"), main = $("text");
   if (!box) return;
+  const here = document.querySelector(".seg [aria-current]"), bar = here?.parentElement;  // one of many may be out of sight
+  if (here) bar.scrollLeft += here.getBoundingClientRect().left - bar.getBoundingClientRect().left - 24;
 
   const make = (tag, name, ...inside) => {
     const made = document.createElement(tag);
