@@ -218,6 +218,8 @@ def slurm() -> Iterator[Path]:
             )
             if asked.stdout.strip() == "idle":
                 break
+            if any(daemon.poll() is not None for daemon in daemons):
+                pytest.skip("Slurm does not come up here: " + (root / "log" / "slurmd").read_text()[-300:])
             time.sleep(0.1)
         else:
             pytest.skip("Slurm does not come up here: " + (root / "log" / "ctld").read_text()[-300:])
