@@ -551,8 +551,8 @@ def efficiency_is_money() -> None:
     """Efficiency is money"""
     text(
         "Training a language model (it predicts how a text goes on) uses up two resources: **memory**, counted in "
-        "bytes, and **compute**, counted in floating-point operations (**FLOPs**). Hardware and budget say how much "
-        "of each there is. The question behind this lecture is:\n\n"
+        "bytes, and **compute**, counted in floating-point operations (**FLOPs**). The question behind this lecture "
+        "is:\n\n"
         "> What is the best model that fixed resources can buy?\n\n"
         "GPUs, processors that do thousands of multiplications at once, are rented by the hour, however busy they "
         "are. Here is one training run at a quarter and at half of the speed that they promise:"
@@ -571,19 +571,16 @@ def efficiency_is_money() -> None:
     )
     affordable_tokens = slow_hours * 3600 * 0.5 * promised / flops_per_token  # in as many hours, at half the promise
     assert affordable_tokens == 2 * tokens  # @inspect affordable_tokens
-    text(
-        "Twice the speed costs half as much. Or the same bill buys twice the training text, and the model is better. "
-        "So you work out what a run will take before it, count while it runs, and compare afterwards."
-    )
+    text("So you work out what a run will take before it, count while it runs, and compare afterwards.")
 
 
 def what_there_is_to_learn() -> None:
     """What there is to learn"""
     text(
-        "- **Mechanics**: what PyTorch does with every byte and every operation. It is simple, and can be checked.\n"
+        "- **Mechanics**: what PyTorch does with every byte and every operation.\n"
         "- **Mindset**: account for resources, always. *Derive* a number, *count* it, *measure* it, and explain the "
         "difference.\n"
-        "- **Intuition**: which cost will dominate, before anything has run. It comes last, from the other two."
+        "- **Intuition**: which cost will dominate, before anything has run."
     )
     stages = [
         ("napkin", "days and GPUs\nsection 1"),
@@ -596,18 +593,15 @@ def what_there_is_to_learn() -> None:
     plot(draw_road_map(stages), title="The road, and what is accounted for along it")  # @hide
     text(
         f"This lecture is a program. Beside a line stands what that line did on the machine named on this page:\n\n"
-        f"- **A value** is that of one run, the same for the whole page; a list of measurements has the samples of "
-        f"this run. *varies* says that runs differed, and their range stands beside it: 13 [10 … 14] is 13 in this "
-        f"run, and from 10 to 14 in all (*first runs*: those of a process that has just begun). *follows from a "
-        f"clock* says that it was computed from a time.\n"
-        f"- **A time** has ± half the range of its runs behind it; *with measuring*: counting or timing is in it, "
-        f"too.\n"
-        f"- **An `assert` is a claim**: it was executed, and ✓ says that it held in every run.\n"
+        f"- **A value** is that of one run. *varies*: runs differed, and the range of all stands beside it, 13 "
+        f"[10 … 14] (*first runs*: those of a process that has just begun). *follows from a clock*: it was computed "
+        f"from a time.\n"
+        f"- **A time** has ± half the range of its runs behind it; *with measuring*: counting or timing is in it.\n"
+        f"- **An `assert` is a claim**: ✓ says that it was executed, and held in every run.\n"
         f"- **A tensor** (an array): `f32[2, 3]` is its format (fp32, which torch calls `float32`) and shape, `f32[]` "
         f"a single number; *storage s24* names the memory it lies in (section 3).\n"
         f"- **A function** that is called: its code stands below the call, or the call names the section where it "
-        f"does, in some cases in a deeper part. What comes from the lecture's own tools is explained where it is "
-        f"used.\n\n"
+        f"does. What comes from the lecture's own tools is explained where it is used.\n\n"
         f"Sentences that depend on the hardware were chosen by what was measured on it. *Dispatch* is what PyTorch "
         f"does before an operation's arithmetic begins, some microseconds. `device()` is the GPU, if there is one, "
         f"and `sizes()` holds the sizes to work with, larger ones on a GPU. The constants in capitals are from the "
@@ -9661,7 +9655,9 @@ def traffic_of_the_stages() -> None:
         "Stages 1 and 2 gather updated parameters in place of gradients: the same traffic. Stage 3 keeps no "
         "parameters, and gathers them twice, for the forward and for the backward pass: half as much again.\n\n"
         "With gradient accumulation each backward pass would start an exchange. `no_sync()`, of "
-        "`DistributedDataParallel`, leaves it out of all micro-batches but the last."
+        "`DistributedDataParallel`, leaves it out of all micro-batches but the last.\n\n"
+        "Here one process plays all GPUs. `tests/lectures/many_ranks.py`, beside this lecture, does the same in a "
+        "process for each, and counts what they send: `trace-tools trace many_ranks.py --ranks 4`."
     )
 
 
@@ -10456,10 +10452,8 @@ def when_memory_when_compute() -> None:
     lines = [(n, f"{i:.4g}", *v) for n, i, v in zip(names, intensities, verdicts, strict=True)]  # @hide
     table(lines, ["operation", "FLOP/byte", *(f"{name}: {ridge:.0f}" for name, (ridge, _) in ridges.items())])  # @hide
     text(
-        f"A larger batch shares the *weights*, but each sequence has a cache of its own (a common beginning can be "
-        f"shared): {cache_512:.1f} FLOP/byte, "
-        "however many are decoded together. (In many models several heads of queries share keys and values; if 8 do, "
-        "it is 8 times as much.)\n\n"
+        f"A larger batch shares the *weights*, but each sequence has a cache of its own: {cache_512:.1f} FLOP/byte, "
+        "however many are decoded together.\n\n"
         "**Waiting for memory**: move fewer bytes for the same result. Fuse operations, store smaller formats, share "
         "the weights among a larger batch, keep near what is needed again. Fewer FLOPs gain nothing.\n\n"
         "**Waiting for arithmetic**: use the tensor cores (bf16, fp8), or do fewer FLOPs. Fewer bytes gain "
