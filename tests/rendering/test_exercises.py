@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import ask, press, show
+from tests.rendering.browsing import ask, press, show, until
 from tests.rendering.recording import Recording
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.document import Narration
@@ -133,7 +133,7 @@ def test_predict_first_covers_what_is_told_below_a_question_until_it_is_answered
     assert ask(browser, seen) == "hidden"
     field.clear()
     field.send_keys("4 MB", "\n")
-    assert ask(browser, seen) == "visible"
+    until(lambda: bool(ask(browser, seen) == "visible"))
     show(browser, page)  # it was answered before, and the mode is remembered
     assert ask(browser, "document.querySelectorAll('.untold').length") == 0
     browser.execute_script("localStorage.clear(); sessionStorage.clear()")  # for the tests after this one

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,7 +170,7 @@ def test_a_killed_add_leaves_the_store_whole(tmp_path: Path, after: float) -> No
     paths = [written(ran(day), tmp_path, f"{day}.yaml") for day in range(1, 20)]
     process = adding(tmp_path / "store", *paths)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    with pytest.raises(subprocess.TimeoutExpired):
+    with suppress(subprocess.TimeoutExpired):  # a fast machine may be done by then
         process.wait(timeout=after)
     process.kill()
     process.wait()

@@ -377,13 +377,19 @@ def _send(stream: IO[bytes], archive: bytes) -> None:
 
 def _hang_up(process: subprocess.Popen[bytes], last: bytes = b"") -> None:
     """End the connection, and what runs there with it; a process that does not end is killed."""
-    killer = threading.Timer(GRACE_S + 5, process.kill)  # first: closing waits for what is being sent
-    killer.daemon = True
-    killer.start()
+    # First: closing waits for what is being sent. It ends with the process, not to be in the way of forks.
+    threading.Thread(target=_kill_late, args=(process,), daemon=True).start()
     if process.stdin is not None:
         with suppress(OSError, ValueError):
             process.stdin.write(last)
             process.stdin.close()
+
+
+def _kill_late(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(GRACE_S + 5)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _stamps(out: Path) -> dict[str, Any]:
