@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.imports import imported, modules, versions
+from trace_tools.imports import imported, mentions, modules, versions
 from trace_tools.statements import parse_source
 
 NEEDS_TORCH = [
@@ -57,6 +57,28 @@ def test_what_is_imported_is_told_without_pythons_own_and_what_lies_beside(folde
     text = "import os, numpy.linalg, beside\nfrom yaml import safe_load\nimport trace_tools"
     found = imported(parse_source(text, "lecture.py"), folder)
     assert found == {"numpy", "yaml", "torch"}  # torch by way of what lies beside
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("import time", True),
+        ("from time import sleep", True),
+        ("import torch.utils.benchmark as b", True),
+        ("import beside.time", True),
+        ("f = torch.compile(f)", True),
+        ("measure(f)", True),
+        ("import beside", True),  # and that, `further`, which imports torch
+        ("import package.inner", True),
+        ("import torch, json\nx = 'time'  # measure", False),
+        ("compiled = timely = 1\nimport timeless", False),
+    ],
+)
+def test_what_a_lecture_or_what_lies_beside_it_names(text: str, named: bool, folder: Path) -> None:
+    (folder / "further.py").write_text("import beside\nx = torch.cuda.Event()\n")
+    (folder / "package" / "inner.py").write_text("from timeit import timeit\n")
+    words = {"time", "timeit", "benchmark", "compile", "measure", "Event"}
+    assert mentions(parse_source(text, "lecture.py"), folder, words) is named
 
 
 def test_versions_are_those_that_the_packages_say() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from importlib import metadata
 from importlib.machinery import PathFinder
@@ -36,12 +36,31 @@ def modules(source: ParsedSource, folder: Path) -> frozenset[str]:
     return frozenset(name for name, _ in _reached(source, folder))
 
 
+def mentions(source: ParsedSource, folder: Path, words: Collection[str]) -> bool:
+    """Tell whether a lecture, or a module beside it, has any of `words` among its names, or in those it imports."""
+    for tree, imports in _trees(source, folder):
+        if any(part in words for name, _ in imports for part in name.split(".")):
+            return True
+        for node in ast.walk(tree):
+            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+            if name in words:
+                return True
+    return False
+
+
 def _reached(source: ParsedSource, folder: Path) -> Iterator[tuple[str, bool]]:
     """Yield what a lecture and the modules beside it import, and whether that lies beside it."""
+    for _, imports in _trees(source, folder):
+        yield from imports
+
+
+def _trees(source: ParsedSource, folder: Path) -> Iterator[tuple[ast.AST, list[tuple[str, bool]]]]:
+    """Yield the tree of a lecture and those of the modules beside it, each with what it imports."""
     seen: set[Path] = set()
     trees: list[ast.AST] = [source.tree]
     while trees:
-        for name in _imports(trees.pop()):
+        tree, imports = trees.pop(), []
+        for name in _imports(tree):
             root = name.partition(".")[0]
             beside = [folder / f"{root}.py", *(folder / root).glob("**/*.py")]
             local = [path for path in beside if path.is_file() and path not in seen]
@@ -50,7 +69,8 @@ def _reached(source: ParsedSource, folder: Path) -> Iterator[tuple[str, bool]]:
                 # What is wrong with it is the lecture's to say.
                 with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
                     trees.append(ast.parse(path.read_bytes()))
-            yield name, any(path.is_file() for path in beside)
+            imports.append((name, any(path.is_file() for path in beside)))
+        yield tree, imports
 
 
 def is_installed(name: str) -> bool:

@@ -14,7 +14,7 @@ from trace_tools.cli import main
 from trace_tools.file_format.trace_file import load
 from trace_tools.machines.devices import FORMS
 from trace_tools.machines.machine import STORED
-from trace_tools.schema import Peak
+from trace_tools.schema import Peak, Step
 
 BAD = {
     "no main": ("x = 1\n", [], "lecture.py:1: defines no function `main`"),
@@ -92,10 +92,7 @@ def test_a_draft_is_one_run_and_a_machine_is_measured_once(monkeypatch: pytest.M
 
     assert peaks("--draft") == []
     drafted = load(path).trace
-    assert [(p.name, p.ended, p.warm_ns) for p in drafted.run.processes] == [
-        ("pass 1", "complete", None),
-        ("metering", "complete", None),
-    ]
+    assert [(p.name, p.ended, p.warm_ns) for p in drafted.run.processes] == [("pass 1", "complete", None)]
     assert dict(drafted.versions)["torch"] == torch.__version__ and drafted.machine.threads == torch.get_num_threads()
     measured = peaks("--passes", "1")
     assert len(measured) == 5 and not any(", on 2" in peak.source for peak in measured)
@@ -103,6 +100,31 @@ def test_a_draft_is_one_run_and_a_machine_is_measured_once(monkeypatch: pytest.M
         assert [replace(peak, source="") for peak in later] == [replace(peak, source="") for peak in measured]
         assert all(re.search(r", on 2\d{3}-\d\d-\d\d$", peak.source) for peak in later)
     assert not any(", on 2" in peak.source for peak in peaks("--passes", "1", "--survey"))
+
+
+def test_a_draft_says_what_a_trace_says() -> None:
+    """Its one run is counted, too: values and counts are those of a trace, whose metering has a process of its own."""
+    path = Path("rendered/cpu/trace.yaml")
+    said = []
+    for options in (["--passes", "1"], ["--draft"]):
+        counted = "from trace_tools import count\n    c = count(lambda: x @ y)  # @inspect c\n    assert"
+        source = DRAFTED.replace("assert", counted)
+        made = trace(source, "--device", "cpu", *options)
+        assert made.exit_code == 0, made.output
+        steps = [one for one in load(path).trace.steps if isinstance(one, Step)]
+        said.append([(s.line, s.values, s.meters and replace(s.meters, live_bytes=0), s.claim) for s in steps])
+    assert said[0] == said[1]
+    assert [meters.flops for _, _, meters, _ in said[1] if meters and meters.flops] == [2 * 1024 + 65, 1024, 1024, 65]
+
+
+@pytest.mark.parametrize("line", ["import time", "from trace_tools import measure", "y = torch.compile(torch.sin)(x)"])
+def test_a_draft_of_what_would_see_its_operators_being_counted_counts_them_in_another_process(line: str) -> None:
+    made = trace(DRAFTED.replace("    part()", f"    part()\n    if 0: {line}"), "--device", "cpu", "--draft")
+    assert made.exit_code == 0, made.output
+    drafted = load(Path("rendered/cpu/trace.yaml")).trace
+    assert [process.name for process in drafted.run.processes] == ["pass 1", "metering"]
+    meters = [one.meters for one in drafted.steps if isinstance(one, Step)]
+    assert [one.flops for one in meters if one and one.flops] == [1024 + 65, 1024, 65]
 
 
 def test_a_draft_of_a_lecture_that_fails_says_so() -> None:

@@ -180,7 +180,7 @@ def slurm() -> Iterator[Path]:
             "SelectTypeParameters=CR_CPU", "SchedulerType=sched/backfill",
             "SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2",
             "SlurmdParameters=config_overrides", "MpiDefault=none", "ReturnToService=2", "MailProg=/bin/true",
-            "KillWait=2", f"NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=1000 State=UNKNOWN",
+            "KillWait=20", f"NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=1000 State=UNKNOWN",
             "PartitionName=main Nodes=n1 Default=YES MaxTime=600 State=UP",
         ]  # fmt: skip
         conf.write_text("\n".join(lines) + "\n")

@@ -36,6 +36,22 @@ class Block(nn.Module):
         return x + self.mlp(x)
 
 
+def test_what_counting_took_is_nothing_that_operators_took() -> None:
+    x = torch.ones(1024, 1024)
+    with Meter() as meter:
+        began = time.perf_counter()
+        for _ in range(20):
+            x @ x
+        for _ in range(200):
+            x[0, 0] + 1
+        took = time.perf_counter() - began
+        spent = meter.take_spent()
+        assert 0 < spent < took and meter.take_spent() == 0
+        began = time.perf_counter()
+        torch.addmm(x, x, x)
+        assert meter.take_spent() < (time.perf_counter() - began) / 2  # the product itself is none of it
+
+
 def trained(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     optimizer = torch.optim.AdamW(model.parameters())
     losses = []

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from sys import _getframe
+from time import perf_counter  # now: a lecture may put another in `time`
 from types import TracebackType
 from typing import Any
 
@@ -131,6 +132,7 @@ class Meter:
         self.collectives: collectives.Counted = Counter()
         self.work_flops: Counter[tuple[str, str | None]] = Counter()
         self.work_bytes: Counter[tuple[str, str | None]] = Counter()
+        self._spent = 0.0
         self._storages = Storages(device)
         self._mode = _Mode(self)
         self._eager = _ForceEager()
@@ -155,6 +157,11 @@ class Meter:
     def take_peak(self) -> int:
         """Return the most live bytes at once since this was last asked (or the start)."""
         return self._storages.take_peak()
+
+    def take_spent(self) -> float:
+        """Return the seconds spent on counting since this was last asked (or the start), as far as Python sees them."""
+        spent, self._spent = self._spent, 0.0
+        return spent
 
     def reading(self) -> Totals:
         """Return the totals so far; `(later - earlier).plain()` is what happened in between."""
@@ -294,6 +301,7 @@ class _Mode(EagerMode):
         self._known: dict[Any, _Operator] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Arguments = (), kwargs: Keywords | None = None) -> Any:
+        began = perf_counter()
         keywords = kwargs or {}
         fake = False
         for kind in types:
@@ -314,11 +322,13 @@ class _Mode(EagerMode):
             with self:  # the branch that `torch.cond` runs, as the operators it is made of
                 return (if_true if chosen else if_false)(*(operands[0] if operands else ()))
         call = collectives.collective(func, args, keywords) if operator.between_ranks else None
+        self._meter._spent += perf_counter() - began
         if call is None:
             out = func(*args, **keywords)
         else:
             counted, apart = self._meter.collectives, self._meter.apart
             out = collectives.run(call, lambda: func(*args, **keywords), counted, apart=apart)
+        began = perf_counter()
         fused = not hasattr(func, "_schema") or _in_compiled_function()
         try:
             computed = not fake and not _is_fake(out)
@@ -328,6 +338,7 @@ class _Mode(EagerMode):
         except Exception:  # a lecture may have put its own in the place of what a tensor is asked here
             self._meter.uncounted[operator.name] += 1
         self._meter.fused += fused
+        self._meter._spent += perf_counter() - began
         return out
 
 

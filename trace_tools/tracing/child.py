@@ -69,6 +69,8 @@ _ENDS = 16 * BOUNDS["stdout"].of_step  # characters of what is printed at once t
 WRITING_S = 0.2  # for so long what ends the process at once waits for who writes the journal: it may be its caller
 FETCHED = "fetched"  # a folder in the run's: what was asked of others on the network, once for all processes
 LOADED_TORCH = "loaded-torch"  # a file in the run's folder: torch came by the way, where nobody had expected it
+A_DRAFT = "a draft: one run"
+A_COUNTED_DRAFT = f"{A_DRAFT}, which was counted as it ran: small operators take longer so"
 SIGN_S = 1.0  # after so long the parent is told again where the lecture is
 
 
@@ -89,6 +91,7 @@ class Job:
     device: str  # its type: "cpu", "cuda"
     torch: bool  # whether the lecture needs it: else it is not loaded
     draft: bool  # one run is enough
+    counts: bool  # whether its first run is metered
     passes: int
     seed: int
     limit: int
@@ -254,7 +257,7 @@ class _Process:
                 status = again if again.startswith("KeyboardInterrupt") else COMPLETE
                 break
         if self.job.draft and not self.job.metering:
-            self.note("why_no_warm", "a draft: one run")
+            self.note("why_no_warm", A_COUNTED_DRAFT if self.job.counts else A_DRAFT)
         self.note("notes", conditions())
         self.note("done", status)
         if "torch" in sys.modules and not self.job.torch:
@@ -277,7 +280,7 @@ class _Process:
             included=self.included,
         )
         meter = None
-        if self.job.metering:
+        if self.job.counts:
             from trace_tools.metering.meters import Meter
 
             meter = Meter(device=gpu.type if gpu else None, apart=bool(self.job.roots))
@@ -460,7 +463,7 @@ class _Process:
 class _MeasureWitness(Witness):
     """Marks the steps in which `measure` or `count` run, and records each measurement.
 
-    In a timed run that is its seconds, in the metering run what one call of its function did, between two readings of
+    In a timed run that is its seconds, in a metered one what one call of its function did, too, between two readings of
     the meter: the parent puts both together, and so a rate is that of one call. The time and the operators of the
     step itself are those of hundreds of calls; its mark says so.
     """
@@ -482,7 +485,7 @@ class _MeasureWitness(Witness):
             counted = (self.meter.reading() - self.before.pop()).plain()
             figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "collectives", "work", "why")
             counts = {name: counted[name] for name in figures if name != "collectives" or counted[name] != []}
-            one_call = counts if counted["operators"] else {"why": NOTHING_COUNTED}
+            one_call |= counts if counted["operators"] else {"why": NOTHING_COUNTED}
         self.recorder.emit("measured", one_call)
         return measurement
 

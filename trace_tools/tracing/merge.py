@@ -27,7 +27,7 @@ from functools import partial
 from itertools import combinations
 from operator import is_
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError
@@ -101,7 +101,7 @@ def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
 
 
 def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
-    _, _, run = _asked(folder)
+    run = _asked(folder).run
     if not (folder / "machine.json").exists() or not journals(folder):
         said = _last_words(folder) or "the run ended before anything was"
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {said}")
@@ -120,11 +120,19 @@ def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
     return replace(joined(found), run=_run_of_ranks(folder, found, run.ranks))
 
 
-def _asked(folder: Path) -> tuple[str | None, list[str], Run]:
-    """Return what was asked for: the machine's name, the processes beside the passes, and the head of the run."""
+class _Asked(NamedTuple):
+    """What was asked for, as the tracer wrote it down."""
+
+    run: Run  # the head of the trace
+    name: str | None  # the machine's
+    beside: list[str]  # processes beside the passes
+    metered: str | None  # the process whose first run was metered
+
+
+def _asked(folder: Path) -> _Asked:
     asked = stored(folder / "run.json")
-    name, beside, _ = asked.pop("name"), asked.pop("beside"), asked.pop("force", None)
-    return name, beside, from_plain(Run, asked, folder / "run.json")
+    name, beside, metered, _ = (asked.pop(key, None) for key in ("name", "beside", "metered", "force"))
+    return _Asked(from_plain(Run, asked, folder / "run.json"), name, beside or [], metered)
 
 
 def _run_of_ranks(folder: Path, found: Mapping[int, Trace], ranks: int) -> Run:
@@ -185,7 +193,7 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wary: bool, s
 
     `story` names the run to tell, if it is among those that can be.
     """
-    name, beside, run = _asked(folder)
+    run, name, beside, metered = _asked(folder)
     passes = sorted(own.glob("pass-*.journal"), key=lambda path: int(path.stem.split("-")[1]))
     paths = [*passes, *(path for process in (METERING, SHAKEN) for path in own.glob(f"{process}.journal"))]
     if not paths:
@@ -204,7 +212,7 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wary: bool, s
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {said}")
     runs = Runs(
         timed=timed,
-        metered=next(iter(of.get(METERING, [])), None),
+        metered=next(iter(of.get(metered or "", [])), None),
         shaken=[run for run in of.get(SHAKEN, []) if not run.name.endswith(OTHER_SEEDS)],
         seeded=next((run for run in of.get(SHAKEN, []) if run.name.endswith(OTHER_SEEDS)), None),
         abandoned=[run for run in ran if run not in timed],
@@ -715,7 +723,7 @@ class _Builder:
         for index in range(min(len(step.measured), MEASUREMENTS)):
             seconds = [s.measured[index]["seconds"] for s in timed if s is not None and index < len(s.measured)]
             figures = counted[index] if index < len(counted) else {"why": NO_COUNTERPART}
-            measured.append(from_plain(Measured, {"seconds": seconds, **figures}, JOURNAL))
+            measured.append(from_plain(Measured, {**figures, "seconds": seconds}, JOURNAL))
         return measured
 
     # --- what was said ---

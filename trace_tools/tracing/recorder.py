@@ -88,6 +88,7 @@ class MeterLike(Protocol):
 
     def reading(self) -> Any: ...
     def take_peak(self) -> int: ...
+    def take_spent(self) -> float: ...
     def paused(self) -> AbstractContextManager[None]: ...
 
 
@@ -97,7 +98,7 @@ class Instruments:
 
     describer: DescriberLike
     gpu: Accelerator | None = None  # that the lecture may use
-    meter: MeterLike | None = None  # in the metering process
+    meter: MeterLike | None = None  # of a metered run
     section: Callable[[str], None] | None = None  # told of each function that main calls
     output: OutputFile | None = None  # descriptor 1, where others than Python print
 
@@ -595,7 +596,7 @@ class OpenFrame:
 
 
 class MeteredFrame(OpenFrame):
-    """A frame in the metering process: at each boundary it reads the meter instead of caring for time."""
+    """A frame of a metered run: at each boundary it reads the meter, and what that and counting took is no step's."""
 
     __slots__ = ("meter", "most", "pause", "peak", "reading")
 
@@ -632,10 +633,13 @@ class MeteredFrame(OpenFrame):
             self.parent.peak = max(self.parent.peak, self.most)
 
     def _start(self) -> None:
+        now = clock()
         self.peak = self.meter.take_peak()
         self.reading = self.meter.reading()
+        self.recorder.lost += clock() - now
 
     def _read(self) -> None:
+        now = clock()
         if self.pause is not None:
             self.pause.__exit__(None, None, None)
             self.pause = None
@@ -644,6 +648,7 @@ class MeteredFrame(OpenFrame):
         if self.current is not None:
             meters = (self.meter.reading() - self.reading).plain()
             self.observe("meters", {**meters, "peak_bytes": self.peak})
+        self.recorder.lost += clock() - now + self.meter.take_spent()
 
     def _described(self, value: object) -> Any:
         with self.meter.paused():

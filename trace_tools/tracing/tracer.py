@@ -27,7 +27,7 @@ from trace_tools.file_format.structure import to_plain
 from trace_tools.file_format.validation import MOST_RANKS
 from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
-from trace_tools.imports import imported, is_installed, modules
+from trace_tools.imports import imported, is_installed, mentions, modules
 from trace_tools.imports import versions as versions_of
 from trace_tools.machines import devices, host, surveys
 from trace_tools.machines import machine as machines
@@ -56,6 +56,9 @@ GRACE_S = 5.0  # what a process has to end after Ctrl-C
 # that write where a process says in its last line what went wrong.
 UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
 SPAWNING = ("multiprocessing", "concurrent")  # what starts processes; torch loads the first of them itself
+# What a lecture names that would see its operators being counted: they are slower, and compiled ones run as they are.
+CLOCKS = frozenset({"time", "timeit", "datetime", "benchmark", "profile", "profiler", "measure", "perf_counter"})
+CLOCKS |= {"Timer", "Event", "compile"}
 SURVEY = "survey"
 CHILD, SURVEYING = "trace_tools.tracing.child", "trace_tools.tracing.survey"
 THREADS = "OMP_NUM_THREADS"
@@ -120,6 +123,7 @@ class Tracer:
         self.torch = ("torch" in self.uses and is_installed("torch")) or request.device not in (None, "cpu")
         self.request = request = replace(request, passes=1) if request.draft else request
         self.progress = progress
+        self.shows_meters = mentions(self.source, self.folder, CLOCKS)
         self.skipped = _skipped(self.source, request.only)
         self.modules = included.found(request.include, request.lecture) if request.include else []
         if request.device is not None:
@@ -199,8 +203,8 @@ class Tracer:
             inspect_all=request.inspect_all,
             ranks=request.ranks,
         )
-        asked = {**to_plain(run), "name": request.name, "beside": self._beside(), "force": request.force}
-        (folder / "run.json").write_text(json.dumps(asked), encoding="utf-8")
+        more = {"name": request.name, "beside": self._beside(), "metered": self._metered(), "force": request.force}
+        (folder / "run.json").write_text(json.dumps({**to_plain(run), **more}), encoding="utf-8")
         self._device = self._survey(folder)
 
     def process(self, name: str, folder: Path) -> tuple[int, float]:
@@ -264,11 +268,15 @@ class Tracer:
         return self._processes(folder)
 
     def _beside(self) -> list[str]:
-        """Return the processes besides the passes: without torch there is nothing to meter.
+        """Return the processes besides the passes; for a draft, what only comparisons need is left out."""
+        metering = [METERING] if self._metered() == METERING else []
+        return [*metering, *([] if self.request.draft else [SHAKEN])]
 
-        For a draft, what only comparisons need is left out.
-        """
-        return [*([METERING] if self.torch else []), *([] if self.request.draft else [SHAKEN])]
+    def _metered(self) -> str | None:
+        """Return the process that is metered: without torch none. A draft's one run is, unless that would be seen."""
+        if not self.torch:
+            return None
+        return "pass 1" if self.request.draft and not self.shows_meters else METERING
 
     def _at_once(self, names: Sequence[str], folder: Path) -> list[tuple[str, float]]:
         with ThreadPoolExecutor(len(names)) as pool:
@@ -344,6 +352,7 @@ class Tracer:
             device=self._device,
             torch=self.torch,
             draft=request.draft,
+            counts=name == self._metered(),
             passes=request.passes,
             seed=request.seed,
             limit=request.limit,
