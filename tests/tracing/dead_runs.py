@@ -62,7 +62,7 @@ def dead_run(
     folder = out / f".run-{name}"
     folder.mkdir(parents=True)
     ran = {"lecture": lecture, "started": started, "seed": 0, "passes": 1, "limit": 10, "complete": False}
-    (folder / "run.json").write_text(json.dumps({**ran, "name": None, "beside": []}))
+    (folder / "run.json").write_text(json.dumps({**ran, "name": None, "beside": [], "metered": None, "force": False}))
     (folder / "lecture.py").write_text(text)
     (folder / "versions.json").write_text('[["python", "3.11"]]')
     peaks = [Peak("float32", 1.5e11, "measured", measured=True)]

@@ -210,6 +210,7 @@ def agreement(f: Callable[[], Any]) -> Callable[[float], float]:
     if not groups:
         return float
     group = max(groups, key=lambda group: group.size())
+    groups.clear()  # the class above is in a cycle: what it held would outlive the group's end, and abort the process
     types = [device.type for device in group._device_types]  # that its backends were made for
     where = "cpu" if "cpu" in types else types[0]
 

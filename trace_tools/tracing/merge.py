@@ -131,8 +131,8 @@ class _Asked(NamedTuple):
 
 def _asked(folder: Path) -> _Asked:
     asked = stored(folder / "run.json")
-    name, beside, metered, _ = (asked.pop(key, None) for key in ("name", "beside", "metered", "force"))
-    return _Asked(from_plain(Run, asked, folder / "run.json"), name, beside or [], metered)
+    name, beside, metered, _ = (asked.pop(key) for key in ("name", "beside", "metered", "force"))
+    return _Asked(from_plain(Run, asked, folder / "run.json"), name, beside, metered)
 
 
 def _run_of_ranks(folder: Path, found: Mapping[int, Trace], ranks: int) -> Run:
