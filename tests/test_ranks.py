@@ -44,6 +44,11 @@ def test_what_is_equal_is_said_once_and_what_differs_beside_it() -> None:
     assert isinstance(only, Step) and only.on == [1] and only.ranks is None
 
 
+def test_a_rank_that_recorded_nothing_made_no_step() -> None:
+    made = joined({0: trace_of(MODULE, Step(0, 0, 1, 1), ranks=2)})
+    assert [event.on for event in made.steps] == [[0], [0]]
+
+
 def test_nan_is_the_same_as_nan() -> None:
     traces = [trace_of(MODULE, Step(0, 0, 1, 1, values=[("x", number(float("nan")))])) for _ in range(2)]
     _, step = all_of(*traces).steps

@@ -30,7 +30,12 @@ Key = tuple[Any, ...]
 
 
 def joined(traces: Mapping[int, Trace]) -> Trace:
-    """Return the trace of all ranks; head, sources and what is said of the whole run are the lowest rank's."""
+    """Return the trace of all ranks; head, sources and what is said of the whole run are the lowest rank's.
+
+    Of a rank that has recorded nothing there is no trace, and it made no step.
+    """
+    lowest = next(iter(traces.values()))
+    everyone = lowest.run.ranks or len(traces)
     numbers: dict[Key, int] = {}
     of_ranks = {rank: _placed(trace, numbers) for rank, trace in sorted(traces.items())}
     frames: dict[int, int] = {}  # by place, their numbers in the joined trace
@@ -38,7 +43,7 @@ def joined(traces: Mapping[int, Trace]) -> Trace:
     made: list[Event] = []
     for place in _ordered(of_ranks):
         there = {rank: events[place] for rank, events in of_ranks.items() if place in events}
-        on = None if len(there) == len(of_ranks) else [*there]
+        on = None if len(there) == everyone else [*there]
         first, parent = next(iter(there.values()))
         if isinstance(first, Frame):
             frames[place] = len(frames)
@@ -55,7 +60,7 @@ def joined(traces: Mapping[int, Trace]) -> Trace:
             longest = max(one.host_ns for one in totals)
             most = max(one.omitted for one in totals)
             made.append(replace(first, frame=frames[parent], omitted=most, host_ns=longest, on=on))
-    return replace(next(iter(traces.values())), steps=made)
+    return replace(lowest, steps=made)
 
 
 def _placed(trace: Trace, numbers: dict[Key, int]) -> dict[int, tuple[Event, int]]:
