@@ -72,8 +72,9 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
     counted: Document | Section = section if section is not None else document
     parts = [formats.one_line(document.machine.name, 60)]
+    ranks = [f"{formats.plural(count, 'rank')}, the slowest one's times"] if (count := document.run.ranks) else []
     if section is not None:
-        return [reading(section), *parts, claims_text(counted.held, counted.failed)]
+        return [reading(section), *parts, claims_text(counted.held, counted.failed), *ranks]
     torch = dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
@@ -81,9 +82,7 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = formats.one_line(document.machine.cuda, 20)
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
-    if document.run.ranks is not None:
-        parts.append(f"{formats.plural(document.run.ranks, 'rank')}, the slowest one's times")
-    return [*parts, claims_text(counted.held, counted.failed)]
+    return [*parts, *ranks, claims_text(counted.held, counted.failed)]
 
 
 def reading(section: Section) -> str:
