@@ -116,6 +116,12 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
         assert found.waited_ns and found.moved_ns
     assert step_at(trace, "y = 1").on == [0]
     assert all(one.peak_ram_bytes for one in trace.run.processes)
+    for rank in (0, 1):  # and each has pages of its own
+        pages = tmp_path / "out" / "cpu" / f"rank{rank}"
+        page = (pages / "00-sums.html").read_text(encoding="utf-8")
+        assert f"<b>{rank}</b>" in page and f"[{rank + 1}., {rank + 1}., {rank + 1}., {rank + 1}.]" in page
+        assert "[3., 3., 3., 3.]" in page and f"[{2 - rank}., " not in page
+        assert (pages / "02-first.html").exists() == (rank == 0)
     plain = yaml.safe_load((tmp_path / "out" / "cpu" / "trace.yaml").read_text(encoding="utf-8"))
     assert plain["run"]["ranks"] == 2
 

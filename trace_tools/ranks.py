@@ -215,13 +215,21 @@ def by_rank(step: Step, ranks: int) -> dict[int, Step]:
     return {rank: as_on(step, own[rank]) if rank in own else step for rank in there}
 
 
-def disagreeing(step: Step, ranks: int) -> list[tuple[str, dict[int, Value]]]:
-    """Return the values of a step that are not the same on all ranks that ran it: each with what it was on which."""
-    if not any(one.values is not None for one in step.ranks or ()):
+def disagreeing(event: Step | Frame, ranks: int) -> list[tuple[str, dict[int, Value]]]:
+    """Return the values of a step, or the arguments of a call, that are not the same on all ranks that made it.
+
+    Each is told with what it was on which.
+    """
+    if isinstance(event, Frame):
+        told, own = event.arguments, {one.rank: one.arguments for one in event.ranks or ()}
+    else:
+        other = [one for one in event.ranks or () if one.values is not None or "values" in (one.lacks or ())]
+        told, own = event.values, {one.rank: one.values or [] for one in other}
+    if not own:
         return []
-    of_ranks = {rank: one.values or [] for rank, one in by_rank(step, ranks).items()}
+    of_ranks = {rank: own.get(rank, told) or [] for rank in (range(ranks) if event.on is None else event.on)}
     found = []
-    for index, (source, value) in enumerate(step.values or ()):
+    for index, (source, value) in enumerate(told or ()):
         there = {rank: values[index][1] for rank, values in of_ranks.items() if values[index : index + 1]}
         if any(_differ(other, value) for other in there.values()) or len(there) < len(of_ranks):
             found.append((source, there))

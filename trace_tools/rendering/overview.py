@@ -72,8 +72,12 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
     counted: Document | Section = section if section is not None else document
     parts = [formats.one_line(document.machine.name, 60)]
+    run, ranks = document.run, []
+    if run.ranks is not None:
+        of_nodes = f" on {len(run.nodes)} nodes" if run.nodes else ""
+        ranks = [f"{formats.plural(run.ranks, 'rank')}{of_nodes}, the slowest one's times"]
     if section is not None:
-        return [reading(section), *parts, claims_text(counted.held, counted.failed)]
+        return [reading(section), *parts, claims_text(counted.held, counted.failed), *ranks]
     torch = dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
@@ -81,10 +85,7 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = formats.one_line(document.machine.cuda, 20)
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
-    if document.run.ranks is not None:
-        of_nodes = f" on {len(document.run.nodes)} nodes" if document.run.nodes else ""
-        parts.append(f"{formats.plural(document.run.ranks, 'rank')}{of_nodes}, the slowest one's times")
-    return [*parts, claims_text(counted.held, counted.failed)]
+    return [*parts, *ranks, claims_text(counted.held, counted.failed)]
 
 
 def reading(section: Section) -> str:
