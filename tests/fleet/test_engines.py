@@ -27,8 +27,8 @@ def test_a_container_is_a_command() -> None:
     script = command_for(entry, 10, {"name": "it's"}, HERE, "")[2]
     line = next(line for line in script.splitlines() if "apptainer" in line)
     words = shlex.split(line)
-    assert words[:5] == ["apptainer", "exec", "--nv", "my torch.sif", "$HOME/venv/bin/python"]
-    assert words[6] == '{"name": "it\'s"}'
+    assert words[:6] == ["$group", "apptainer", "exec", "--nv", "my torch.sif", "$HOME/venv/bin/python"]
+    assert words[7] == '{"name": "it\'s"}'
 
 
 def test_srun_exports_only_what_is_named() -> None:

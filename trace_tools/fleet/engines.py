@@ -37,18 +37,21 @@ REFUSED = 73  # the script's status where the machine can't take what is sent
 OPTIONS = {"partition": "--partition", "constraint": "--constraint", "account": "--account", "qos": "--qos"}
 OPTIONS |= {"gres": "--gres", "cpus": "--cpus-per-task", "time": "--time"}
 
-# `exec 3<&0` keeps the connection for the watch: a background job's own input is /dev/null.
+# `exec 3<&0` keeps the connection for the watch: a background job's own input is /dev/null. `setsid` makes a group of
+# all that the command starts, which a wrapper that is ended would leave behind; srun ends its own, and is told alone.
 SCRIPT = """\
 umask 077
 unset SSH_CONNECTION SSH_CLIENT SSH_TTY
 base={base}
 mkdir -p "$base" && d=$(mktemp -d "$base/run-XXXXXX") || exit {refused}
-trap 'cd /; rm -rf "$d"' EXIT
-trap 'exit 129' HUP INT TERM
+group={group} job=
+ends() {{ [ -z "$job" ] || kill -s "$1" -- "${{group:+-}}$job"; }} 2>/dev/null
+trap '[ -z "$group" ] || ends KILL; cd /; rm -rf "$d"' EXIT
+trap 'ends TERM; exit 129' HUP INT TERM
 cd "$d" && head -c {length} | tar -xzf - || exit {refused}
 exec 3<&0
 {command} </dev/null 3<&- & job=$!
-( cat <&3; kill -TERM $job; sleep {grace}; kill -KILL $job ) >/dev/null 2>&1 & watch=$!
+( cat <&3; ends TERM; sleep {grace}; ends KILL ) >/dev/null 2>&1 & watch=$!
 exec 3<&-
 wait $job; status=$?
 kill $watch 2>/dev/null
@@ -123,7 +126,8 @@ def command_for(
         found = {"key": key[:KEY], "again": str(again).lower(), "mark": MARK.strip(), "poll": POLL_S}
         script = BATCH.format(**told, **found, job=job, options=options)
     else:
-        script = SCRIPT.format(**told, command=command, grace=GRACE_S)
+        group, command = ("", command) if entry.engine == "slurm" else ("$(command -v setsid)", f"$group {command}")
+        script = SCRIPT.format(**told, command=command, group=group, grace=GRACE_S)
     host = host_of(entry)
     return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, f"sh -c {shlex.quote(script)}"]
 
