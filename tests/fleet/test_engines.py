@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from trace_tools.fleet.engines import command_for, environment, in_words, sky_task
+from trace_tools.fleet.engines import command_for, environment, in_any_shell, in_words, sky_task
 from trace_tools.fleet.inventory import Entry
 from trace_tools.fleet.parcel import pack
 
@@ -20,6 +22,16 @@ def test_ssh_asks_for_nothing_and_checks_host_keys() -> None:
     assert command[:3] == ["ssh", "-F", "/fleet/my.config"]
     assert {"-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oForwardAgent=no"} <= {*command}
     assert command[-3:-1] == ["--", "box"]
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "zsh", "ksh", "csh", "tcsh", "fish"])
+def test_the_login_shell_may_be_any(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"not installed: {shell}")
+    said = 'it\'s "one" of \\n \\0101 %s `two` $(three) {four} ! !! é \\\n# ~ * ['
+    line = in_any_shell(f'said={shlex.quote(said)}\nfalse || ! : &\nprintf %s "$said$1"; cat\n')
+    ran = subprocess.run([shell, "-c", line], input="; the rest", capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == (f"{said}; the rest", "")
 
 
 def test_a_container_is_a_command() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import string
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ SSH = (
 KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "LOGNAME")  # of our environment, for ssh itself
 EXPORTED = "HOME,PATH,USER,LOGNAME,TMPDIR,LANG"  # of that where srun runs, for the job
 KEY = 16  # characters of a key that name a batch job's folder
+PLAIN = frozenset(f"{string.ascii_letters}{string.digits} ./_-")  # to every shell
 REFUSED = 73  # the script's status where the machine can't take what is sent
 OPTIONS = {"partition": "--partition", "constraint": "--constraint", "account": "--account", "qos": "--qos"}
 OPTIONS |= {"gres": "--gres", "cpus": "--cpus-per-task", "time": "--time"}
@@ -129,7 +131,13 @@ def command_for(
         group, command = ("", command) if entry.engine == "slurm" else ("$(command -v setsid)", f"$group {command}")
         script = SCRIPT.format(**told, command=command, group=group, grace=GRACE_S)
     host = host_of(entry)
-    return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, f"sh -c {shlex.quote(script)}"]
+    return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, in_any_shell(script)]
+
+
+def in_any_shell(script: str) -> str:
+    """Return a line that has `sh` run a script, whatever shell reads it: csh takes no quoted newline, and knows `!`."""
+    escaped = "".join(chr(byte) if chr(byte) in PLAIN else f"\\0{byte:03o}" for byte in script.encode())
+    return f"""sh -c 'eval "$(printf %b "{escaped}")"'"""
 
 
 def host_of(entry: Entry) -> str | None:
