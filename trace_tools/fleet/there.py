@@ -60,7 +60,7 @@ def _trace(asked: dict[str, Any]) -> None:
     lecture = Path(asked["lecture"])
     with tempfile.TemporaryDirectory(prefix="out-", dir=".") as out:
         request = Request(lecture=lecture, out=Path(out), name=asked["name"], **asked["request"])
-        tracer = Tracer(request, lambda process, place, stalled: _tell(at=": ".join(filter(None, (process, place)))))
+        tracer = Tracer(request, _at)
         if "torch" in tracer.uses and torch is None:
             _tell(why=f"no torch is there, which {lecture.name} needs: name a Python that has it with `python`")
             return
@@ -69,6 +69,10 @@ def _trace(asked: dict[str, Any]) -> None:
     for start in range(0, len(packed), PIECE_BYTES):
         _tell(trace=packed[start : start + PIECE_BYTES])
     _tell(end=hashlib.sha256(content).hexdigest())
+
+
+def _at(process: str, place: str, stalled: str) -> None:
+    _tell(at=": ".join(filter(None, (process, ", ".join(filter(None, (place, stalled)))))))
 
 
 def _tell(**what: str | None) -> None:
