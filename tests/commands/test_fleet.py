@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import re
+import struct
+import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 
 from trace_tools.cli import main
 
+ROOT = Path(__file__).resolve().parents[2]
 PLAIN = "def main():\n    one()\ndef one():\n    x = 1  # @inspect x\n    assert x == 1\n"
 
 
@@ -61,3 +69,29 @@ def test_bad_input_is_one_line() -> None:
     assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1) and not Path("rendered").exists()
     ran = fleet(["name: one"], "--machine", "two")
     assert ran.exit_code == 2 and "--machine two: machines.yaml has no such machine; it has one" in ran.stderr
+
+
+def test_lines_on_a_terminal() -> None:
+    code = """if True:
+        import time
+        from trace_tools.commands.fleet import _Places
+        show = _Places()
+        show.told("one", "connecting")
+        for number in range(9):
+            show.told(f"m{number}", "connecting")
+        show.told("one", "pass 1: " + "行列" * 30)
+        time.sleep(1)
+        show.ended("two: rendered/two/" + "long" * 10)
+        show.done()"""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 6, 30, 0, 0))
+    environment = {**os.environ, "TERM": "xterm"} | dict.fromkeys(("COLUMNS", "LINES"), "")
+    subprocess.run([sys.executable, "-c", code], stderr=theirs, env=environment, cwd=ROOT, check=True)
+    os.close(theirs)
+    said = os.read(ours, 100_000).decode()
+    os.close(ours)
+    drawn, stays = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said).replace("\r", "\n").split("two:")
+    lines = [line for line in drawn.splitlines() if line]
+    assert max(map(cell_len, lines)) <= 30, "it takes two of the terminal's, and one of them stays"
+    assert "one: pass 1: 行列" in drawn and max(len(part) for part in re.findall(r"(?:\x1b\[1A)+", said)) <= 4 * 6
+    assert f" rendered/two/{'long' * 10}\n" in stays

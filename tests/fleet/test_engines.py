@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from trace_tools.fleet.engines import command_for, environment, in_words, sky_task
+from trace_tools.fleet.engines import command_for, environment, in_any_shell, in_words, sky_task
 from trace_tools.fleet.inventory import Entry
 from trace_tools.fleet.parcel import pack
 
@@ -22,13 +24,23 @@ def test_ssh_asks_for_nothing_and_checks_host_keys() -> None:
     assert command[-3:-1] == ["--", "box"]
 
 
+@pytest.mark.parametrize("shell", ["sh", "bash", "zsh", "ksh", "csh", "tcsh", "fish"])
+def test_the_login_shell_may_be_any(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"not installed: {shell}")
+    said = 'it\'s "one" of \\n \\0101 %s `two` $(three) {four} ! !! é \\\n# ~ * ['
+    line = in_any_shell(f'said={shlex.quote(said)}\nfalse || ! : &\nprintf %s "$said$1"; cat\n')
+    ran = subprocess.run([shell, "-c", line], input="; the rest", capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == (f"{said}; the rest", "")
+
+
 def test_a_container_is_a_command() -> None:
     entry = Entry("a", "local", python="apptainer exec --nv 'my torch.sif' ~/venv/bin/python")
     script = command_for(entry, 10, {"name": "it's"}, HERE, "")[2]
     line = next(line for line in script.splitlines() if "apptainer" in line)
     words = shlex.split(line)
-    assert words[:5] == ["apptainer", "exec", "--nv", "my torch.sif", "$HOME/venv/bin/python"]
-    assert words[6] == '{"name": "it\'s"}'
+    assert words[:6] == ["$group", "apptainer", "exec", "--nv", "my torch.sif", "$HOME/venv/bin/python"]
+    assert words[7] == '{"name": "it\'s"}'
 
 
 def test_srun_exports_only_what_is_named() -> None:

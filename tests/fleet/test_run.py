@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +145,32 @@ def test_what_runs_there_ends_with_the_connection(lecture: Path, ssh_box: Box) -
         assert not Path(f"/proc/{pid}").exists()
         assert not [*lecture.parent.glob("rendered/*/trace.yaml")]
         (ssh_box.home / "at-work").unlink()
+
+
+def test_what_a_wrapper_started_ends_with_it(lecture: Path, tmp_path: Path, there: str) -> None:
+    sign, wrapper = tmp_path / "at-work", tmp_path / "in a container"
+    wrapper.write_text(f'#!/bin/sh\nsleep 50 & echo $! >{tmp_path}/beside\n"$@"\n')  # no exec: it is the parent
+    wrapper.chmod(0o755)
+    lecture.write_text(
+        f"import os, time\ndef main():\n    wait()\ndef wait():\n"
+        f"    open({str(sign)!r}, 'w').write(str(os.getpid()))\n    time.sleep(50)\n"
+    )
+    entry = here(python=f"'{wrapper}' {sys.executable}", folder=there)
+    code = "from tests.fleet.test_run import *\n"
+    code += f"print(*fleet(Path({str(lecture)!r}), {entry!r}).run())"
+    started = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, preexec_fn=heard)
+    pids = [wait_for(sign), wait_for(tmp_path / "beside")]
+    started.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    started.communicate(timeout=60)
+    assert time.monotonic() - began < 15
+    assert [*Path(there).iterdir()] == [] and not [pid for pid in pids if is_running(pid)]
+
+
+def is_running(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def wait_for(path: Path) -> int:

@@ -6,20 +6,20 @@ others' are there and are rendered, and the same command goes on with what is mi
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
-import time
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trace_tools.errors import UsageError
 from trace_tools.project import ProjectOption, of_project
 
-SECOND_S = 0.2  # between two drawings of a terminal's lines
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
 
 
 @click.command()
@@ -116,49 +116,53 @@ class _Places:
         self._at: dict[str, str] = {}
         self._known: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
-        self._drawn = 0  # lines that stand on the terminal
-        self._when = 0.0
+        self._live: Live | None = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(
+                console=Console(stderr=True, soft_wrap=True),
+                get_renderable=self._lines,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
 
     def told(self, folder: str, where: str) -> None:
         """Take note of where a machine is; threads tell it."""
+        process = where.partition(":")[0]
         with self._lock:
             self._at[folder] = where
-            process = where.partition(":")[0]
-            if not sys.stderr.isatty():
-                if (folder, process) not in self._known:
-                    self._known.add((folder, process))
-                    self._say(f"{folder}: {process}\n")
-            elif time.monotonic() > self._when + SECOND_S:
-                self._draw()
+            is_new = (folder, process) not in self._known
+            self._known.add((folder, process))
+        if self._live is not None:
+            self._live.start()
+        elif is_new:
+            self._say(f"{folder}: {process}")
 
     def ended(self, line: str) -> None:
         """Say what came of a machine: a line that stays."""
         with self._lock:
             self._at.pop(line.partition(":")[0], None)
-            self._clear()
-            self._say(f"{line}\n")
-            if sys.stderr.isatty():
-                self._draw()
+        self._say(line)
 
     def done(self) -> None:
         """Leave no changing line."""
+        if self._live is not None:
+            with suppress(OSError):
+                self._live.stop()
+
+    def _lines(self) -> Text:
+        from rich.text import Text
+
         with self._lock:
-            self._at.clear()
-            self._clear()
-
-    def _draw(self) -> None:
-        self._clear()
-        self._when = time.monotonic()
-        width = shutil.get_terminal_size().columns
-        for folder, where in self._at.items():
-            self._say(f"{folder}: {where}"[: width - 1] + "\n")
-        self._drawn = len(self._at)
-
-    def _clear(self) -> None:
-        if self._drawn:
-            self._say(f"\x1b[{self._drawn}A\x1b[J")
-        self._drawn = 0
+            lines = [f"{folder}: {where}\n" for folder, where in self._at.items()]
+        return Text("".join(lines), no_wrap=True, overflow="ellipsis")  # the last is empty: there ^C is echoed
 
     def _say(self, text: str) -> None:
         with suppress(OSError):  # nobody reads it: that is no reason to lose a run
-            click.echo(text, nl=False, err=True)
+            if self._live is None:
+                click.echo(text, err=True)
+            else:
+                self._live.console.print(text, markup=False, highlight=False)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import string
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,22 +34,26 @@ SSH = (
 KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "LOGNAME")  # of our environment, for ssh itself
 EXPORTED = "HOME,PATH,USER,LOGNAME,TMPDIR,LANG"  # of that where srun runs, for the job
 KEY = 16  # characters of a key that name a batch job's folder
+PLAIN = frozenset(f"{string.ascii_letters}{string.digits} ./_-")  # to every shell
 REFUSED = 73  # the script's status where the machine can't take what is sent
 OPTIONS = {"partition": "--partition", "constraint": "--constraint", "account": "--account", "qos": "--qos"}
 OPTIONS |= {"gres": "--gres", "cpus": "--cpus-per-task", "time": "--time"}
 
-# `exec 3<&0` keeps the connection for the watch: a background job's own input is /dev/null.
+# `exec 3<&0` keeps the connection for the watch: a background job's own input is /dev/null. `setsid` makes a group of
+# all that the command starts, which a wrapper that is ended would leave behind; srun ends its own, and is told alone.
 SCRIPT = """\
 umask 077
 unset SSH_CONNECTION SSH_CLIENT SSH_TTY
 base={base}
 mkdir -p "$base" && d=$(mktemp -d "$base/run-XXXXXX") || exit {refused}
-trap 'cd /; rm -rf "$d"' EXIT
-trap 'exit 129' HUP INT TERM
+group={group} job=
+ends() {{ [ -z "$job" ] || kill -s "$1" -- "${{group:+-}}$job"; }} 2>/dev/null
+trap '[ -z "$group" ] || ends KILL; cd /; rm -rf "$d"' EXIT
+trap 'ends TERM; exit 129' HUP INT TERM
 cd "$d" && head -c {length} | tar -xzf - || exit {refused}
 exec 3<&0
 {command} </dev/null 3<&- & job=$!
-( cat <&3; kill -TERM $job; sleep {grace}; kill -KILL $job ) >/dev/null 2>&1 & watch=$!
+( cat <&3; ends TERM; sleep {grace}; ends KILL ) >/dev/null 2>&1 & watch=$!
 exec 3<&-
 wait $job; status=$?
 kill $watch 2>/dev/null
@@ -125,9 +130,16 @@ def command_for(
         found = {"key": key[:KEY], "again": str(again).lower(), "mark": MARK.strip(), "poll": POLL_S}
         script = BATCH.format(**told, **found, job=job, options=options)
     else:
-        script = SCRIPT.format(**told, command=command, grace=GRACE_S)
+        group, command = ("", command) if entry.engine == "slurm" else ("$(command -v setsid)", f"$group {command}")
+        script = SCRIPT.format(**told, command=command, group=group, grace=GRACE_S)
     host = host_of(entry)
-    return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, f"sh -c {shlex.quote(script)}"]
+    return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, in_any_shell(script)]
+
+
+def in_any_shell(script: str) -> str:
+    """Return a line that has `sh` run a script, whatever shell reads it: csh takes no quoted newline, and knows `!`."""
+    escaped = "".join(chr(byte) if chr(byte) in PLAIN else f"\\0{byte:03o}" for byte in script.encode())
+    return f"""sh -c 'eval "$(printf %b "{escaped}")"'"""
 
 
 def host_of(entry: Entry) -> str | None:

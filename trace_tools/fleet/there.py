@@ -68,7 +68,7 @@ def _trace(asked: dict[str, Any]) -> None:
     lecture = Path(asked["lecture"])
     with tempfile.TemporaryDirectory(prefix="out-", dir=".") as out:
         request = Request(lecture=lecture, out=Path(out), name=asked["name"], nodes=place, **asked["request"])
-        tracer = Tracer(request, _tell_place if leads else lambda process, place, stalled: None)
+        tracer = Tracer(request, _at if leads else lambda process, place, stalled: None)
         if "torch" in tracer.uses and torch is None:
             _tell(why=f"no torch is there, which {lecture.name} needs: name a Python that has it with `python`")
             return
@@ -82,8 +82,8 @@ def _trace(asked: dict[str, Any]) -> None:
     _tell(end=hashlib.sha256(content).hexdigest())
 
 
-def _tell_place(process: str, place: str, stalled: str) -> None:
-    _tell(at=": ".join(filter(None, (process, place))))
+def _at(process: str, place: str, stalled: str) -> None:
+    _tell(at=": ".join(filter(None, (process, ", ".join(filter(None, (place, stalled)))))))
 
 
 def _tell(**what: str | None) -> None:
