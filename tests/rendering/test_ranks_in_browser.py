@@ -246,7 +246,9 @@ def test_of_64_ranks_eight_are_offered_and_the_page_says_so(browser: Any, tmp_pa
     opened(browser, tmp_path / "cpu" / "00-sums.html", size=NARROW)
     names = ask(browser, "[...document.querySelectorAll('.as-rank > *')].map(one => one.lastChild.textContent)")
     assert names == ["rank", "all", *map(str, range(8)), "of 64"]
+    assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
     assert "Of 64 ranks, 8 have a column" in ask(browser, "document.getElementById('machines').innerText")
+    show(browser, tmp_path / "cpu" / "index.html", size=NARROW)
     assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
     assert not (tmp_path / "cpu" / "rank8").exists()
     assert all(page.stat().st_size <= PAGE_BYTES for page in (tmp_path / "cpu").rglob("*.html"))
