@@ -2,12 +2,21 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 import pytest
 
 from trace_tools.rendering.document import Call, CodeListing, Narration, reading_minutes
 from trace_tools.rendering.narration import as_html, as_markdown, classes
-from trace_tools.rendering.passages import cited, flowing, in_order, references, targets, with_places
+from trace_tools.rendering.passages import (
+    cited,
+    flowing,
+    in_order,
+    references,
+    said_once,
+    targets,
+    with_places,
+)
 from trace_tools.rendering.prose import to_html
 from trace_tools.schema import Narrative, Varied
 
@@ -46,6 +55,26 @@ def test_what_one_line_says_is_one_line_of_prose() -> None:
     assert page.count("<li>") == 1 and 'class="prose lines"' in page and "It works" not in page
     text = as_markdown(passage, lambda path: None, lambda name, svg: name)
     assert '[Example+ 2014](https://arxiv.org/abs/1412.6980 "Adam: A \\"Method\\".' in text
+
+
+def test_an_item_or_a_heading_begins_a_line_of_its_own_though_one_line_of_the_lecture_told_several() -> None:
+    told = one(["## Title", "- one", "- two **bold**", "  - below ", ADAM, "3. three"]).narrative.text or ""
+    page = to_html(told)
+    assert page.count("<li>") == 4 and "<h2>Title" in page and "below <a" in page
+    assert one(["Adam", " - momentum"]).narrative.text == "Adam - momentum"
+    assert one(["See ", "# 3"]).narrative.text == "See # 3"
+
+
+def test_what_a_loop_tells_again_is_told_once_and_stands_for_each_iteration() -> None:
+    told = list(said_once(said(["Find ", ADAM], ["Find ", ADAM], ["Find"], ["Merge"], ["Find"])))
+    assert [it.narrative.text or it.narrative.label for it in told] == ["Find ", "It works.", "Find", "Merge", "Find"]
+    assert [(it.step, it.steps) for it in told] == [(0, (1,)), (0, (1,)), (2, ()), (3, ()), (4, ())]
+    newer = [replace(it, step=None) for it in said(["a"], ["a"], ["b"])]  # prose that no run has told yet
+    assert [(it.narrative.text, it.steps) for it in said_once(newer)] == [("a", ()), ("b", ())]
+    rarely = [replace(it, sometimes="said in 1 of 2 runs") for it in said(["a"])]
+    assert len(list(said_once([*said(["a"]), *(replace(it, step=7) for it in rarely)]))) == 2
+    several = [replace(it, steps=(1,)) for it in said(["of several\nlines"])]
+    assert len(flowing([*several, *(replace(it, step=2) for it in said(["b"]))])) == 2
 
 
 def test_pieces_stand_as_they_are_given_and_links_apart() -> None:

@@ -53,7 +53,7 @@ from trace_tools.rendering.document import (
 )
 from trace_tools.rendering.lecture import Lecture, lecture_of
 from trace_tools.rendering.markdown_text import escape
-from trace_tools.rendering.passages import cited, flowing, in_order, references, targets, with_places
+from trace_tools.rendering.passages import cited, flowing, in_order, references, said_once, targets, with_places
 from trace_tools.rendering.player import stepping
 from trace_tools.rendering.time_tree import times
 from trace_tools.schema import Frame, Narrative, Step, Trace
@@ -291,7 +291,7 @@ class _Composer:
             told = [replace(it, cover="cover" in row.marks) for it in self._narrations(frame, segment)]
             if helping:
                 told = self._with_helpers(told, helping, nodes[0])
-            said: list[Block] = [*parts, *told]
+            said: list[Block] = [*parts, *said_once(told)]
             if "animate" in row.marks:  # its pieces appear one at a time
                 said = [
                     replace(it, narrative=replace(it.narrative, flows=False))

@@ -31,6 +31,7 @@ HOVER = 400  # characters that a link says on hover
 REFERENCES = "references"  # kind of what stands at the end of a page: no word of a lecture makes it
 
 _ITEM = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s")
+_ITEM_OR_HEADING = re.compile(r"( {2,})?([-*+]|\d{1,9}[.)]|#{1,6})\s")  # " - " goes on with a sentence
 _BEFORE_A_LINK = " \t\n([{\"'“‘„/-–—"
 _NAME = re.compile(r"[\w.]+")
 _TARGET = re.compile(r"\]\[f:([\w.]+)\]")
@@ -105,6 +106,27 @@ def _narrations(call: Call) -> list[Narration]:
     return [replace(it, step=call.step, steps=(*it.steps, *([it.step] if it.step is not None else []))) for it in told]
 
 
+def said_once(told: Iterable[Narration]) -> Iterator[Narration]:
+    """Yield what the executions of one line told, in order; what is told again in the same words joins the first.
+
+    A loop's `text("Find the most common pair.")` is read once, and stands for each of its iterations.
+    """
+    last: list[Narration] = []
+    for _, group in groupby(told, lambda it: it.step if it.step is not None else -it.number):
+        new = list(group)
+        if [_words(it) for it in new] == [_words(it) for it in last]:
+            again = zip(last, new, strict=True)
+            last = [replace(a, steps=(*a.steps, *(() if b.step is None else (b.step, *b.steps)))) for a, b in again]
+        else:
+            yield from last
+            last = new
+    yield from last
+
+
+def _words(said: Narration) -> tuple[Narrative, str | None]:
+    return said.narrative, said.sometimes
+
+
 # --- pieces → lines → passages ---
 
 
@@ -121,11 +143,12 @@ def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Bloc
             continue
         pieces = [block for block in some if isinstance(block, Narration)]
         passage: Narration | None = None
+        alone = True  # the passage is but one line
         for line in _lines(pieces, defined):
-            joined = _joined(passage, line) if passage is not None else line
+            joined = _joined(passage, line, alone=alone) if passage is not None else None
             if passage is not None and joined is None:
                 found.append(passage)
-            passage = joined if joined is not None else line
+            passage, alone = joined or line, joined is None
         if passage is not None:
             found.append(passage)
     return found
@@ -159,7 +182,7 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
         for piece in (_as_text(one, defined) for one in some):
             if line is None:
                 line = piece
-            elif step is None or "\n" in f"{line.narrative.text}{piece.narrative.text}":
+            elif step is None or "\n" in f"{line.narrative.text}{piece.narrative.text}" or _begins(piece, line):
                 yield line
                 line = piece
             else:
@@ -169,6 +192,11 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
                 line = _together(line, piece, before + apart)
         if line is not None:
             yield line
+
+
+def _begins(piece: Narration, line: Narration) -> bool:
+    """Whether a piece is an item or a heading after a line that has ended: a helper told several of them."""
+    return bool(_ITEM_OR_HEADING.match(piece.narrative.text or "")) and not (line.narrative.text or " ")[-1].isspace()
 
 
 def _emphasised(piece: Narration) -> Narration:
@@ -211,13 +239,12 @@ def _quoted(text: str) -> str:
     return re.sub(r'(["\\])', r"\\\1", formats.one_line(text, HOVER)).replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _joined(first: Narration, second: Narration) -> Narration | None:
-    """Return two lines as one passage; None where they stand better apart."""
+def _joined(first: Narration, second: Narration, *, alone: bool) -> Narration | None:
+    """Return two lines as one passage, the first perhaps one already; None where they stand better apart."""
     a, b = (it.narrative.text or "" for it in (first, second))
-    if "\n" in a and first.step is not None and not first.steps:  # of several lines by itself, perhaps indented
-        return None
     if (
-        first.narrative.style
+        (alone and "\n" in a)  # perhaps indented
+        or first.narrative.style
         or second.narrative.style
         or len(a) + len(b) > LONGEST
         or "\n" in b
