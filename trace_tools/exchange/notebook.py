@@ -19,6 +19,7 @@ from trace_tools.exchange.cells import NotebookCell, cells_of
 from trace_tools.rendering.charts.plot import figure
 from trace_tools.rendering.document import Narration
 from trace_tools.rendering.narration import as_markdown
+from trace_tools.rendering.passages import flowing
 from trace_tools.schema import Narrative, Step, Trace
 from trace_tools.statements import parse_source
 from trace_tools.summaries import summary
@@ -106,8 +107,9 @@ def _said(new: Any, step: Step) -> Iterator[Any]:
         yield new.new_output("stream", name="stdout", text=step.stdout)
     for warning in step.warnings or []:
         yield new.new_output("stream", name="stderr", text=warning + "\n")
-    for told in step.narrative or []:
-        yield new.new_output("display_data", data=_shown(told, step.id))
+    for told in flowing([Narration(one, n, step.id) for n, one in enumerate(step.narrative or [])]):
+        if isinstance(told, Narration):
+            yield new.new_output("display_data", data=_shown(told.narrative, step.id))
 
 
 def _shown(told: Narrative, number: int) -> dict[str, str]:
