@@ -117,6 +117,14 @@ def test_what_one_line_tells_in_pieces_is_one_output_as_on_a_page() -> None:
     assert told == ['- GPT-3 [Brown+ 2020](<https://example.org> "A paper.") and `bisect`']
 
 
+def test_an_image_s_path_is_an_address_there() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
+    images = [Narrative("image", url=url, title="it") for url in ("a b/ü.png", "data:image/png;base64,iVBO+/=")]
+    trace = with_steps(example_trace(), lambda step: replace(step, narrative=images if step.id == 1 else None))
+    told = [text for cell in nbformat.reads(notebook(trace), 4).cells if "outputs" in cell for text in outputs(cell)]
+    assert "![it](a%20b/%C3%BC.png)\n" in told and "![it](data:image/png;base64,iVBO+/=)\n" in told
+
+
 def test_what_is_missing_is_one_line() -> None:
     with pytest.raises(UsageError, match=r"^no_such_module is not installed; pip install 'trace-tools\[export\]' b"):
         needed("no_such_module")

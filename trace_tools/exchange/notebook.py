@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 from trace_tools.call_tree import Tree
 from trace_tools.errors import UsageError
@@ -118,4 +119,5 @@ def _shown(told: Narrative, number: int) -> dict[str, str]:
         return {"image/svg+xml": drawn, "text/plain": told.title or "a figure"}
     if told.kind == "text":
         return {"text/markdown": told.text or ""}
-    return {"text/markdown": as_markdown(Narration(told, 0), lambda address: address, lambda name, svg: "")}
+    said = as_markdown(Narration(told, 0), lambda path: quote(path, safe=":/;,+=%"), lambda name, svg: "")
+    return {"text/markdown": said}
