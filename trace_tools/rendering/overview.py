@@ -11,6 +11,7 @@ import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trace_tools import formats
 from trace_tools.claim_kinds import tally
@@ -94,8 +95,9 @@ def reading(section: Section) -> str:
 
 def opening_words(section: Section) -> str:
     """Return the sentence with which a section's text begins, as plain text; "" where it has none."""
-    told = next((it.narrative.text for it in _texts(section.blocks)), section.summary) or ""
-    return _in_words(re.split(r"(?<=[.?!])\s", _first_paragraph(told), maxsplit=1)[0])
+    told = [it.narrative.text or "" for it in _texts(section.blocks)] or [section.summary or ""]
+    paragraph = next(filter(None, map(_first_paragraph, told)), "")
+    return _in_words(re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0])
 
 
 def first_words(told: str) -> str:
@@ -104,7 +106,9 @@ def first_words(told: str) -> str:
 
 
 def _first_paragraph(told: str) -> str:
-    return prose.plain_text(told.partition("\n\n")[0])
+    """Return the first paragraph, or item of a list; "" of a text that has but headings, tables or code."""
+    tokens = pairwise(prose.parse(told))
+    return next((prose.plain(token) for opening, token in tokens if opening.type == "paragraph_open"), "")
 
 
 def _in_words(text: str, limit: int = 280) -> str:
@@ -336,9 +340,10 @@ class MachineRow:
     document: Document
 
     @property
-    def torch(self) -> str:
-        """The version that ran."""
-        return dict(self.document.versions).get("torch", "–")
+    def used(self) -> tuple[str, str]:
+        """The library that ran the lecture, and its version: torch, or Python itself where there was none."""
+        versions = dict(self.document.versions)
+        return next(((name, versions[name]) for name in ("torch", "python") if name in versions), ("python", "–"))
 
     @property
     def duration(self) -> str:
