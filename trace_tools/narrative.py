@@ -517,9 +517,12 @@ def _check_stacked(series: Sequence[Series], y_scale: str) -> None:
 
 
 def _series_of(figure: Any) -> list[Series]:
-    """Return the lines of a matplotlib figure as plain numbers."""
+    """Return the lines of a matplotlib figure as plain numbers; those without a label are numbered."""
     lines = [line for axes in figure.get_axes() for line in axes.get_lines()]
-    return [_series(str(line.get_label()), list(line.get_ydata()), list(line.get_xdata()), "line") for line in lines]
+    labels = [str(line.get_label()) for line in lines]  # one that begins with "_" is matplotlib's own
+    names = [f"line {number}" if label.startswith("_") else label for number, label in enumerate(labels, 1)]
+    found = zip(names, lines, strict=True)
+    return [_series(name, list(line.get_ydata()), list(line.get_xdata()), "line") for name, line in found]
 
 
 def _svg_of(figure: Any) -> str:

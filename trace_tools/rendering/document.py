@@ -376,6 +376,12 @@ class Document(WithClaims):
         return sum(section.steps for section in self.sections)
 
     @property
+    def ran_once(self) -> bool:
+        """Whether no process ran the lecture a second time, warm: a draft, say."""
+        processes = self.run.processes or ()
+        return bool(processes) and all(process.warm_ns is None for process in processes)
+
+    @property
     def claims(self) -> tuple[ClaimLine, ...]:  # type: ignore[override]
         """All claims of the lecture."""
         return (*(line for section in self.sections for line in section.claims), *self.claims_outside)

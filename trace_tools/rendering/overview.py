@@ -302,11 +302,12 @@ def run_facts(document: Document) -> Facts:
         typical = f", the most typical of {formats.plural(run.timed_runs, 'run')}" if run.timed_runs else ""
         story = f"values and prose are of {run.story}{typical}"
     known = bool(run.processes)  # of a trace that another tool wrote, how it was made is not
+    often = "once" if document.ran_once else "twice"
     rows = [
         ("lecture", run.lecture),
         ("started", run.started),
         ("ended", run.ended),
-        ("passes", f"{run.passes}, each a process of its own that runs the lecture twice" if known else ""),
+        ("passes", f"{run.passes}, each a process of its own that runs the lecture {often}" if known else ""),
         ("story", story),
         ("seed", str(run.seed) if known else ""),
         ("commit", run.commit),
