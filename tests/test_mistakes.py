@@ -24,6 +24,8 @@ MISTAKES = [  # a line of a section, and what is said of it
     ("trace_tools.text('a', 'b')", "text: too many positional arguments"),
     ("table([[1, 2], [3]], ['a', 'b'])", "table: row 1 has 1 cells; expected 2"),
     ("table([{'a': 1}], ['a'])", "table: row 0 is a dict; expected a list of its cells"),
+    ("table([{'a': 1}])", "table: row 0 is a dict; expected a list of its cells"),
+    ("table([[1, 2]])", "table: row 0 has 2 cells; expected the columns' names as well, as in table(rows, ["),
     ("plot([1, 2, 3])", "plot: found list; expected {name: values} or a matplotlib Figure"),
     ("ask('How many?')", "ask: missing a required argument: 'answer'"),
     ("text('a', colour='red')", "text: got an unexpected keyword argument 'colour'"),

@@ -391,8 +391,11 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
 
 
 @aside
-def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str | None = None) -> None:
-    """Show a table; every row has one cell per column. Raises ValueError when one has not, or is no row of cells."""
+def table(rows: Sequence[Sequence[Any]], columns: Sequence[str] = (), *, title: str | None = None) -> None:
+    """Show a table; every row has one cell per column. Raises ValueError when one has not, or is no row of cells.
+
+    Without columns there are no cells: what is wrong with the rows is more worth saying than that these are missing.
+    """
     if isinstance(rows, Mapping):
         raise ValueError("table: found a dict; expected a list of rows, as in table(list(d.items()), ['key', 'value'])")
     if hasattr(rows, "columns") and hasattr(rows, "to_numpy"):  # pandas, polars: what iterates over it sees its columns
@@ -408,7 +411,8 @@ def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str |
     names = _texts("table", "columns", columns)
     for number, row in enumerate(cells):
         if len(row) != len(names):
-            raise ValueError(f"table: row {number} has {len(row)} cells; expected {len(names)}")
+            expected = str(len(names)) if names else "the columns' names as well, as in table(rows, ['a', 'b'])"
+            raise ValueError(f"table: row {number} has {len(row)} cells; expected {expected}")
     tell(Narrative("table", title=_text_or_none("table", "title", title), columns=names, rows=cells))
 
 
