@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from trace_tools.rendering.document import Call, CodeListing, Narration, reading_minutes
+from trace_tools.rendering.document import Block, Call, CodeListing, Narration, reading_minutes
 from trace_tools.rendering.narration import as_html, as_markdown, classes
 from trace_tools.rendering.passages import (
+    as_told,
     cited,
     flowing,
     in_order,
     references,
-    said_once,
     targets,
     with_places,
 )
@@ -66,15 +66,36 @@ def test_an_item_or_a_heading_begins_a_line_of_its_own_though_one_line_of_the_le
 
 
 def test_what_a_loop_tells_again_is_told_once_and_stands_for_each_iteration() -> None:
-    told = list(said_once(said(["Find ", ADAM], ["Find ", ADAM], ["Find"], ["Merge"], ["Find"])))
+    def once(told: list[Narration]) -> list[Narration]:
+        return [it for it in as_told([(1, it) for it in told]) if isinstance(it, Narration)]
+
+    told = once(said(["Find ", ADAM], ["Find ", ADAM], ["Find"], ["Merge"], ["Find"]))
     assert [it.narrative.text or it.narrative.label for it in told] == ["Find ", "It works.", "Find", "Merge", "Find"]
     assert [(it.step, it.steps) for it in told] == [(0, (1,)), (0, (1,)), (2, ()), (3, ()), (4, ())]
     newer = [replace(it, step=None) for it in said(["a"], ["a"], ["b"])]  # prose that no run has told yet
-    assert [(it.narrative.text, it.steps) for it in said_once(newer)] == [("a", ()), ("b", ())]
-    rarely = [replace(it, sometimes="said in 1 of 2 runs") for it in said(["a"])]
-    assert len(list(said_once([*said(["a"]), *(replace(it, step=7) for it in rarely)]))) == 2
+    assert [(it.narrative.text, it.steps) for it in once(newer)] == [("a", ()), ("b", ())]
+    rarely = [replace(it, sometimes="said in 1 of 2 runs", step=7) for it in said(["a"])]
+    assert len(once([*said(["a"]), *rarely])) == 2
     several = [replace(it, steps=(1,)) for it in said(["of several\nlines"])]
     assert len(flowing([*several, *(replace(it, step=2) for it in said(["b"]))])) == 2
+
+
+def test_between_pieces_of_code_a_loop_is_told_iteration_by_iteration() -> None:
+    code = CodeListing(())
+    heading, body, newer = (said(*([text] for text in texts)) for texts in (("A", "B"), ("a", "b"), ("new",)))
+    told: list[tuple[int | None, Block]] = [
+        *((2, replace(it, step=step)) for it, step in zip(heading, (1, 3), strict=True)),
+        *((3, replace(it, step=step)) for it, step in zip(body, (2, 4), strict=True)),
+        (4, replace(newer[0], step=None)),
+    ]
+    texts = [it.narrative.text if isinstance(it, Narration) else None for it in as_told(told)]
+    assert texts == ["A", "a", "B", "b", "new"]
+    apart = [
+        it.narrative.text if isinstance(it, Narration) else None for it in as_told([*told[:2], (None, code), *told[2:]])
+    ]
+    assert apart == ["A", "B", None, "a", "b", "new"]
+    alike = [(line, replace(heading[0], step=step)) for line, step in ((2, 1), (2, 3), (3, 4))]
+    assert [it.steps for it in as_told(alike) if isinstance(it, Narration)] == [(3,), ()], "another line says it, too"
 
 
 def test_pieces_stand_as_they_are_given_and_links_apart() -> None:

@@ -14,7 +14,7 @@ import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import TypeGuard
 
 from trace_tools import formats
@@ -106,25 +106,49 @@ def _narrations(call: Call) -> list[Narration]:
     return [replace(it, step=call.step, steps=(*it.steps, *([it.step] if it.step is not None else []))) for it in told]
 
 
-def said_once(told: Iterable[Narration]) -> Iterator[Narration]:
-    """Yield what the executions of one line told, in order; what is told again in the same words joins the first.
+def as_told(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
+    """Yield blocks, each with the line that told it (code has None), in the order in which they were told.
 
-    A loop's `text("Find the most common pair.")` is read once, and stands for each of its iterations.
+    Between two pieces of code a loop's lines are told iteration by iteration. What a line tells again in the same
+    words, with nothing between, joins the first: `text("Find the most common pair.")` in a loop is read once.
     """
-    last: list[Narration] = []
-    for _, group in groupby(told, lambda it: it.step if it.step is not None else -it.number):
-        new = list(group)
-        if [_words(it) for it in new] == [_words(it) for it in last]:
-            again = zip(last, new, strict=True)
-            last = [replace(a, steps=(*a.steps, *(() if b.step is None else (b.step, *b.steps)))) for a, b in again]
-        else:
+    for is_code, group in groupby(blocks, lambda it: it[0] is None):
+        if is_code:
+            yield from (block for _, block in group)
+            continue
+        told: list[tuple[int, int | None, int, Block]] = []  # after which step, by which line, in which execution of it
+        after = -1
+        for place, (line, block) in enumerate(group):
+            step = block.step if isinstance(block, (Narration, Call)) else None
+            after = after if step is None else step  # what no run has told stays in its place
+            told.append((after, line, ~place if step is None else step, block))
+        told.sort(key=lambda it: it[0])
+        executions = groupby(told, lambda it: it[1:3])
+        yield from _once((line, [block for *_, block in some]) for (line, _), some in executions)
+
+
+def _once(executions: Iterable[tuple[int | None, list[Block]]]) -> Iterator[Block]:
+    last_line: int | None = None
+    last: list[Block] = []
+    for line, new in executions:
+        again = _again(last, new) if line == last_line else None
+        if again is None:
             yield from last
-            last = new
+        last_line, last = line, new if again is None else again
     yield from last
 
 
-def _words(said: Narration) -> tuple[Narrative, str | None]:
-    return said.narrative, said.sometimes
+def _again(first: Sequence[Block], second: Sequence[Block]) -> list[Block] | None:
+    """Return what one execution of a line told as what another told, too; None where that is something else."""
+    found: list[Block] = []
+    for a, b in zip_longest(first, second):
+        if not (isinstance(a, Narration) and isinstance(b, Narration)):
+            return None
+        if (a.narrative, a.sometimes) != (b.narrative, b.sometimes):
+            return None
+        further = () if b.step is None else (b.step, *b.steps)
+        found.append(replace(a, steps=(*a.steps, *further)))
+    return found
 
 
 # --- pieces → lines → passages ---
