@@ -9,10 +9,12 @@ Each call makes one `Narrative` and hands it to whoever is listening; when nobod
 
 from __future__ import annotations
 
+import base64
 import datetime
 import gc
 import io
 import math
+import os
 import re
 import statistics
 import sys
@@ -63,6 +65,9 @@ ANSWERS = ("above", "below", "undecided")
 LOGARITHMIC = 1000  # a slider that goes from a number to so many times it is logarithmic
 NEAR = 0.01  # a number that is asked for is right within this of the answer, relative to it
 STICKS_OUT = 0.02  # inches that a label may reach out of its figure before that gets a larger box
+
+MADE_BYTES = 1 << 20  # of an image that the lecture itself makes: it is kept in the trace
+MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
 
 _listeners: list[tuple[Listener, Pause]] = []
 
@@ -491,6 +496,19 @@ def _texts(word: str, name: str, values: object) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"{word}: {name} is a {type(values).__name__}; expected a list of texts")
     return [_text(word, f"{name}[{number}]", value) for number, value in enumerate(values)]
+
+
+def as_data(path: str) -> str:
+    """Return an image that the lecture itself has made as an address that holds it: its file goes with the run.
+
+    Raises ValueError for what is too large to be kept in a trace, or no image by its name.
+    """
+    media, size = MEDIA.get(PurePath(path).suffix[1:].lower()), os.path.getsize(path)
+    if media is None or size > MADE_BYTES:
+        why = f"{size:,} bytes; at most {MADE_BYTES:,} are kept" if media else "of an unknown kind"
+        raise ValueError(f"{path} was made by the lecture and is {why}")
+    with open(path, "rb") as file:
+        return f"data:image/{media};base64,{base64.b64encode(file.read()).decode('ascii')}"
 
 
 def tell(narrative: Narrative) -> None:
