@@ -393,11 +393,15 @@ TROUBLED_SHOWN = 4
 
 
 def salient(items: Sequence[_T]) -> tuple[_T, ...]:
-    """Return the executions or calls to show: the first, the last, and the first few with trouble, in order."""
+    """Return the executions or calls to show: the first, the last, and the first few with trouble, in order.
+
+    The last is one with something to see, where there is one: a loop's line has nothing to inspect as the loop ends.
+    """
     if len(items) < 3:
         return tuple(items)
     troubled = [place for place, item in enumerate(items) if item.troubled][:TROUBLED_SHOWN]
-    places = sorted({0, len(items) - 1, *troubled})
+    last = next((place for place in reversed(range(1, len(items))) if items[place].observed), len(items) - 1)
+    places = sorted({0, last, *troubled})
     return tuple(items[place] for place in places)
 
 
