@@ -11,7 +11,7 @@ from trace_tools.call_tree import Tree
 from trace_tools.comparing.compare import compare
 from trace_tools.comparing.difference import Side
 from trace_tools.comparing.reports.listing import listing_of
-from trace_tools.schema import Omitted, Value
+from trace_tools.schema import Omitted, Raised, Step, Value
 
 LECTURE = """\
 def main():
@@ -52,3 +52,46 @@ def test_what_nothing_traced_called_has_no_caller() -> None:
     assert [frame.function for frame in tree.calls(None)] == ["<module>"]
     [main] = [frame for step in tree.steps_of(0) for frame in tree.calls(step.id)]
     assert main is tree.main and [frame.function for _, frame in tree.section_calls()] == ["first", "second", "first"]
+
+
+RAISING = """\
+def main():
+    one()
+def one():
+    try:
+        int("a")
+    except ValueError:
+        x = 1
+    for n in range(2):
+        try:
+            two(n)
+        except KeyError:
+            if n:
+                raise
+    x = 2
+def two(n):
+    try:
+        y = {}[n]
+    finally:
+        y = 0
+try:
+    main()
+except KeyError:
+    x = 3
+"""
+
+
+def test_an_exception_is_caught_where_another_one_ended_the_run() -> None:
+    """Line 13 raises again what the `except` above it has caught."""
+    begun = {5: "ValueError", 10: "KeyError", 13: "KeyError", 17: "KeyError", 2: "KeyError", 21: "KeyError"}
+
+    def raising(step: Step) -> Step:
+        kind = begun.get(step.line)
+        line = 17 if kind == "KeyError" else 5
+        return step if kind is None else replace(step, raised=Raised(kind, "", origin_line=line))
+
+    trace = with_steps(traced(RAISING), raising)
+    tree = Tree(replace(trace, run=replace(trace.run, complete=False, ended="KeyError at line 17")))
+    caught = [(step.line, tree.caught(step)) for step in tree.by_id.values() if step.raised is not None]
+    assert [line for line, went_on in caught if not went_on] == [21, 2, 13]
+    assert [line for line, went_on in caught if went_on] == [5, 10, 17, 10, 17]

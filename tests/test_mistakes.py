@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from trace_tools import narrative
 from trace_tools.errors import LectureError
 from trace_tools.mistakes import mistakes, refuse_relative_imports
 from trace_tools.statements import read_source
+from trace_tools.tracing.tracer import check_lecture
 
 HEAD = (
     "from trace_tools import ask, image, plot, table, text\nimport trace_tools\n\n\n"
@@ -22,6 +24,8 @@ MISTAKES = [  # a line of a section, and what is said of it
     ("trace_tools.text('a', 'b')", "text: too many positional arguments"),
     ("table([[1, 2], [3]], ['a', 'b'])", "table: row 1 has 1 cells; expected 2"),
     ("table([{'a': 1}], ['a'])", "table: row 0 is a dict; expected a list of its cells"),
+    ("table([{'a': 1}])", "table: row 0 is a dict; expected a list of its cells"),
+    ("table([[1, 2]])", "table: row 0 has 2 cells; expected the columns' names as well, as in table(rows, ["),
     ("plot([1, 2, 3])", "plot: found list; expected {name: values} or a matplotlib Figure"),
     ("ask('How many?')", "ask: missing a required argument: 'answer'"),
     ("text('a', colour='red')", "text: got an unexpected keyword argument 'colour'"),
@@ -53,7 +57,6 @@ FINE = [
     "x = 1  # @inspect x [parsecs]",
     "x = 1  # @inspect __name__ len(x)",
     "globals()['y'] = 1  # @inspect y",
-    "from math import *  # @inspect pi",
     "for k, (a, *b) in (): pass  # @inspect k a b",
 ]
 
@@ -70,6 +73,40 @@ def test_all_of_them_are_told_in_order_and_nothing_runs(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(HEAD + "".join(f"    {line}\n" for line, _ in MISTAKES) + "raise SystemExit('it ran')\n")
     assert [found.line for found in mistakes(path)] == list(range(10, 10 + len(MISTAKES)))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("from os import *", "import * only allowed at module level"),
+        ("nonlocal q", "no binding for nonlocal 'q' found"),
+        ("x = 1; global x", "name 'x' is assigned to before global declaration"),
+        ("break", "'break' outside loop"),
+    ],
+)
+def test_what_python_parses_and_does_not_compile_is_told_at_its_line(line: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "lecture.py"
+    path.write_text(f"{HEAD}    {line}\n")
+    for told in (lambda: str(mistakes(path)[0]), lambda: refused(path)):
+        assert re.fullmatch(rf"{re.escape(str(path))}:10: not valid Python 3\.\d+: {re.escape(said)}", told())
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(LectureError) as raised:
+        check_lecture(path)
+    return str(raised.value)
+
+
+def test_what_a_star_brings_can_be_inspected(tmp_path: Path) -> None:
+    path = tmp_path / "lecture.py"
+    path.write_text(f"from math import *\n{HEAD}    x = 1  # @inspect pi\n")
+    assert mistakes(path) == []
+
+
+def test_what_python_only_warns_of_is_no_mistake(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    path = tmp_path / "lecture.py"
+    path.write_text(f"{HEAD}    assert 1 is 1\n")
+    assert mistakes(path) == [] and not list(recwarn)
 
 
 @pytest.mark.parametrize("line", FINE)

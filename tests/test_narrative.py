@@ -100,6 +100,15 @@ def test_a_figure_keeps_nothing_of_its_caller_alive() -> None:
         gc.enable() if was_enabled else None
 
 
+def test_the_lines_of_a_figure_have_their_labels_or_numbers() -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    figure = figures.Figure()
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], label="loss")
+    axes.plot([0, 1], [1, 0])
+    assert [series.name for series in said(plot, figure).series] == ["loss", "line 2"]
+
+
 def size_of(svg: str) -> tuple[float, float]:
     """Return width and height in points, as the file says."""
     tag = re.search(r"<svg[^>]*>", svg)

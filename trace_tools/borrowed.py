@@ -10,7 +10,6 @@ Each word takes what theirs takes, hands one `Narrative` to whoever is listening
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import inspect
 import os
@@ -26,11 +25,9 @@ from urllib.parse import unquote, urlsplit
 from trace_tools import graphs, vega
 from trace_tools.citations import Library, Reference, fetched, is_paper, people, short_name
 from trace_tools.files import why_not_inside
-from trace_tools.narrative import WIDTH, aside, plot, tell
+from trace_tools.narrative import WIDTH, as_data, aside, plot, tell
 from trace_tools.schema import Narrative
 
-MADE_BYTES = 1 << 20  # of an image that the lecture itself makes: it is kept in the trace
-_MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 Word = Callable[..., Any]
@@ -256,13 +253,11 @@ def _show(kind: str, desk: Desk, url: Any, style: Mapping[str, Any] | None, widt
 
 def _made(path: str) -> str | None:
     """Return an image that the run has made as a data address: its file is gone once the run is over."""
-    media = _MEDIA.get(os.path.splitext(path)[1][1:].lower())
-    size = os.path.getsize(path)
-    if media is None or size > MADE_BYTES:
-        why = f"{size:,} bytes; at most {MADE_BYTES:,} are kept" if media else "of an unknown kind"
-        warnings.warn(f"image: {path} was made by the lecture and is {why}", NotShownWarning, stacklevel=4)
+    try:
+        return as_data(path)
+    except ValueError as error:
+        warnings.warn(f"image: {error}", NotShownWarning, stacklevel=4)
         return None
-    return f"data:image/{media};base64,{base64.b64encode(Path(path).read_bytes()).decode('ascii')}"
 
 
 def _width(width: Any) -> int | str | None:

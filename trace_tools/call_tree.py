@@ -99,10 +99,10 @@ class Tree:
     def caught(self, step: Step) -> bool:
         """Whether the exception that left `step` was caught inside the lecture."""
         last = self._last_left(step)
-        if last.raised is None:
-            return True
-        left = [s for s in self.steps_of(last.frame) if s.raised is not None]
-        return not last.raised.survived and (self.trace.run.complete or left[-1] is not last)
+        if last.raised is None or last.raised.survived:
+            return last.raised is None
+        outermost = self._caller(last) is None
+        return not outermost or self.trace.run.complete or not self._is_last_raised(last)
 
     def survived(self, step: Step) -> bool:
         """Whether the exception that left `step` ended a section, and no more: `--keep-going`."""
@@ -112,12 +112,29 @@ class Tree:
     def _last_left(self, step: Step) -> Step:
         """Follow an exception out of calls; return the step where it went no further, or that nothing called."""
         while step.raised is not None and not step.raised.survived:
-            frame = self.frames.get(step.frame)
-            caller = self.by_id.get(frame.of) if frame is not None and frame.of is not None else None
-            if caller is None:
+            caller = self._caller(step)
+            if caller is None or (caller.raised is not None and not self._went_on(step, caller)):
                 break
             step = caller
         return step
+
+    def _caller(self, step: Step) -> Step | None:
+        frame = self.frames.get(step.frame)
+        return self.by_id.get(frame.of) if frame is not None and frame.of is not None else None
+
+    def _went_on(self, step: Step, caller: Step) -> bool:
+        """Whether what left `step` is what left the step that called its function: another one may have, later."""
+        raised, above = step.raised, caller.raised
+        assert raised is not None and above is not None
+        alike = raised.type == above.type and (
+            raised.origin_line == above.origin_line
+            or self.frames[step.frame].source != self.frames[caller.frame].source  # each names a line of its own
+        )
+        was_last = self.steps_of(step.frame)[-1] is step  # then what ran between them made another one of it
+        return self._is_last_raised(step) and (alike or was_last)
+
+    def _is_last_raised(self, step: Step) -> bool:
+        return not any(s.raised is not None and s.id > step.id for s in self.steps_of(step.frame))
 
     def is_origin(self, step: Step) -> bool:
         """Whether the exception began in this statement, not in a lecture function it called."""

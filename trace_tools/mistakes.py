@@ -17,6 +17,7 @@ import difflib
 import inspect
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from trace_tools import formats, narrative
 from trace_tools.directives import Directive, parse_directives
 from trace_tools.errors import LectureError
 from trace_tools.imports import OURS
-from trace_tools.statements import MAIN, ParsedSource, read_source, sections
+from trace_tools.statements import MAIN, ParsedSource, not_valid, read_source, sections
 
 TOOLS = ("count", "device", "measure", "peak_bandwidth", "peak_flops")  # what a lecture imports besides its words
 
@@ -41,6 +42,10 @@ def mistakes(path: Path, source: ParsedSource | None = None) -> list[LectureErro
     source = source or read_source(path)
     found: list[LectureError] = []
     directives = parse_directives(source, found)
+    try:
+        refuse_uncompilable(source)
+    except LectureError as error:
+        found.append(error)
     try:
         if not path.with_name("__init__.py").exists():  # in a package, it depends on how the lecture is run
             refuse_relative_imports(source)
@@ -67,6 +72,17 @@ def why_no_name(path: Path) -> str | None:
     if path.stem in sys.stdlib_module_names:
         return f"is named like Python's own module `{path.stem}`, which nothing run beside it could import any more"
     return None
+
+
+def refuse_uncompilable(source: ParsedSource) -> None:
+    """Raise LectureError at what Python parses, and refuses all the same: `return` outside a function, say."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # the run gives them
+            compile(source.tree, source.path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise LectureError(source.path, error.lineno, not_valid(error)) from None
+    except (RecursionError, MemoryError, ValueError):  # the run says what it can't do
+        return
 
 
 def refuse_without_main(source: ParsedSource) -> None:

@@ -9,10 +9,12 @@ Each call makes one `Narrative` and hands it to whoever is listening; when nobod
 
 from __future__ import annotations
 
+import base64
 import datetime
 import gc
 import io
 import math
+import os
 import re
 import statistics
 import sys
@@ -63,6 +65,9 @@ ANSWERS = ("above", "below", "undecided")
 LOGARITHMIC = 1000  # a slider that goes from a number to so many times it is logarithmic
 NEAR = 0.01  # a number that is asked for is right within this of the answer, relative to it
 STICKS_OUT = 0.02  # inches that a label may reach out of its figure before that gets a larger box
+
+MADE_BYTES = 1 << 20  # of an image that the lecture itself makes: it is kept in the trace
+MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
 
 _listeners: list[tuple[Listener, Pause]] = []
 
@@ -391,8 +396,11 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
 
 
 @aside
-def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str | None = None) -> None:
-    """Show a table; every row has one cell per column. Raises ValueError when one has not, or is no row of cells."""
+def table(rows: Sequence[Sequence[Any]], columns: Sequence[str] = (), *, title: str | None = None) -> None:
+    """Show a table; every row has one cell per column. Raises ValueError when one has not, or is no row of cells.
+
+    Without columns there are no cells: what is wrong with the rows is more worth saying than that these are missing.
+    """
     if isinstance(rows, Mapping):
         raise ValueError("table: found a dict; expected a list of rows, as in table(list(d.items()), ['key', 'value'])")
     if hasattr(rows, "columns") and hasattr(rows, "to_numpy"):  # pandas, polars: what iterates over it sees its columns
@@ -408,7 +416,8 @@ def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], *, title: str |
     names = _texts("table", "columns", columns)
     for number, row in enumerate(cells):
         if len(row) != len(names):
-            raise ValueError(f"table: row {number} has {len(row)} cells; expected {len(names)}")
+            expected = str(len(names)) if names else "the columns' names as well, as in table(rows, ['a', 'b'])"
+            raise ValueError(f"table: row {number} has {len(row)} cells; expected {expected}")
     tell(Narrative("table", title=_text_or_none("table", "title", title), columns=names, rows=cells))
 
 
@@ -489,6 +498,19 @@ def _texts(word: str, name: str, values: object) -> list[str]:
     return [_text(word, f"{name}[{number}]", value) for number, value in enumerate(values)]
 
 
+def as_data(path: str) -> str:
+    """Return an image that the lecture itself has made as an address that holds it: its file goes with the run.
+
+    Raises ValueError for what is too large to be kept in a trace, or no image by its name.
+    """
+    media, size = MEDIA.get(PurePath(path).suffix[1:].lower()), os.path.getsize(path)
+    if media is None or size > MADE_BYTES:
+        why = f"{size:,} bytes; at most {MADE_BYTES:,} are kept" if media else "of an unknown kind"
+        raise ValueError(f"{path} was made by the lecture and is {why}")
+    with open(path, "rb") as file:
+        return f"data:image/{media};base64,{base64.b64encode(file.read()).decode('ascii')}"
+
+
 def tell(narrative: Narrative) -> None:
     """Hand a narrative to whoever is listening: for words of other vocabularies."""
     for listener, _ in list(_listeners):
@@ -517,9 +539,12 @@ def _check_stacked(series: Sequence[Series], y_scale: str) -> None:
 
 
 def _series_of(figure: Any) -> list[Series]:
-    """Return the lines of a matplotlib figure as plain numbers."""
+    """Return the lines of a matplotlib figure as plain numbers; those without a label are numbered."""
     lines = [line for axes in figure.get_axes() for line in axes.get_lines()]
-    return [_series(str(line.get_label()), list(line.get_ydata()), list(line.get_xdata()), "line") for line in lines]
+    labels = [str(line.get_label()) for line in lines]  # one that begins with "_" is matplotlib's own
+    names = [f"line {number}" if label.startswith("_") else label for number, label in enumerate(labels, 1)]
+    found = zip(names, lines, strict=True)
+    return [_series(name, list(line.get_ydata()), list(line.get_xdata()), "line") for name, line in found]
 
 
 def _svg_of(figure: Any) -> str:

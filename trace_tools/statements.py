@@ -172,15 +172,18 @@ def parse_source(text: str, path: str) -> ParsedSource:
     try:
         tree = ast.parse(text, path)
     except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        message = getattr(error, "msg", None) or str(error)
-        version = ".".join(map(str, sys.version_info[:2]))  # a later one may take it
-        raise LectureError(path, line, f"not valid Python {version}: {message}") from None
+        raise LectureError(path, getattr(error, "lineno", None), not_valid(error)) from None
     except (RecursionError, MemoryError):
         raise LectureError(path, None, "an expression is nested too deeply to be parsed") from None
     statements = tuple(_walk(tree))
     functions = {qualified_name(s): s for s in statements if isinstance(s.node, FUNCTIONS)}
     return ParsedSource(path, text, tree, statements, functions)
+
+
+def not_valid(error: SyntaxError | ValueError) -> str:
+    """Say what Python refused a text for."""
+    version = ".".join(map(str, sys.version_info[:2]))  # a later one may take it
+    return f"not valid Python {version}: {getattr(error, 'msg', None) or error}"
 
 
 def _walk(tree: ast.Module) -> Iterator[Statement]:

@@ -35,6 +35,13 @@ def test_it_teaches_most_of_the_vocabulary(tmp_path: Path) -> None:
     }
 
 
+def test_what_it_says_can_be_typed(tmp_path: Path) -> None:
+    (tmp_path / "my talks").mkdir()
+    path = tmp_path / "my talks" / "one.py"
+    said = CliRunner().invoke(main, ["new", str(path)]).stdout
+    assert f"trace-tools trace '{path}' runs it" in said and f"trace-tools serve '{path}' while" in said
+
+
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     path = tmp_path / "talk.py"
     path.write_text("mine")

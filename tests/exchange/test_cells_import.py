@@ -101,3 +101,17 @@ def test_a_file_that_is_no_notebook_is_one_line(tmp_path: Path) -> None:
             lecture_of_cells(path)
         assert str(raised.value).startswith(f"{path}: is no notebook: ") and "\n" not in str(raised.value)
     assert not isinstance(raised.value, LectureError)
+
+
+def test_what_only_ipython_understands_becomes_a_comment_and_nothing_else(tmp_path: Path) -> None:
+    cell = (
+        "!ls -l 'a\nnames = !ls\nmath?\n?math\n%timeit f(\nfor k in (1,):\n    %time k\n"
+        'print(\n    "%d"\n    % 3\n)\nx = "why?"  # why?\n'
+    )
+    path = tmp_path / "notes.ipynb"
+    nbformat = pytest.importorskip("nbformat", reason="writes notebooks")
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)]), path)
+    text = lecture_of_cells(path)
+    for line in ("# !ls -l 'a", "# names = !ls", "# math?", "# ?math", "# %timeit f(", "    pass  # %time k"):
+        assert f"    {line}\n" in text
+    assert '        "%d"\n        % 3\n' in text and 'x = "why?"  # why?' in text

@@ -160,6 +160,10 @@ def test_what_can_not_be_read_is_said_and_the_rest_is_there(tmp_path: Path) -> N
         ("{}", "files: expected a dict, found none"),
         ('{"files": {}, "steps": []}', "holds no source or no step; expected a trace that edtrace wrote"),
         ('{"files": {"l.py": 1}, "steps": [1]}', "files['l.py']: expected a text, found a int"),
+        (
+            '{"files": {"l.py": "x"}, "steps": [{"stack": [], "env": {}, "renderings": []}]}',
+            "holds no step of a file of its own; expected a trace that edtrace wrote",
+        ),
         ('{"files": {"l.py": "x"}, "steps": [1]}', "steps[0]: expected a mapping, found a int"),
     ],
 )

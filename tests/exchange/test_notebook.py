@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.comparing.planted import with_steps
 from tests.exchange.theirs import traced_by_us
 from tests.traces import example_trace
 from trace_tools.errors import UsageError
 from trace_tools.exchange.notebook import needed, notebook, percent
-from trace_tools.schema import Trace
+from trace_tools.schema import Narrative, Trace
 
 LECTURE = '''"""A talk"""
 
@@ -66,6 +68,7 @@ def test_it_is_valid_and_has_what_was_observed(trace: Trace) -> None:
     made = nbformat.reads(notebook(trace), as_version=4)
     nbformat.validate(made)
     code = [cell for cell in made.cells if cell.cell_type == "code"]
+    assert outputs(code[0]) == [], "what a function says stands where it was called, not where it is defined"
     assert outputs(code[1]) == ["printed 2\n", "x = [1, 2]"]
     assert outputs(code[2])[0] == "doubling 2" and outputs(code[2])[-1] == "y = 4\n✓ y == 4"
     assert "| a | b |" in outputs(code[2])[1]
@@ -98,6 +101,28 @@ def test_every_kind_of_narrative_is_an_output() -> None:
     nbformat.validate(made)
     kinds = {kind for cell in made.cells for one in cell.get("outputs", []) for kind in one.get("data", {})}
     assert kinds == {"text/markdown", "text/plain", "image/svg+xml"}
+
+
+def test_what_one_line_tells_in_pieces_is_one_output_as_on_a_page() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
+    pieces = [
+        Narrative("text", text="- GPT-3 ", flows=True),
+        Narrative("link", url="https://example.org", title="A paper", label="Brown+ 2020", flows=True),
+        Narrative("text", text=" and ", flows=True),
+        Narrative("link", label="bisect", target="bisect", title="lecture.py, line 3", flows=True),
+    ]
+    trace = with_steps(example_trace(), lambda step: replace(step, narrative=pieces if step.id == 1 else None))
+    made = nbformat.reads(notebook(trace), as_version=4)
+    told = [text for cell in made.cells if cell.cell_type == "code" for text in outputs(cell) if "GPT-3" in text]
+    assert told == ['- GPT-3 [Brown+ 2020](<https://example.org> "A paper.") and `bisect`']
+
+
+def test_an_image_s_path_is_an_address_there() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
+    images = [Narrative("image", url=url, title="it") for url in ("a b/ü.png", "data:image/png;base64,iVBO+/=")]
+    trace = with_steps(example_trace(), lambda step: replace(step, narrative=images if step.id == 1 else None))
+    told = [text for cell in nbformat.reads(notebook(trace), 4).cells if "outputs" in cell for text in outputs(cell)]
+    assert "![it](a%20b/%C3%BC.png)\n" in told and "![it](data:image/png;base64,iVBO+/=)\n" in told
 
 
 def test_what_is_missing_is_one_line() -> None:

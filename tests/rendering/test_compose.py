@@ -248,7 +248,7 @@ def test_exceptions_are_caught_or_not_and_begin_somewhere() -> None:
     document = make_document(trace)
     second = document.sections[1]
     failures = [e.failure for r in rows(second.blocks) for e in r.executions if e.failure is not None]
-    assert [(f.caught, f.origin) for f in failures] == [(False, False)] * 2 + [(False, True)] * 2
+    assert [(f.caught, f.origin) for f in failures] == [(True, False), (False, False), (True, True), (False, True)]
     assert second.failure is not None and second.failure.line == 61
     assert not row(second, "never").ran and row(second, "try:").ran
     assert document.notices[0].kind == "partial" and "ValueError at line 61" in document.notices[0].text

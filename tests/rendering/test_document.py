@@ -41,6 +41,12 @@ def test_the_first_the_last_and_the_first_with_trouble_are_shown() -> None:
     assert len(salient([execution(step, CPU) for step in judged(True, True)])) == 2
 
 
+def test_the_last_that_is_shown_is_one_with_something_to_see() -> None:
+    inspected = [Step(n, 0, 0, 1, n + 1, values=[("i", Value("int", n))] if n < 10 else None) for n in range(11)]
+    assert [one.step.id for one in salient([execution(step, CPU) for step in inspected])] == [0, 9]
+    assert [one.step.id for one in salient([execution(Step(n, 0, 0, 1, n + 1), CPU) for n in range(4)])] == [0, 3]
+
+
 @pytest.mark.parametrize(
     ("runs", "clock", "words"),
     [

@@ -14,7 +14,7 @@ from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.charts.roofline import roof_of
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.html import HtmlWriter
-from trace_tools.rendering.overview import MachineRow, claim_lists, claim_texts, key_figures
+from trace_tools.rendering.overview import MachineRow, claim_lists, claim_texts, key_figures, opening_words
 from trace_tools.schema import Claim, Machine, Narrative, Peak, Process, Raised, Run, Trace, Value
 
 PEAKS = [
@@ -145,6 +145,38 @@ def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) ->
     assert '<a class="count" href="cpu/00-f.html"><span class="hidden">F on A processor: </span>' in text
 
 
+def test_without_torch_the_site_says_which_python_ran(tmp_path: Path) -> None:
+    plain = replace(traced(), versions=[("python", "3.12.1"), ("numpy", "2.4.6")])
+    render_site([SiteTrace(plain, "cpu")], tmp_path)
+    page, text = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
+    assert "traced 2025-01-31 · python 3.12.1 · 3 passes" in Page(page).text("meta") and "torch" not in page + text
+    assert "| machine | python | passes |" in text and "| 3.12.1 | 3 |" in text
+    render_site([SiteTrace(plain, "cpu"), SiteTrace(traced(), "gpu")], tmp_path)
+    text = (tmp_path / "index.md").read_text()
+    assert "| machine | with | passes |" in text and "| python 3.12.1 | 3 |" in text and "| torch 2.13.0 | 3 |" in text
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (["## Heading\n\nIt is *so*. And more."], "It is so."),
+        (["## Heading", "| a |\n|---|\n| 1 |", "- An item\n- another"], "An item"),
+        (["## Heading"], ""),
+    ],
+)
+def test_a_section_is_announced_by_its_first_sentence(told: list[str], words: str) -> None:
+    made = Recording("def main():\n    f()\n\ndef f():\n    text('')\n")
+    f = made.call(made.frame("main"), "f()", "f")
+    made.step(f, "text(", narrative=[Narrative("text", text=text) for text in told])
+    assert opening_words(make_document(made.trace()).sections[0]) == words
+
+
+def test_one_claim_is_not_several(tmp_path: Path) -> None:
+    for held, said in ((True, "1 claim, it holds"), (False, "1 of 1 claim failed")):
+        render_site([SiteTrace(traced(1, held), "cpu")], tmp_path)
+        assert said in Page((tmp_path / "index.html").read_text()).text("figures")
+
+
 def test_two_machines_of_one_name_are_told_apart_on_the_site(tmp_path: Path) -> None:
     render_site([SiteTrace(traced(), "cpu"), SiteTrace(traced(), "cpu-one-thread")], tmp_path)
     page = Page((tmp_path / "index.html").read_text())
@@ -154,4 +186,4 @@ def test_two_machines_of_one_name_are_told_apart_on_the_site(tmp_path: Path) -> 
 @pytest.mark.parametrize("trace", [lecture().trace(), failing().trace()], ids=["plain", "failing"])
 def test_a_row_of_the_site_says_what_the_trace_says(trace: Trace) -> None:
     row = MachineRow("Mine", "here", make_document(trace))
-    assert (row.torch, row.peaks, row.notes, row.duration) == ("2.13.0", [], [], "not measured")
+    assert (row.used, row.peaks, row.notes, row.duration) == (("torch", "2.13.0"), [], [], "not measured")

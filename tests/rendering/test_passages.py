@@ -2,12 +2,21 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 import pytest
 
-from trace_tools.rendering.document import Call, CodeListing, Narration, reading_minutes
+from trace_tools.rendering.document import Block, Call, CodeListing, Narration, reading_minutes
 from trace_tools.rendering.narration import as_html, as_markdown, classes
-from trace_tools.rendering.passages import cited, flowing, in_order, references, targets, with_places
+from trace_tools.rendering.passages import (
+    as_told,
+    cited,
+    flowing,
+    in_order,
+    references,
+    targets,
+    with_places,
+)
 from trace_tools.rendering.prose import to_html
 from trace_tools.schema import Narrative, Varied
 
@@ -46,6 +55,47 @@ def test_what_one_line_says_is_one_line_of_prose() -> None:
     assert page.count("<li>") == 1 and 'class="prose lines"' in page and "It works" not in page
     text = as_markdown(passage, lambda path: None, lambda name, svg: name)
     assert '[Example+ 2014](https://arxiv.org/abs/1412.6980 "Adam: A \\"Method\\".' in text
+
+
+def test_an_item_or_a_heading_begins_a_line_of_its_own_though_one_line_of_the_lecture_told_several() -> None:
+    told = one(["## Title", "- one", "- two **bold**", "  - below ", ADAM, "3. three"]).narrative.text or ""
+    page = to_html(told)
+    assert page.count("<li>") == 4 and "<h2>Title" in page and "below <a" in page
+    assert one(["Adam", " - momentum"]).narrative.text == "Adam - momentum"
+    assert one(["See ", "# 3"]).narrative.text == "See # 3"
+
+
+def test_what_a_loop_tells_again_is_told_once_and_stands_for_each_iteration() -> None:
+    def once(told: list[Narration]) -> list[Narration]:
+        return [it for it in as_told([(1, it) for it in told]) if isinstance(it, Narration)]
+
+    told = once(said(["Find ", ADAM], ["Find ", ADAM], ["Find"], ["Merge"], ["Find"]))
+    assert [it.narrative.text or it.narrative.label for it in told] == ["Find ", "It works.", "Find", "Merge", "Find"]
+    assert [(it.step, it.steps) for it in told] == [(0, (1,)), (0, (1,)), (2, ()), (3, ()), (4, ())]
+    newer = [replace(it, step=None) for it in said(["a"], ["a"], ["b"])]  # prose that no run has told yet
+    assert [(it.narrative.text, it.steps) for it in once(newer)] == [("a", ()), ("b", ())]
+    rarely = [replace(it, sometimes="said in 1 of 2 runs", step=7) for it in said(["a"])]
+    assert len(once([*said(["a"]), *rarely])) == 2
+    several = [replace(it, steps=(1,)) for it in said(["of several\nlines"])]
+    assert len(flowing([*several, *(replace(it, step=2) for it in said(["b"]))])) == 2
+
+
+def test_between_pieces_of_code_a_loop_is_told_iteration_by_iteration() -> None:
+    code = CodeListing(())
+    heading, body, newer = (said(*([text] for text in texts)) for texts in (("A", "B"), ("a", "b"), ("new",)))
+    told: list[tuple[int | None, Block]] = [
+        *((2, replace(it, step=step)) for it, step in zip(heading, (1, 3), strict=True)),
+        *((3, replace(it, step=step)) for it, step in zip(body, (2, 4), strict=True)),
+        (4, replace(newer[0], step=None)),
+    ]
+    texts = [it.narrative.text if isinstance(it, Narration) else None for it in as_told(told)]
+    assert texts == ["A", "a", "B", "b", "new"]
+    apart = [
+        it.narrative.text if isinstance(it, Narration) else None for it in as_told([*told[:2], (None, code), *told[2:]])
+    ]
+    assert apart == ["A", "B", None, "a", "b", "new"]
+    alike = [(line, replace(heading[0], step=step)) for line, step in ((2, 1), (2, 3), (3, 4))]
+    assert [it.steps for it in as_told(alike) if isinstance(it, Narration)] == [(3,), ()], "another line says it, too"
 
 
 def test_pieces_stand_as_they_are_given_and_links_apart() -> None:

@@ -32,6 +32,11 @@ def test_an_image_beside_the_lecture_is_read(folder: Path) -> None:
     assert drawing is not None and drawing.media == "image/svg+xml"
 
 
+def test_a_path_is_read_as_it_is_written(folder: Path) -> None:
+    picture = read_picture(folder, "images/Loss curve.png")
+    assert picture is not None and picture.content == PNG
+
+
 def test_a_large_image_is_a_file_of_its_own(folder: Path) -> None:
     picture = read_picture(folder, "big.png")
     assert picture is not None and picture.inline is None
@@ -53,6 +58,7 @@ def test_a_large_image_is_a_file_of_its_own(folder: Path) -> None:
         "//example.org/a.png",
         "javascript:alert(1)",
         "a\x00.png",
+        "a\ud800.png",
         "..\\outside.png",
         "",
         "x" * 5_000,

@@ -88,6 +88,15 @@ def test_what_happened_stands_below_in_its_order() -> None:
     ]
 
 
+def test_a_warning_of_several_executions_is_given_once() -> None:
+    made = row({"warnings": ["careful", "slow"]}, {"stdout": "2\n", "warnings": ["careful"]})
+    assert said(below(made)) == [
+        ("warning", "", "careful"),
+        ("warning", "execution 1", "slow"),
+        ("stdout", "execution 2", "2"),
+    ]
+
+
 def test_what_a_step_said_beyond_what_is_kept_is_counted() -> None:
     left_out = [LeftOut("stdout", 199_934_464, 8), LeftOut("warnings", 1_000)]
     made = row({"stdout": "epoch 1\nthe end\n", "warnings": ["careful"], "left_out": left_out})

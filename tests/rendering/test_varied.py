@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from trace_tools.rendering.markdown import MarkdownWriter
 from trace_tools.rendering.markdown_text import to_markdown
 from trace_tools.rendering.overview import run_facts
 from trace_tools.rendering.prose import to_html
-from trace_tools.schema import Narrative, Run, Scalar, Trace, Value, Varied
+from trace_tools.schema import Narrative, Process, Run, Scalar, Trace, Value, Varied
 
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 RUN = Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6, story="pass 2, warm")
@@ -159,3 +160,7 @@ def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:
 def test_the_machines_page_says_which_run_is_told() -> None:
     facts = dict(run_facts(make_document(told())))
     assert facts["story"] == "values and prose are of pass 2, warm, the most typical of 6 runs"
+    trace = told()
+    for warm, said in ((None, "runs the lecture once"), (2, "runs the lecture twice")):
+        run = replace(trace.run, processes=[Process("pass 1", "complete", cold_ns=1, warm_ns=warm)])
+        assert dict(run_facts(make_document(replace(trace, run=run))))["passes"].endswith(said)

@@ -512,6 +512,37 @@ def test_an_unkind_lecture(lecture: Callable[[str], Path], traced: Callable[...,
     assert path.exists() and trace.sources[0].text == UNKIND
 
 
+DRAWING = """
+from pathlib import Path
+from trace_tools import image
+def main():
+    draws()
+def draws():
+    Path("made.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    image("made.svg")
+    image("beside.svg")
+    image("gone.svg")
+    Path("large.png").write_bytes(bytes(2 << 20))
+    image("large.png")
+"""
+
+
+def test_an_image_that_the_lecture_makes_is_kept_in_the_trace(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    path = lecture(DRAWING)
+    path.with_name("beside.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
+    trace, wrong = traced(path, draft=True)
+    told = {step.line: it.url for step in trace.steps if isinstance(step, Step) for it in step.narrative or ()}
+    assert told[8] and told[8].startswith("data:image/svg+xml;base64,") and not path.with_name("made.svg").exists()
+    assert [told[line] for line in (9, 10, 12)] == ["beside.svg", "gone.svg", "large.png"] and not wrong
+    [warning] = [w for step in trace.steps if isinstance(step, Step) for w in step.warnings or ()]
+    assert (
+        warning
+        == "NotShown: image: large.png was made by the lecture and is 2,097,152 bytes; at most 1,048,576 are kept"
+    )
+
+
 SECTIONS = """
 import weakref
 import torch

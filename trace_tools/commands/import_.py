@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -37,7 +38,7 @@ def _import_trace(path: Path, out: Path) -> None:
             raise UsageError(f"{written}: is of {other}, and stays as it is; choose another folder with -o")
     written.parent.mkdir(parents=True, exist_ok=True)
     write(trace, written)
-    click.echo(f"{written}: trace-tools render {written} makes its pages")
+    click.echo(f"{written}: trace-tools render {shlex.quote(str(written))} makes its pages")
 
 
 def _import_cells(path: Path, out: Path | None) -> None:
@@ -51,4 +52,4 @@ def _import_cells(path: Path, out: Path | None) -> None:
             file.write(text)
     except FileExistsError:
         raise UsageError(f"{written}: is there already, and stays as it is; choose another file with -o") from None
-    click.echo(f"{written}: trace-tools trace {written} runs it and makes its pages")
+    click.echo(f"{written}: trace-tools trace {shlex.quote(str(written))} runs it and makes its pages")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -27,6 +28,7 @@ def new(path: Path) -> None:
             file.write(text)
     except FileExistsError:
         raise UsageError(f"{path}: is there already, and stays as it is") from None
+    typed = shlex.quote(str(path))
     click.echo(
-        f"{path}: trace-tools trace {path} runs it and makes its pages; trace-tools serve {path} while you write"
+        f"{path}: trace-tools trace {typed} runs it and makes its pages; trace-tools serve {typed} while you write"
     )

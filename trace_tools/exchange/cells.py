@@ -116,8 +116,9 @@ class _Layout:
                 yield NotebookCell(about + said.text, prose=True)
             elif end is None or statement.first_line > end:  # else it shares a line with what is there already
                 text = self._text(first, statement.end_line, statement.node.col_offset)
-                inner = (s for s in self._source.statements if first <= s.line <= statement.end_line)
-                yield NotebookCell(text, statements=tuple(s.number for s in inner))
+                lines = (s for s in self._source.statements if first <= s.line <= statement.end_line)
+                ran = (s for s in lines if s.function == statement.function)  # a body runs where it is called
+                yield NotebookCell(text, statements=tuple(s.number for s in ran))
             end = statement.end_line
 
     def _comments_above(self, line: int) -> int:

@@ -27,7 +27,7 @@ from trace_tools.exchange.notebook import needed
 from trace_tools.statements import FUNCTIONS, parse_source, read_text
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t#]*(?:\n|$)")
-_MAGIC = re.compile(r"(?m)^(\s*)([%!?].*)$")
+_MAGIC = re.compile(r"(?=[^#]*$|\s*[%!?])(\s*)([%!?].*|.*\?|[\w., ]+=\s*[%!].*)$")
 INDENT = "    "
 
 
@@ -115,7 +115,7 @@ def _last(sections: list[_Section], title: str) -> _Section:
 
 def _statements(text: str, path: Path, number: int) -> Iterator[_Written]:
     """Yield a cell's statements, each with the comments above it."""
-    text = _MAGIC.sub(r"\1# \2", text)
+    text = _without_magics(text)
     nodes = parse_source(text, f"{path}: cell {number}").tree.body
     lines, at = text.split("\n"), 0
     for place, node in enumerate(nodes):
@@ -134,6 +134,23 @@ def _statements(text: str, path: Path, number: int) -> Iterator[_Written]:
         at = max(at, end)
     if not nodes and text.strip():
         yield _Written(ast.Pass(lineno=1, end_lineno=1, col_offset=0), tuple(lines))
+
+
+def _without_magics(text: str) -> str:
+    """Return a cell's text with the lines that only IPython understands as comments: those where Python stops."""
+    lines = text.split("\n")
+    while True:
+        try:
+            ast.parse("\n".join(lines))
+        except SyntaxError as error:
+            at = (error.lineno or 0) - 1
+            magic = _MAGIC.match(lines[at]) if 0 <= at < len(lines) else None
+            if magic is not None:
+                lines[at] = f"{magic[1]}{'pass  ' if magic[1] else ''}# {magic[2]}"
+                continue
+        except (ValueError, RecursionError, MemoryError):  # whoever parses it next says so
+            pass
+        return "\n".join(lines)
 
 
 def _is_shown(node: ast.stmt, lines: Sequence[str]) -> bool:

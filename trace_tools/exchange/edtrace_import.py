@@ -71,6 +71,9 @@ def imported(path: Path) -> Trace:
     reading = _Replay({name: number for number, name in enumerate(files)}, sources, typed=_is_typed(steps))
     for number, step in enumerate(steps):
         reading.add(step, place.at(f"steps[{number}]"))
+    executions = [step.execution for step in reading.events if isinstance(step, Step)]
+    if not executions:
+        raise TraceFileError(path, None, "holds no step of a file of its own; expected a trace that edtrace wrote")
     lecture = reading.main_source()
     left_out = ["times, strides, storages and devices, which edtrace does not record", *reading.left_out]
     trace = Trace(
@@ -80,7 +83,7 @@ def imported(path: Path) -> Trace:
             started=datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds"),
             seed=0,
             passes=1,
-            limit=max(1, *(step.execution for step in reading.events if isinstance(step, Step))),
+            limit=max(executions),
             complete=True,
             dropped=left_out + [f"{s.path}:{line}: {why}" for s in sources for line, why in s.unread],
         ),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 from trace_tools.call_tree import Tree
 from trace_tools.errors import UsageError
@@ -19,6 +20,7 @@ from trace_tools.exchange.cells import NotebookCell, cells_of
 from trace_tools.rendering.charts.plot import figure
 from trace_tools.rendering.document import Narration
 from trace_tools.rendering.narration import as_markdown
+from trace_tools.rendering.passages import flowing
 from trace_tools.schema import Narrative, Step, Trace
 from trace_tools.statements import parse_source
 from trace_tools.summaries import summary
@@ -106,8 +108,9 @@ def _said(new: Any, step: Step) -> Iterator[Any]:
         yield new.new_output("stream", name="stdout", text=step.stdout)
     for warning in step.warnings or []:
         yield new.new_output("stream", name="stderr", text=warning + "\n")
-    for told in step.narrative or []:
-        yield new.new_output("display_data", data=_shown(told, step.id))
+    for told in flowing([Narration(one, n, step.id) for n, one in enumerate(step.narrative or [])]):
+        if isinstance(told, Narration):
+            yield new.new_output("display_data", data=_shown(told.narrative, step.id))
 
 
 def _shown(told: Narrative, number: int) -> dict[str, str]:
@@ -116,4 +119,5 @@ def _shown(told: Narrative, number: int) -> dict[str, str]:
         return {"image/svg+xml": drawn, "text/plain": told.title or "a figure"}
     if told.kind == "text":
         return {"text/markdown": told.text or ""}
-    return {"text/markdown": as_markdown(Narration(told, 0), lambda address: address, lambda name, svg: "")}
+    said = as_markdown(Narration(told, 0), lambda path: quote(path, safe=":/;,+=%"), lambda name, svg: "")
+    return {"text/markdown": said}

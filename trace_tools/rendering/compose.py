@@ -54,7 +54,7 @@ from trace_tools.rendering.document import (
 )
 from trace_tools.rendering.lecture import Lecture, lecture_of
 from trace_tools.rendering.markdown_text import escape
-from trace_tools.rendering.passages import cited, flowing, in_order, references, targets, with_places
+from trace_tools.rendering.passages import as_told, cited, flowing, in_order, references, targets, with_places
 from trace_tools.rendering.player import stepping
 from trace_tools.rendering.time_tree import times
 from trace_tools.schema import Frame, Narrative, Step, Trace
@@ -258,7 +258,7 @@ class _Composer:
         indent = min(columns, default=0)
         if depth and definition is not None:
             indent = definition.node.col_offset  # its `def` line stands above it
-        blocks: list[Block] = []
+        blocks: list[tuple[int | None, Block]] = []  # with the line that told it; None of code
         rows: list[CodeRow] = []
         executable = False  # something in these rows is more than a comment
 
@@ -267,7 +267,7 @@ class _Composer:
             while rows and _blank(rows[-1]):
                 rows.pop()
             if executable:
-                blocks.append(CodeListing(tuple(rows)))
+                blocks.append((None, CodeListing(tuple(rows))))
             rows.clear()
             executable = False
 
@@ -303,9 +303,9 @@ class _Composer:
                 ]
             if said:
                 close()
-                blocks += said
+                blocks += [(segment.first, it) for it in said]
         close()
-        return flowing(blocks, self._ran.defined)
+        return flowing(as_told(blocks), self._ran.defined)
 
     def references(self, blocks: Sequence[Block]) -> list[Narration]:
         """Return what stands at the end of a page that refers to papers: a list of them."""

@@ -378,6 +378,12 @@ class Document(WithClaims):
         return sum(section.steps for section in self.sections)
 
     @property
+    def ran_once(self) -> bool:
+        """Whether no process ran the lecture a second time, warm: a draft, say."""
+        processes = self.run.processes or ()
+        return bool(processes) and all(process.warm_ns is None for process in processes)
+
+    @property
     def claims(self) -> tuple[ClaimLine, ...]:  # type: ignore[override]
         """All claims of the lecture."""
         return (*(line for section in self.sections for line in section.claims), *self.claims_outside)
@@ -389,11 +395,15 @@ TROUBLED_SHOWN = 4
 
 
 def salient(items: Sequence[_T]) -> tuple[_T, ...]:
-    """Return the executions or calls to show: the first, the last, and the first few with trouble, in order."""
+    """Return the executions or calls to show: the first, the last, and the first few with trouble, in order.
+
+    The last is one with something to see, where there is one: a loop's line has nothing to inspect as the loop ends.
+    """
     if len(items) < 3:
         return tuple(items)
     troubled = [place for place, item in enumerate(items) if item.troubled][:TROUBLED_SHOWN]
-    places = sorted({0, len(items) - 1, *troubled})
+    last = next((place for place in reversed(range(1, len(items))) if items[place].observed), len(items) - 1)
+    places = sorted({0, last, *troubled})
     return tuple(items[place] for place in places)
 
 

@@ -382,12 +382,13 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
     for section in first.document.sections if first is not None else ():
         name = f"[{escape(prose.plain_text(section.title))}]({first.folder}/{section.slug}.md)" if first else ""
         toc.append([str(section.number), name, escape(overview.opening_words(section)), overview.reading(section)])
+    alike = len({m.used[0] for m in machines}) == 1  # then its name is the column's
     for m in machines:
         name = f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes)
         rows.append(
             [
                 name,
-                escape(m.torch),
+                escape(m.used[1] if alike else " ".join(m.used)),
                 str(m.document.run.passes),
                 _claim_count(m.document.held, m.document.failed),
                 m.duration,
@@ -403,7 +404,7 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
             *(("## Sections", table(["", "section", "", "reading"], toc)) if toc else ()),
             "## Machines",
             "Every number on these pages was made by running the lecture on the machine named.",
-            table(["machine", "torch", "passes", "claims", "time"], rows),
+            table(["machine", machines[0].used[0] if alike else "with", "passes", "claims", "time"], rows),
             joined(folded("Claims by section and machine", [table(["", "section", "on"], listed)])),
         ]
     )

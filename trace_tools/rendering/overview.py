@@ -11,6 +11,7 @@ import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trace_tools import formats
 from trace_tools.claim_kinds import tally
@@ -96,8 +97,9 @@ def reading(section: Section) -> str:
 
 def opening_words(section: Section) -> str:
     """Return the sentence with which a section's text begins, as plain text; "" where it has none."""
-    told = next((it.narrative.text for it in _texts(section.blocks)), section.summary) or ""
-    return _in_words(re.split(r"(?<=[.?!])\s", _first_paragraph(told), maxsplit=1)[0])
+    told = [it.narrative.text or "" for it in _texts(section.blocks)] or [section.summary or ""]
+    paragraph = next(filter(None, map(_first_paragraph, told)), "")
+    return _in_words(re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0])
 
 
 def first_words(told: str) -> str:
@@ -106,7 +108,9 @@ def first_words(told: str) -> str:
 
 
 def _first_paragraph(told: str) -> str:
-    return prose.plain_text(told.partition("\n\n")[0])
+    """Return the first paragraph, or item of a list; "" of a text that has but headings, tables or code."""
+    tokens = pairwise(prose.parse(told))
+    return next((prose.plain(token) for opening, token in tokens if opening.type == "paragraph_open"), "")
 
 
 def _in_words(text: str, limit: int = 280) -> str:
@@ -300,11 +304,12 @@ def run_facts(document: Document) -> Facts:
         typical = f", the most typical of {formats.plural(run.timed_runs, 'run')}" if run.timed_runs else ""
         story = f"values and prose are of {run.story}{typical}"
     known = bool(run.processes)  # of a trace that another tool wrote, how it was made is not
+    often = "once" if document.ran_once else "twice"
     rows = [
         ("lecture", run.lecture),
         ("started", run.started),
         ("ended", run.ended),
-        ("passes", f"{run.passes}, each a process of its own that runs the lecture twice" if known else ""),
+        ("passes", f"{run.passes}, each a process of its own that runs the lecture {often}" if known else ""),
         ("ranks", _ranks_in_words(run)),
         ("story", story),
         ("seed", str(run.seed) if known else ""),
@@ -349,9 +354,10 @@ class MachineRow:
     document: Document
 
     @property
-    def torch(self) -> str:
-        """The version that ran."""
-        return dict(self.document.versions).get("torch", "–")
+    def used(self) -> tuple[str, str]:
+        """The library that ran the lecture, and its version: torch, or Python itself where there was none."""
+        versions = dict(self.document.versions)
+        return next(((name, versions[name]) for name in ("torch", "python") if name in versions), ("python", "–"))
 
     @property
     def duration(self) -> str:

@@ -14,7 +14,7 @@ import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import TypeGuard
 
 from trace_tools import formats
@@ -31,6 +31,7 @@ HOVER = 400  # characters that a link says on hover
 REFERENCES = "references"  # kind of what stands at the end of a page: no word of a lecture makes it
 
 _ITEM = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s")
+_ITEM_OR_HEADING = re.compile(r"( {2,})?([-*+]|\d{1,9}[.)]|#{1,6})\s")  # " - " goes on with a sentence
 _BEFORE_A_LINK = " \t\n([{\"'“‘„/-–—"
 _NAME = re.compile(r"[\w.]+")
 _TARGET = re.compile(r"\]\[f:([\w.]+)\]")
@@ -105,6 +106,51 @@ def _narrations(call: Call) -> list[Narration]:
     return [replace(it, step=call.step, steps=(*it.steps, *([it.step] if it.step is not None else []))) for it in told]
 
 
+def as_told(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
+    """Yield blocks, each with the line that told it (code has None), in the order in which they were told.
+
+    Between two pieces of code a loop's lines are told iteration by iteration. What a line tells again in the same
+    words, with nothing between, joins the first: `text("Find the most common pair.")` in a loop is read once.
+    """
+    for is_code, group in groupby(blocks, lambda it: it[0] is None):
+        if is_code:
+            yield from (block for _, block in group)
+            continue
+        told: list[tuple[int, int | None, int, Block]] = []  # after which step, by which line, in which execution of it
+        after = -1
+        for place, (line, block) in enumerate(group):
+            step = block.step if isinstance(block, (Narration, Call)) else None
+            after = after if step is None else step  # what no run has told stays in its place
+            told.append((after, line, ~place if step is None else step, block))
+        told.sort(key=lambda it: it[0])
+        executions = groupby(told, lambda it: it[1:3])
+        yield from _once((line, [block for *_, block in some]) for (line, _), some in executions)
+
+
+def _once(executions: Iterable[tuple[int | None, list[Block]]]) -> Iterator[Block]:
+    last_line: int | None = None
+    last: list[Block] = []
+    for line, new in executions:
+        again = _again(last, new) if line == last_line else None
+        if again is None:
+            yield from last
+        last_line, last = line, new if again is None else again
+    yield from last
+
+
+def _again(first: Sequence[Block], second: Sequence[Block]) -> list[Block] | None:
+    """Return what one execution of a line told as what another told, too; None where that is something else."""
+    found: list[Block] = []
+    for a, b in zip_longest(first, second):
+        if not (isinstance(a, Narration) and isinstance(b, Narration)):
+            return None
+        if (a.narrative, a.sometimes) != (b.narrative, b.sometimes):
+            return None
+        further = () if b.step is None else (b.step, *b.steps)
+        found.append(replace(a, steps=(*a.steps, *further)))
+    return found
+
+
 # --- pieces → lines → passages ---
 
 
@@ -121,11 +167,12 @@ def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Bloc
             continue
         pieces = [block for block in some if isinstance(block, Narration)]
         passage: Narration | None = None
+        alone = True  # the passage is but one line
         for line in _lines(pieces, defined):
-            joined = _joined(passage, line) if passage is not None else line
+            joined = _joined(passage, line, alone=alone) if passage is not None else None
             if passage is not None and joined is None:
                 found.append(passage)
-            passage = joined if joined is not None else line
+            passage, alone = joined or line, joined is None
         if passage is not None:
             found.append(passage)
     return found
@@ -159,7 +206,7 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
         for piece in (_as_text(one, defined) for one in some):
             if line is None:
                 line = piece
-            elif step is None or "\n" in f"{line.narrative.text}{piece.narrative.text}":
+            elif step is None or "\n" in f"{line.narrative.text}{piece.narrative.text}" or _begins(piece, line):
                 yield line
                 line = piece
             else:
@@ -169,6 +216,11 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
                 line = _together(line, piece, before + apart)
         if line is not None:
             yield line
+
+
+def _begins(piece: Narration, line: Narration) -> bool:
+    """Whether a piece is an item or a heading after a line that has ended: a helper told several of them."""
+    return bool(_ITEM_OR_HEADING.match(piece.narrative.text or "")) and not (line.narrative.text or " ")[-1].isspace()
 
 
 def _emphasised(piece: Narration) -> Narration:
@@ -211,13 +263,12 @@ def _quoted(text: str) -> str:
     return re.sub(r'(["\\])', r"\\\1", formats.one_line(text, HOVER)).replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _joined(first: Narration, second: Narration) -> Narration | None:
-    """Return two lines as one passage; None where they stand better apart."""
+def _joined(first: Narration, second: Narration, *, alone: bool) -> Narration | None:
+    """Return two lines as one passage, the first perhaps one already; None where they stand better apart."""
     a, b = (it.narrative.text or "" for it in (first, second))
-    if "\n" in a and first.step is not None and not first.steps:  # of several lines by itself, perhaps indented
-        return None
     if (
-        first.narrative.style
+        (alone and "\n" in a)  # perhaps indented
+        or first.narrative.style
         or second.narrative.style
         or len(a) + len(b) > LONGEST
         or "\n" in b

@@ -11,6 +11,7 @@ took less than a millisecond has nothing to say about time.
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -433,7 +434,17 @@ def below(row: CodeRow) -> list[Remark]:
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
     if hidden and any(it.kind == "call" for it in found):
         found.append(Remark("more", label=f"and {formats.plural(hidden, 'more call')}, in the trace"))
-    return found
+    return list(_warned_once(found))
+
+
+def _warned_once(found: Sequence[Remark]) -> Iterator[Remark]:
+    """Yield remarks; a warning that several executions gave stands where the first did, and is none's of them."""
+    given = Counter(it.text for it in found if it.kind == "warning")
+    for it in found:
+        if it.kind != "warning" or given[it.text] == 1:
+            yield it
+        elif given.pop(it.text, 0):
+            yield replace(it, label="")
 
 
 def _happened(execution: Execution, label: str) -> Iterator[Remark]:

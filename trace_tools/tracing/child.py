@@ -41,6 +41,7 @@ from trace_tools.file_format.structure import to_plain
 from trace_tools.machines import host
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, witnessed
+from trace_tools.schema import Narrative
 from trace_tools.statements import parse_source
 from trace_tools.tracing import included
 from trace_tools.tracing.bounds import BOUNDS, TEXT, shortened
@@ -293,7 +294,7 @@ class _Process:
                 stack.enter_context(meeting_at(self.port))
             stack.enter_context(self._private_folder())
             self._observe(name, recorder, meter, stack)
-            stack.enter_context(_listening(recorder, self.redact))
+            stack.enter_context(_listening(recorder, self.redact, self.job.folder))
             if self.job.spawns or "multiprocessing.process" in sys.modules:
                 stack.enter_context(saying_what_is_untraced(recorder))
             stack.enter_context(recorder.watching(self._alive(recorder)))
@@ -491,8 +492,11 @@ class _MeasureWitness(Witness):
 
 
 @contextlib.contextmanager
-def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[None]:
-    """Record narrative calls, what is printed, warnings, and which thread was started by which frame."""
+def _listening(recorder: Recorder, redact: Callable[[str], str], real: Path | None = None) -> Iterator[None]:
+    """Record narrative calls, what is printed, warnings, and which thread was started by which frame.
+
+    `real` is the lecture's folder, where it runs in a copy of that.
+    """
     start = threading.Thread.start
 
     def recorded_start(self: threading.Thread) -> None:
@@ -505,15 +509,23 @@ def _listening(recorder: Recorder, redact: Callable[[str], str]) -> Iterator[Non
         said = f"{category.__name__}: {message}"[: TEXT + MARGIN]
         recorder.emit("warnings", redact(said)[:TEXT])
 
+    def hear(told: Narrative) -> None:
+        path = told.url or ""
+        made = real is not None and os.path.isfile(path) and not os.path.exists(os.path.join(real, path))
+        if told.kind == "image" and made:
+            try:
+                told = replace(told, url=narrative.as_data(path))
+            except (OSError, ValueError) as error:
+                recorder.emit("warnings", redact(f"NotShown: image: {error}"))
+        recorder.emit("narrative", _redacted(to_plain(shortened(told)), redact))
+
     show_before = warnings.showwarning
     warnings.showwarning = show
     threading.Thread.start = recorded_start  # type: ignore[method-assign]
     try:
         with (
             printing(lambda text: recorder.printed(_ends_redacted(text, redact))),
-            narrative.listening(
-                lambda told: recorder.emit("narrative", _redacted(to_plain(shortened(told)), redact)), recorder.apart
-            ),
+            narrative.listening(hear, recorder.apart),
         ):
             yield
     finally:

@@ -36,7 +36,7 @@ from trace_tools.imports import imported, is_installed, mentions, modules
 from trace_tools.imports import versions as versions_of
 from trace_tools.machines import devices, host, surveys
 from trace_tools.machines import machine as machines
-from trace_tools.mistakes import refuse_relative_imports, refuse_without_main
+from trace_tools.mistakes import refuse_relative_imports, refuse_uncompilable, refuse_without_main
 from trace_tools.schema import Machine, Run, Trace
 from trace_tools.statements import ParsedSource, rank_counts, read_source, sections
 from trace_tools.tracing import included, private_folder
@@ -611,6 +611,7 @@ def check_lecture(path: Path, *, in_package: bool = False) -> ParsedSource:
     name = path.name.encode("utf-8", "backslashreplace").decode()  # as a file can hold it
     if (why := why_not_inside(name)) is not None:  # it stands in the trace, and pages look for it beside them
         raise LectureError(path, None, f"can't be a lecture's name: {why}")
+    refuse_uncompilable(source)
     parse_directives(source)
     refuse_without_main(source)
     if not in_package:

@@ -10,7 +10,7 @@ from trace_tools.rendering.charts.of_pages import index_figures, section_figures
 from trace_tools.rendering.charts.roofline import Roof, RoofPoint
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Document
-from trace_tools.schema import Machine, Meters, Peak
+from trace_tools.schema import Machine, Meters, Peak, Process
 
 LECTURE = """\
 def main():
@@ -43,6 +43,8 @@ def test_a_section_shows_its_time_its_memory_and_its_steps_under_the_roof() -> N
     assert hrefs == [["#L6", "#L7", "#L8"], ["#L7", "#L8"], ["#L7"]]
     assert time.caption == "A statement is as wide as its time in a second run (warm); below it is what it called."
     assert section_figures(made.sections[0], document("cuda"))[0].caption.endswith("is only its launch.")
+    draft = replace(made, run=replace(made.run, processes=[Process("pass 1", "complete", cold_ns=1)]))
+    assert "its time in the only run (cold);" in section_figures(draft.sections[0], draft)[0].caption
 
 
 def test_an_index_has_the_time_of_its_sections_and_links_to_their_pages() -> None:

@@ -43,7 +43,8 @@ class PageFigure:
 def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return a section's figures; `others` are the roofs of the other machines with this section's steps."""
     where = StatementTime(section.title, 0, "", sum(t.ns for t in section.times), 1, section.times)
-    wide = "A statement is as wide as its time in a second run (warm); below it is what it called."
+    of_run = "the only run (cold)" if document.ran_once else "a second run (warm)"
+    wide = f"A statement is as wide as its time in {of_run}; below it is what it called."
     alive = (
         "Bytes of tensors, counted in a process of its own: at least this much, "
         "since what an operation needs meanwhile is not seen."
