@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -294,6 +294,12 @@ def test_a_batch_job_that_comes_to_nothing_leaves_nothing(lecture: Path, cluster
     assert [*Path(there).iterdir()] == []
 
 
+def test_a_batch_job_on_a_full_disk(lecture: Path, cluster: Entry, tmp_path: Path) -> None:
+    with small_disk(tmp_path, "2900k") as full:  # the tools fit, and nothing more
+        assert why(outcomes(lecture, replace(cluster, folder=str(full), batch=True))["node"]) == "its disk is full"
+        assert [*full.iterdir()] == []
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_batch_job_that_slurm_ends_brings_what_it_had_unless_it_is_killed(
     lecture: Path, cluster: Entry, there: str, tmp_path: Path, killed: bool
@@ -443,17 +449,23 @@ def test_one_that_takes_too_long(lecture: Path, tmp_path: Path, there: str, monk
     assert time.monotonic() - started < 20 and [*Path(there).iterdir()] == []
 
 
-def test_a_full_disk(lecture: Path, tmp_path: Path) -> None:
+@contextmanager
+def small_disk(tmp_path: Path, size: str) -> Iterator[Path]:
     full = tmp_path / "full"
     full.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(full)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(full)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no small file system can be mounted here")
     try:
+        yield full
+    finally:
+        subprocess.run(["umount", "--lazy", str(full)], check=True)
+
+
+def test_a_full_disk(lecture: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path, "512k") as full:
         assert why(outcomes(lecture, here(folder=str(full)))["here"]) == "its disk is full"
         assert [*full.iterdir()] == []
-    finally:
-        subprocess.run(["umount", str(full)], check=True)
 
 
 def test_devices_are_traced_apart(lecture: Path, there: str) -> None:

@@ -60,6 +60,7 @@ kill $watch 2>/dev/null
 exit $status
 """
 # Another script for `batch`. What the job says goes to a file, which is read to the end from its beginning each time.
+# A job that could not write how it ended, on a full disk, leaves no `room`: head says why.
 BATCH = """\
 umask 077
 unset SSH_CONNECTION SSH_CLIENT SSH_TTY
@@ -79,23 +80,24 @@ exec 3<&0
 ( read -r answer <&3; [ "$answer" != ok ] || : >got; kill -TERM $$ ) & watch=$!
 exec 3<&-
 while :; do
-  state=$(squeue -h -j "$id" -o %T 2>&1) && known=true || known=false
+  state=$(squeue -h -j "$id" -o '%T (%r)' 2>&1) && known=true || known=false
   case $state in *"Invalid job id"*) known=true state= ;; esac
   [ ! -s status ] || state=
   size=$(cat said 2>/dev/null | wc -c)
   [ "$size" -le "$sent" ] || {{ tail -c +$((sent + 1)) said | head -c $((size - sent)) || exit 1; sent=$size; }}
   if [ -z "$state" ] && $known || [ -s status ]; then break; fi
-  ! $known || [ "$state" = "$was" ] || echo "sbatch: job $id $state" >&2
+  ! $known || [ "$state" = "$was" ] || echo "sbatch: job $id ${{state% (None)}}" >&2
   was=$state
   sleep {poll}
 done
 if [ -s status ] && grep -q '{mark}.*"\\(end\\|why\\)"' said; then wait $watch; fi
-status=$(cat status 2>/dev/null) && cat error >&2 || {{
+cat error >&2
+if [ -s status ]; then status=$(cat status); else
   status=1
-  cat error >&2
+  head -c 1000000 /dev/zero >room
   state=$(scontrol -o show job "$id" 2>/dev/null | grep -o 'JobState=[A-Z_]*')
   echo "Slurm ended job $id: ${{state#JobState=}}" >&2
-}}
+fi
 kill $watch 2>/dev/null
 cd /; rm -rf "$d"
 exit $status
