@@ -20,6 +20,8 @@ HERE = Path(".")
 def test_ssh_asks_for_nothing_and_checks_host_keys() -> None:
     command = command_for(Entry("a", "ssh", host="box", ssh_config="my.config"), 10, {}, Path("/fleet"), "")
     assert command[:3] == ["ssh", "-F", "/fleet/my.config"]
+    home = command_for(Entry("a", "ssh", host="box", ssh_config="~/my.config"), 10, {}, Path("/fleet"), "")
+    assert home[2] == str(Path.home() / "my.config")
     assert {"-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oForwardAgent=no"} <= {*command}
     assert command[-3:-1] == ["--", "box"]
 

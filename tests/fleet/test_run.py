@@ -116,6 +116,8 @@ def test_what_is_not_there(lecture: Path, ssh_box: Box) -> None:
 def test_a_lecture_with_torch_says_that_none_is_there(lecture: Path, ssh_box: Box) -> None:
     if subprocess.run([SYSTEM_PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
         pytest.skip(f"{SYSTEM_PYTHON} has torch")
+    came = outcomes(lecture, by_ssh(ssh_box, devices=["cuda", "cpu"]))
+    assert why(came["away-cuda"]).startswith("no torch is there, which cuda needs") and came["away-cpu"].path
     lecture.write_text("import torch\n" + lecture.read_text())
     assert why(outcomes(lecture, by_ssh(ssh_box))["away"]).startswith("no torch is there, which talk.py needs")
 

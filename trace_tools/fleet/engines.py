@@ -148,7 +148,7 @@ def host_of(entry: Entry) -> str | None:
 
 
 def _ssh(entry: Entry, beside: Path) -> list[str]:
-    config = ["-F", str(beside / entry.ssh_config)] if entry.ssh_config else []
+    config = ["-F", str(beside / Path(entry.ssh_config).expanduser())] if entry.ssh_config else []
     # Its hosts would be known nowhere: SkyPilot writes that into ssh's configuration.
     known = ["-oUserKnownHostsFile=~/.ssh/known_hosts"] if entry.engine == "sky" else []
     return ["ssh", *config, *SSH, *known]

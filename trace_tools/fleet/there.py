@@ -61,8 +61,9 @@ def _trace(asked: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory(prefix="out-", dir=".") as out:
         request = Request(lecture=lecture, out=Path(out), name=asked["name"], **asked["request"])
         tracer = Tracer(request, _at)
-        if "torch" in tracer.uses and torch is None:
-            _tell(why=f"no torch is there, which {lecture.name} needs: name a Python that has it with `python`")
+        needing = lecture.name if "torch" in tracer.uses else request.device
+        if needing not in (None, "cpu") and torch is None:
+            _tell(why=f"no torch is there, which {needing} needs: name a Python that has it with `python`")
             return
         content = tracer.run().path.read_bytes()
     packed = base64.b64encode(zlib.compress(content, 6)).decode()
