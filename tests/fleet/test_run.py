@@ -343,6 +343,7 @@ def test_what_is_there_is_not_traced_again(lecture: Path, there: str) -> None:
     second = outcomes(lecture, here(folder=there, minutes=5), here("more", folder=there))
     assert not second["here"].fresh and second["more"].fresh
     assert first.path.read_bytes() == before
+    assert not outcomes(lecture, here(folder=there), force=True)["here"].fresh
     assert outcomes(lecture, here(folder=there), seed=4)["here"].fresh
     assert outcomes(lecture, here(folder=there))["here"].fresh  # another request's trace is there
     lecture.write_text(lecture.read_text() + "\n")
@@ -358,6 +359,23 @@ def test_a_lecture_that_raises_is_partial_and_traced_again(lecture: Path, there:
     for _ in range(2):
         came = outcomes(lecture, here(folder=there))["here"]
         assert came.fresh and came.path == lecture.parent / "rendered/here/partial/trace.yaml"
+    lecture.write_text(lecture.read_text().replace("raise", "lambda: "))
+    came = outcomes(lecture, here(folder=there))["here"]
+    assert came.path == lecture.parent / "rendered/here/trace.yaml"
+    assert not came.path.with_name("partial").exists(), "pages would say that a later run did not finish"
+
+
+def test_two_fleets_write_down_all_that_is_there(lecture: Path, tmp_path: Path) -> None:
+    code = f"""if True:
+        import sys
+        from tests.fleet.test_run import *
+        running = fleet(Path({str(lecture)!r}), here())
+        for number in range(200):
+            running._stamp(here(f"{{sys.argv[1]}}{{number}}"), None, Path({str(lecture)!r}))"""
+    (lecture.parent / "rendered").mkdir()
+    both = [subprocess.Popen([sys.executable, "-c", code, name], cwd=ROOT) for name in ("a", "b")]
+    assert [one.wait() for one in both] == [0, 0]
+    assert len(json.loads((lecture.parent / "rendered" / STAMPS).read_text())) == 400
 
 
 def test_another_lectures_trace_stays(lecture: Path, there: str) -> None:

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import json
 import os
 import queue
+import shutil
 import subprocess
 import tempfile
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -148,9 +150,12 @@ class Fleet:
 
     # --- what is there already ------------------------------------------------------------------------------------
 
+    def _asked(self, device: str | None) -> dict[str, Any]:
+        return {"device": device, **{name: value for name, value in self.request.items() if name != "force"}}
+
     def _key(self, entry: Entry, device: str | None) -> str:
         how = {name: value for name, value in asdict(entry).items() if name not in ("minutes", "folder", "devices")}
-        asked = json.dumps([how, device, self.request, self.parcel.lecture], sort_keys=True)
+        asked = json.dumps([how, self._asked(device), self.parcel.lecture], sort_keys=True)
         return hashlib.sha256(f"{self.parcel.digest} {asked}".encode()).hexdigest()
 
     def _there_already(self, entry: Entry, device: str | None) -> Outcome | None:
@@ -165,7 +170,7 @@ class Fleet:
         return Outcome(folder, path, load(path).trace, fresh=False)
 
     def _stamp(self, entry: Entry, device: str | None, path: Path) -> None:
-        with self._lock:
+        with self._lock, _alone(self.out):
             stamps = _stamps(self.out)
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             stamps[folder_of(entry, device)] = [self._key(entry, device), digest]
@@ -177,7 +182,7 @@ class Fleet:
         folder = folder_of(entry, device)
         if entry.engine == "sky":
             self._write_task(entry)
-        asked = {"device": device, **{name: value for name, value in self.request.items() if name != "force"}}
+        asked = self._asked(device)
         told = {"lecture": f"lecture/{self.parcel.lecture}", "name": folder, "torch": entry.torch, "request": asked}
         key = self._key(entry, device)
         command = command_for(entry, len(self.parcel.archive), told, self.beside, key, again=self._again)
@@ -200,6 +205,7 @@ class Fleet:
             raise UsageError(f"{path.parent}: can't be written: {error.strerror}") from None
         write(trace, path)
         if whole:
+            shutil.rmtree(path.with_name("partial"), ignore_errors=True)
             self._stamp(entry, device, path)
         return Outcome(folder, path, trace)
 
@@ -390,6 +396,18 @@ def _kill_late(process: subprocess.Popen[bytes]) -> None:
         process.wait(GRACE_S + 5)
     except subprocess.TimeoutExpired:
         process.kill()
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Wait for another fleet that writes down what is there; the system ends that with its process."""
+    descriptor = os.open(out, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # no lock for folders: NFS has none
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _stamps(out: Path) -> dict[str, Any]:
