@@ -70,6 +70,7 @@ def test_a_trace_comes_home_from_another_user(lecture: Path, ssh_box: Box, monke
     plain = yaml.safe_load(text)
     assert (plain["machine"]["slug"], plain["run"]["seed"], plain["run"]["complete"]) == ("away", 3, True)
     assert plain["sources"][0]["text"] == lecture.read_text()
+    assert {process["ended"] for process in plain["run"]["processes"]} == {"complete"}
     for secret in ("127.0.0.1", "SSH_", "TOKEN", "hunter2", ssh_box.user):
         assert secret not in text
     assert [*(ssh_box.home / ".cache/trace-tools/fleet").iterdir()] == []
