@@ -416,6 +416,7 @@ HOSTILE = {
     "no trace": ("send(b'a: 1')", "sent no trace: it:"),
     "aliases": ("send(b'a: &x [1]\\nb: *x')", "sent no trace: it:"),
     "endless": ("while True: os.write(1, b'x' * 1000000)", "answers with rubbish without end"),
+    "endless errors": ("while True: os.write(2, b'x' * 1000000)", "answers with rubbish without end"),
     "full disk": ("sys.exit('tar: x: Cannot write: No space left on device')", "its disk is full"),
     "why": ("tell(why='two\\nlines \\x1b[2J')", r"two lines \u001b[2J"),
 }

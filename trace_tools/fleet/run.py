@@ -48,6 +48,7 @@ LINE_BYTES = 1 << 17  # of what a machine says, one line
 PACKED_BYTES = 192 << 20  # of a trace on its way
 TRACE_BYTES = 256 << 20  # the tracer's size cap lies far below
 SAID_BYTES = 64 << 20  # of what is no trace
+ENDLESS = "answers with rubbish without end"
 SAID_LINES = 40  # of standard error, the end that is kept
 MINUTE_S = 60
 DONE = b"ok\n"  # to a batch job's script: nothing there is needed any more
@@ -244,7 +245,7 @@ class Fleet:
         said: deque[str] = deque(maxlen=SAID_LINES)
         beside = [
             threading.Thread(target=_send, args=(process.stdin, self.parcel.archive), daemon=True),
-            threading.Thread(target=self._listen, args=(process.stderr, said, folder), daemon=True),
+            threading.Thread(target=self._listen, args=(process, process.stderr, said, folder), daemon=True),
         ]
         late = threading.Event()
 
@@ -297,9 +298,16 @@ class Fleet:
             raise NotTracedError(f"{why} (it stopped in the middle)" if heard.began else why)
         return heard.content()
 
-    def _listen(self, stream: IO[bytes], said: deque[str], folder: str) -> None:
+    def _listen(self, process: subprocess.Popen[bytes], stream: IO[bytes], said: deque[str], folder: str) -> None:
+        length = 0
         with suppress(OSError, ValueError):  # it is closed
             while line := stream.readline(LINE_BYTES):
+                length += len(line)
+                if length > SAID_BYTES:  # read on, or what ends there could not say so, and would wait
+                    if said[-1] != ENDLESS:
+                        said.append(ENDLESS)
+                        _hang_up(process)
+                    continue
                 text = line.decode("utf-8", "replace").strip()
                 said.append(text)
                 by, _, where = text.partition(": ")
@@ -332,7 +340,7 @@ class _Heard:
     def _count(self, length: int) -> None:
         self._other += length
         if self._other > SAID_BYTES:
-            raise NotTracedError("answers with rubbish without end")
+            raise NotTracedError(ENDLESS)
 
     def _take(self, line: bytes) -> None:
         try:
