@@ -17,6 +17,7 @@ import shlex
 import string
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,9 @@ def in_words(entry: Entry, status: int, said: Sequence[str]) -> str:
 
 def sky_task(entry: Entry, parcel: Parcel, lecture_needs: Sequence[str]) -> str:
     """Return a task file for SkyPilot: a machine with that accelerator, and what the lecture needs on it."""
-    wanted = [f"torch=={entry.torch}" if name == "torch" and entry.torch else name for name in sorted(lecture_needs)]
+    known = packages_distributions()  # what pip calls yaml is PyYAML, as far as it is installed here
+    names = sorted(known.get(name, [name])[0] for name in lecture_needs)
+    wanted = [f"torch=={entry.torch}" if name == "torch" and entry.torch else name for name in names]
     setup = f"python3 -m pip install {' '.join(map(shlex.quote, wanted))}" if wanted else "python3 --version"
     task = {
         "name": entry.name,
