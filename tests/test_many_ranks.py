@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -115,6 +116,12 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
         assert found.waited_ns and found.moved_ns
     assert step_at(trace, "y = 1").on == [0]
     assert all(one.peak_ram_bytes for one in trace.run.processes)
+    for rank in (0, 1):  # and each has pages of its own
+        pages = tmp_path / "out" / "cpu" / f"rank{rank}"
+        page = (pages / "00-sums.html").read_text(encoding="utf-8")
+        assert f"<b>{rank}</b>" in page and f"[{rank + 1}., {rank + 1}., {rank + 1}., {rank + 1}.]" in page
+        assert "[3., 3., 3., 3.]" in page and f"[{2 - rank}., " not in page
+        assert (pages / "02-first.html").exists() == (rank == 0)
     plain = yaml.safe_load((tmp_path / "out" / "cpu" / "trace.yaml").read_text(encoding="utf-8"))
     assert plain["run"]["ranks"] == 2
 
@@ -283,3 +290,75 @@ def test_ranks_measure_together(environment: dict[str, str], tmp_path: Path) -> 
     command = [*TORCHRUN, "--nproc-per-node", "2", str(path)]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+# --- several nodes --------------------------------------------------------------------------------------------------
+
+
+def started(environment: dict[str, str], path: Path, node: int, port: int) -> subprocess.Popen[str]:
+    """Start one of two nodes, of a rank each, on this machine."""
+    place = ["--nodes", "2", "--node-rank", str(node), "--rdzv-endpoint", f"127.0.0.1:{port}"]
+    out = ["-o", str(path.parent / ("out" if node == 0 else "other")), "--device", "cpu"]
+    command = [sys.executable, "-m", "trace_tools", "trace", str(path), *out, "--ranks", "2", "--passes", "1", *place]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def on_two_nodes(environment: dict[str, str], path: Path) -> tuple[list[subprocess.Popen[str]], int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    return [started(environment, path, node, port) for node in (0, 1)], port
+
+
+def test_two_nodes(environment: dict[str, str], tmp_path: Path) -> None:
+    """Their ranks are those of one trace, on node 0; node 1 has left nothing."""
+    (first, second), _ = on_two_nodes(environment, lecture(tmp_path))
+    _, said = first.communicate(timeout=120)
+    assert first.returncode == 0, said
+    told = second.communicate(timeout=30)[1]
+    assert (second.returncode, told.splitlines()[-1]) == (0, "node 1 of 2: complete; the trace is on node 0")
+    trace = trace_in(tmp_path)
+    assert trace.run.nodes == ["A processor", "A processor"] and trace.run.ranks == 2
+    assert [(one.name, one.rank, one.ended) for one in trace.run.processes] == [
+        (name, rank, "complete") for name in ("pass 1", "metering", "shaken") for rank in (0, 1)
+    ]
+    assert not any(one.why_no_warm for one in trace.run.processes)
+    ((source, values),) = disagreeing(step_at(trace, "rank = dist"), 2)
+    assert source == "rank" and {rank: value.value for rank, value in values.items()} == {0: 0, 1: 1}
+    assert not disagreeing(step_at(trace, "all_reduce(x)"), 2)
+    assert not (tmp_path / "other").exists() and not of_run(tmp_path)
+
+
+def test_a_rank_that_fails_on_another_node(environment: dict[str, str], tmp_path: Path) -> None:
+    path = lecture(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
+    (first, second), _ = on_two_nodes(environment, path)
+    _, said = first.communicate(timeout=120)
+    told = second.communicate(timeout=60)[1].splitlines()[-1]
+    trace = trace_in(tmp_path, "cpu/partial")
+    assert trace.run.ended.startswith("killed by SIGKILL at line 24 on rank 1, then "), said
+    assert (first.returncode, second.returncode) == (1, 1) and told.startswith("node 1 of 2: killed by SIGKILL")
+    assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2  # what it did until then has come
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_node_is_killed(environment: dict[str, str], tmp_path: Path, node: int) -> None:
+    """The other one ends as well, soon, with a line; none of the ranks lives on."""
+    path = lecture(tmp_path, f"open({str(tmp_path / 'here')!r}, 'w').close(); time.sleep(600)")
+    nodes, _ = on_two_nodes(environment, path)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "here").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    nodes[node].kill()
+    said = nodes[1 - node].communicate(timeout=60)[1].splitlines()[-1]
+    if node == 0:
+        assert (nodes[1].returncode, said) == (
+            2,
+            "error: node 0 is no more: what its own ranks recorded lies there",
+        )
+    else:
+        assert nodes[0].returncode == 1 and said.startswith("incomplete: lost with its node on rank 1, then ")
+        assert step_at(trace_in(tmp_path, "cpu/partial"), "all_reduce(x)").on == [0]
+    deadline = time.monotonic() + 60
+    while (left := of_run(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left

@@ -44,6 +44,11 @@ def test_what_is_equal_is_said_once_and_what_differs_beside_it() -> None:
     assert isinstance(only, Step) and only.on == [1] and only.ranks is None
 
 
+def test_a_rank_that_recorded_nothing_made_no_step() -> None:
+    made = joined({0: trace_of(MODULE, Step(0, 0, 1, 1), ranks=2)})
+    assert [event.on for event in made.steps] == [[0], [0]]
+
+
 def test_nan_is_the_same_as_nan() -> None:
     traces = [trace_of(MODULE, Step(0, 0, 1, 1, values=[("x", number(float("nan")))])) for _ in range(2)]
     _, step = all_of(*traces).steps
@@ -205,3 +210,21 @@ def test_a_whole_run_takes_as_long_as_on_its_slowest_rank() -> None:
     processes = [Process(f"pass {n}", "complete", cold_ns=10 * n + r, rank=r) for n in (1, 2) for r in (0, 1)]
     run = replace(made, processes=[*processes, Process("metering", "complete", cold_ns=999, rank=0)])
     assert whole_runs(run, "cold_ns") == [11, 21] and whole_runs(run, "warm_ns") == []
+
+
+def test_arguments_that_are_not_the_same_on_all_ranks() -> None:
+    step = Step(0, 0, 1, 1)
+    traces = [
+        trace_of(MODULE, step, Frame(1, "f", of=0, arguments=[("x", number(n)), ("n", number(2))])) for n in (1, 7)
+    ]
+    frame = all_of(*traces).steps[2]
+    assert isinstance(frame, Frame)
+    assert disagreeing(frame, 2) == [("x", {0: number(1), 1: number(7)})]
+    alone = of_rank(all_of(*traces), 1).steps[2]
+    assert isinstance(alone, Frame) and disagreeing(alone, 1) == []
+
+
+def test_a_value_that_a_rank_does_not_have_is_not_the_same_on_all() -> None:
+    traces = [trace_of(MODULE, Step(0, 0, 1, 1, values=[("x", number(1))])), trace_of(MODULE, Step(0, 0, 1, 1))]
+    step = all_of(*traces).steps[1]
+    assert isinstance(step, Step) and disagreeing(step, 2) == [("x", {0: number(1)})]

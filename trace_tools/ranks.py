@@ -30,7 +30,12 @@ Key = tuple[Any, ...]
 
 
 def joined(traces: Mapping[int, Trace]) -> Trace:
-    """Return the trace of all ranks; head, sources and what is said of the whole run are the lowest rank's."""
+    """Return the trace of all ranks; head, sources and what is said of the whole run are the lowest rank's.
+
+    Of a rank that has recorded nothing there is no trace, and it made no step.
+    """
+    lowest = next(iter(traces.values()))
+    everyone = lowest.run.ranks or len(traces)
     numbers: dict[Key, int] = {}
     of_ranks = {rank: _placed(trace, numbers) for rank, trace in sorted(traces.items())}
     frames: dict[int, int] = {}  # by place, their numbers in the joined trace
@@ -38,7 +43,7 @@ def joined(traces: Mapping[int, Trace]) -> Trace:
     made: list[Event] = []
     for place in _ordered(of_ranks):
         there = {rank: events[place] for rank, events in of_ranks.items() if place in events}
-        on = None if len(there) == len(of_ranks) else [*there]
+        on = None if len(there) == everyone else [*there]
         first, parent = next(iter(there.values()))
         if isinstance(first, Frame):
             frames[place] = len(frames)
@@ -55,7 +60,7 @@ def joined(traces: Mapping[int, Trace]) -> Trace:
             longest = max(one.host_ns for one in totals)
             most = max(one.omitted for one in totals)
             made.append(replace(first, frame=frames[parent], omitted=most, host_ns=longest, on=on))
-    return replace(next(iter(traces.values())), steps=made)
+    return replace(lowest, steps=made)
 
 
 def _placed(trace: Trace, numbers: dict[Key, int]) -> dict[int, tuple[Event, int]]:
@@ -210,13 +215,21 @@ def by_rank(step: Step, ranks: int) -> dict[int, Step]:
     return {rank: as_on(step, own[rank]) if rank in own else step for rank in there}
 
 
-def disagreeing(step: Step, ranks: int) -> list[tuple[str, dict[int, Value]]]:
-    """Return the values of a step that are not the same on all ranks that ran it: each with what it was on which."""
-    if not any(one.values is not None for one in step.ranks or ()):
+def disagreeing(event: Step | Frame, ranks: int) -> list[tuple[str, dict[int, Value]]]:
+    """Return the values of a step, or the arguments of a call, that are not the same on all ranks that made it.
+
+    Each is told with what it was on which.
+    """
+    if isinstance(event, Frame):
+        told, own = event.arguments, {one.rank: one.arguments for one in event.ranks or ()}
+    else:
+        other = [one for one in event.ranks or () if one.values is not None or "values" in (one.lacks or ())]
+        told, own = event.values, {one.rank: one.values or [] for one in other}
+    if not own:
         return []
-    of_ranks = {rank: one.values or [] for rank, one in by_rank(step, ranks).items()}
+    of_ranks = {rank: own.get(rank, told) or [] for rank in (range(ranks) if event.on is None else event.on)}
     found = []
-    for index, (source, value) in enumerate(step.values or ()):
+    for index, (source, value) in enumerate(told or ()):
         there = {rank: values[index][1] for rank, values in of_ranks.items() if values[index : index + 1]}
         if any(_differ(other, value) for other in there.values()) or len(there) < len(of_ranks):
             found.append((source, there))

@@ -502,6 +502,7 @@ class Run:
     keep_going: bool = False
     inspect_all: bool = False
     ranks: int | None = None  # how many processes each pass was, under torchrun
+    nodes: list[str] | None = None  # of several machines that they ran on, in order, with as many ranks on each
     processes: list[Process] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)  # what the size cap or a limit left out
 

@@ -1,4 +1,4 @@
-"""Real engines on the loopback address: an sshd under another user, and a Slurm of one node; skipped where missing."""
+"""Real engines on the loopback address: an sshd under another user, and a Slurm of two nodes; skipped where missing."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def sums():
     assert x == 2
 """
 SLURM = Path(f"/tmp/slurm{os.getpid()}")  # a short path; sshd tells its sessions of it
+SLURMS_NODES = ("n1", "n2")
 SYSTEM_PYTHON = "/usr/bin/python3"  # another user can run it
 
 
@@ -148,7 +149,7 @@ def ssh_box() -> Iterator[Box]:
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Path]:
-    """A Slurm of one node without systemd, control groups or a database; yields its configuration."""
+    """A Slurm of two nodes, both here, without systemd, control groups or a database; yields its configuration."""
     needs("munged", "slurmctld", "slurmd", "srun", "sinfo", "tar", "gzip")
     if os.getuid() != 0:
         pytest.skip("slurmd and munged need root")
@@ -159,7 +160,7 @@ def slurm() -> Iterator[Path]:
     conf = root / "slurm.conf"
     environment = {**os.environ, "SLURM_CONF": str(conf)}
     try:
-        for name in ("state", "spool", "log"):
+        for name in ("state", "log"):
             (root / name).mkdir()
         munge, entry = root / "munge", pwd.getpwnam("munge")
         munge.mkdir(mode=0o755)
@@ -170,18 +171,19 @@ def slurm() -> Iterator[Path]:
         host = socket.gethostname().partition(".")[0]
         lines = [
             "ClusterName=box", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={free_port()}",
-            f"SlurmdPort={free_port()}", "SlurmUser=root", "SlurmdUser=root", "AuthType=auth/munge",
+            "SlurmUser=root", "SlurmdUser=root", "AuthType=auth/munge",
             "CredType=cred/munge", f"AuthInfo=socket={munge}/sock",
             "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny", f"StateSaveLocation={root}/state",
-            f"SlurmdSpoolDir={root}/spool", f"SlurmctldPidFile={root}/ctld.pid", f"SlurmdPidFile={root}/slurmd.pid",
-            f"SlurmctldLogFile={root}/log/ctld", f"SlurmdLogFile={root}/log/slurmd",
+            f"SlurmdSpoolDir={root}/spool-%n", f"SlurmctldPidFile={root}/ctld.pid", f"SlurmdPidFile={root}/%n.pid",
+            f"SlurmctldLogFile={root}/log/ctld", f"SlurmdLogFile={root}/log/%n",
             "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "JobAcctGatherType=jobacct_gather/none",
             "AccountingStorageType=accounting_storage/none", "SelectType=select/cons_tres",
             "SelectTypeParameters=CR_CPU", "SchedulerType=sched/backfill",
             "SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2",
             "SlurmdParameters=config_overrides", "MpiDefault=none", "ReturnToService=2", "MailProg=/bin/true",
-            "KillWait=20", f"NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=1000 State=UNKNOWN",
-            "PartitionName=main Nodes=n1 Default=YES MaxTime=600 State=UP",
+            "KillWait=20", "NodeName=DEFAULT CPUs=4 RealMemory=1000 State=UNKNOWN",
+            *(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()}" for name in SLURMS_NODES),
+            f"PartitionName=main Nodes={','.join(SLURMS_NODES)} Default=YES MaxTime=600 State=UP",
         ]  # fmt: skip
         conf.write_text("\n".join(lines) + "\n")
         (root / "cgroup.conf").write_text("CgroupMountpoint=/sys/fs/cgroup\n")
@@ -211,18 +213,21 @@ def slurm() -> Iterator[Path]:
                 break
             time.sleep(0.1)
         start("slurmctld", "-D", "-f", str(conf))
-        start("slurmd", "-D", "-N", "n1", "-f", str(conf))
+        for name in SLURMS_NODES:
+            start("slurmd", "-D", "-N", name, "-f", str(conf))
+        ready = False
         for _ in range(200):
             asked = subprocess.run(
                 ["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True, text=True, check=False
             )
-            if asked.stdout.strip() == "idle":
+            if ready := asked.stdout.strip() == "idle":
                 break
             if any(daemon.poll() is not None for daemon in daemons):
-                pytest.skip("Slurm does not come up here: " + (root / "log" / "slurmd").read_text()[-300:])
+                break
             time.sleep(0.1)
-        else:
-            pytest.skip("Slurm does not come up here: " + (root / "log" / "ctld").read_text()[-300:])
+        if not ready:
+            said = {path.name: path.read_text(errors="replace")[-300:] for path in (root / "log").iterdir()}
+            pytest.skip(f"Slurm does not come up here: {said}")
         yield conf
     finally:
         for daemon in reversed(daemons):

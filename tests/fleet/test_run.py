@@ -207,6 +207,39 @@ def test_a_trace_comes_home_from_a_job(
     assert [*Path(there).iterdir()] == []
 
 
+RANKS = """\
+import torch
+import torch.distributed as dist
+
+def main():
+    dist.init_process_group("gloo")
+    sums()
+    dist.destroy_process_group()
+
+def sums():
+    x = torch.ones(1)
+    dist.all_reduce(x)  # @inspect x
+    assert x == dist.get_world_size()
+"""
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["srun", "sbatch"])
+def test_ranks_on_two_nodes_of_a_cluster(lecture: Path, cluster: Entry, there: str, *, batch: bool) -> None:
+    """Slurm starts a task on each; they find one another, and one trace comes home."""
+    lecture.write_text(RANKS)
+    entry = replace(cluster, folder=there, nodes=2, python=sys.executable, devices=["cpu"], batch=batch)
+    came = outcomes(lecture, entry, ranks=2, draft=True)["node"]
+    assert came.why is None and came.trace is not None
+    assert came.trace.run.ranks == 2 and len(came.trace.run.nodes or []) == 2 and came.trace.run.complete
+    assert [*Path(there).iterdir()] == []
+
+
+def test_ranks_that_can_not_be_divided_among_nodes(lecture: Path, cluster: Entry) -> None:
+    for request in ({}, {"ranks": 3}):
+        with pytest.raises(TraceToolsError, match="node: expected --ranks, as many on each of its 2 nodes"):
+            fleet(lecture, replace(cluster, nodes=2), **request)
+
+
 def test_a_cluster_behind_ssh(lecture: Path, cluster: Entry, ssh_box: Box) -> None:
     came = outcomes(lecture, replace(cluster, host="box", ssh_config=str(ssh_box.config)))["node"]
     assert came.why is None and came.path is not None

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def lines(folder: Path, **asked: object) -> list[dict[str, str]]:
-    given = json.dumps({"lecture": "talk.py", "name": "box", "torch": None, "request": {"passes": 1}} | asked)
+    given = {"lecture": "talk.py", "name": "box", "torch": None, "nodes": None, "request": {"passes": 1}}
+    given = json.dumps(given | asked)
     code = "from trace_tools.fleet.there import main; main()"
     ran = subprocess.run(
         [sys.executable, "-c", code, given], cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True

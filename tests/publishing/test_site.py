@@ -10,6 +10,7 @@ from tests.rendering.test_compose import LECTURE, failing, lecture
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format import trace_file
 from trace_tools.publishing.site import SiteTrace, render_files, render_folder, render_site
+from trace_tools.ranks import joined
 from trace_tools.schema import Machine, Narrative, Run, Series
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -225,3 +226,34 @@ def test_the_first_page_says_what_is_taught_and_where_to_begin(tmp_path: Path) -
         assert "You can count: it is easy." in shown and "And more" not in shown and "You can measure." in shown
     assert "<strong>In short.</strong> One." in page
     assert page.index("Start reading") < page.index('id="sections"') < page.index('id="machines"')
+
+
+def test_each_of_the_first_ranks_has_pages_of_its_own_which_go_with_its_ranks(tmp_path: Path) -> None:
+    alone = lecture().trace()
+    several = joined(dict.fromkeys(range(10), alone))
+    several = replace(several, run=replace(several.run, ranks=10))
+    render_site([SiteTrace(several, "cpu", LECTURE)], tmp_path)
+    folders = {path.name for path in (tmp_path / "cpu").iterdir() if path.is_dir()}
+    assert folders == {"figures", *(f"rank{rank}" for rank in range(8))}
+    of_one = names(tmp_path / "cpu" / "rank7")
+    assert {"index.html", "setup.html", "00-first.html", "00-first.js", "hall.js", "section.js"} <= of_one
+    assert not any(name.endswith(".md") for name in of_one)
+    assert render_site([SiteTrace(several, "cpu", LECTURE)], tmp_path) == []
+    render_site([SiteTrace(alone, "cpu", LECTURE)], tmp_path)
+    left = names(tmp_path / "cpu")
+    fresh = tmp_path / "fresh"
+    render_site([SiteTrace(alone, "cpu", LECTURE)], fresh)
+    assert left == names(fresh / "cpu")
+    assert all((tmp_path / "cpu" / name).read_bytes() == (fresh / "cpu" / name).read_bytes() for name in left)
+
+
+def test_another_machine_is_shown_as_the_same_rank(tmp_path: Path) -> None:
+    of_two = joined({0: lecture().trace(), 1: lecture().trace()})
+    of_two = replace(of_two, run=replace(of_two.run, ranks=2))
+    other = replace(of_two, machine=Machine("H200", "h200", "cuda"))
+    alone = replace(lecture().trace(), machine=Machine("H100", "h100", "cuda"))
+    site = [SiteTrace(of_two, "cpu"), SiteTrace(other, "h200"), SiteTrace(alone, "h100")]
+    render_site(site, tmp_path)
+    page = (tmp_path / "cpu" / "rank1" / "00-first.html").read_text(encoding="utf-8")
+    assert 'href="../../h200/rank1/00-first.html"' in page and 'href="../../h100/00-first.html"' in page
+    assert 'href="../../cpu/00-first.html"' in page and 'href="../../cpu/rank0/00-first.html"' in page

@@ -16,6 +16,7 @@ from tests.rendering.browsing import NARROW, WIDE, press, show
 from tests.rendering.explored import explored_lecture
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_compose import LECTURE, failing, lecture
+from tests.rendering.test_ranks_in_browser import of_ranks
 from tests.rendering.test_varied_in_browser import varied_lecture
 from trace_tools.publishing.site import SiteTrace, render_site
 
@@ -31,6 +32,8 @@ EXAMPLES = [
     "hostile/00-evil",
     "varied/00-f",
     "explored/00-f",
+    "ranked/01-alone",
+    "ranked/rank1/00-sums",
 ]
 
 CONTRAST = "color-contrast"  # half of the time that axe takes
@@ -91,6 +94,7 @@ def site(axe: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     render_site([SiteTrace(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
     render_site([SiteTrace(varied_lecture(), "varied")], out)
     render_site([SiteTrace(explored_lecture(), "explored", None)], out)
+    render_site([SiteTrace(of_ranks(9), "ranked")], out)
     return out
 
 

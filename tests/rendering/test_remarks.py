@@ -161,6 +161,31 @@ def test_ranks_whose_times_are_far_apart_are_told_apart() -> None:
     assert [remark.text for remark in remarks(ranked(**alike))] == ["4 ms ± 0%"]
 
 
+def test_of_many_ranks_the_first_few_are_told_one_by_one() -> None:
+    """64 ranks have their own numbers, take as many ms and print: what a page holds does not grow with them."""
+    own = [
+        RankStep(rank, host_ns=[(rank + 1) * MS] * 3, values=[("x", Value("int", rank))], stdout=f"{rank}\n")
+        for rank in range(1, 64)
+    ]
+    step = Step(0, 0, 0, 1, 1, [64 * MS] * 3, values=[("x", Value("int", 0))], stdout="0\n", annotated=True, ranks=own)
+    step = replace(step, ranks=[RankStep(0, host_ns=[MS] * 3), *own])
+    made = CodeRow((), "L1", 1, (execution(step, CPU, ranks=64),))
+    value, time, spread = remarks(made)
+    assert value.ranks == (*((f"rank {rank}", f"{rank}") for rank in range(8)), ("ranks 8 to 63", "56 other values"))
+    assert (time.text, spread.text) == ("64 ms ± 0%", "by rank 1 ms to 64 ms")
+    assert spread.facts == tuple((f"among the slowest: rank {rank}", f"{rank + 1} ms") for rank in range(56, 64))
+    assert [it.text for it in below(made)] == [*map(str, range(8)), ""]
+    assert below(made)[-1].label == "… 56 more ranks printed, in the trace"
+
+
+def test_a_claim_whose_sides_differ_by_rank_says_whose_they_are() -> None:
+    sides = [Claim("x < 6", True, [("x", Value("int", x)), ("6", Value("int", 6))]) for x in (3, 4)]
+    (found,) = remarks(ranked(claim=sides[0], ranks=[RankStep(1, claim=sides[1])]))
+    assert found.text == "3 < 6 on ranks 0, 2"
+    (found,) = remarks(ranked(claim=sides[0]))
+    assert found.text == "3 < 6"
+
+
 def test_what_only_some_ranks_did_says_which() -> None:
     assert said(remarks(ranked(values=[("x", Value("int", 1))], on=[0, 2]))) == [
         ("value", "", "x 1"),

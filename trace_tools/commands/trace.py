@@ -59,12 +59,18 @@ def _of_its_project(ctx: click.Context, option: click.Parameter, module: str | N
     metavar="SECONDS",
     help="With --ranks: end them when none got on for so long.",
 )
+@click.option("--nodes", type=int, metavar="N", help="Start the same on N machines; the ranks are divided among them.")
+@click.option("--node-rank", type=int, metavar="K", help="Which of them this is; the trace is made on node 0.")
+@click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where node 0 listens for the others.")
 @click.option("--draft", is_flag=True, help="One run, for a quick look at the pages.")
 @click.option("--survey", is_flag=True, help="Measure the machine again, though it was measured before.")
 @click.option("--force", is_flag=True, help="Replace another lecture's trace.")
-def trace(out: Path | None, **options: Any) -> None:
+def trace(
+    out: Path | None, nodes: int | None, node_rank: int | None, rdzv_endpoint: str | None, **options: Any
+) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
     from trace_tools.mistakes import mistakes
+    from trace_tools.tracing.nodes import placed
     from trace_tools.tracing.tracer import Request, Tracer
 
     if (options["lecture"] is None) == (options["module"] is None):
@@ -74,7 +80,15 @@ def trace(out: Path | None, **options: Any) -> None:
         out = out or Path("rendered")
     out = out or options["lecture"].parent / "rendered"
     progress = Progress()
-    tracer = Tracer(Request(out=out, **options), progress.show)
+    place = placed(nodes, node_rank, rdzv_endpoint) if options["ranks"] is not None or nodes is not None else None
+    tracer = Tracer(Request(out=out, nodes=place, **options), progress.show)
+    if place is not None and place.node > 0:
+        try:
+            ended = tracer.follow()
+        finally:
+            progress.done()
+        click.echo(f"node {place.node} of {place.count}: {ended}; the trace is on node 0", err=True)
+        sys.exit(ended != "complete")
     from trace_tools.publishing.site import render_folder  # a draft's processes have begun meanwhile
 
     if tracer.torch and not options["draft"]:

@@ -98,6 +98,8 @@ def _literal(text: str) -> str:
 # --- text → plain data ----------------------------------------------------------------------------
 
 DEEPEST = 200  # collections inside collections
+TOO_DEEP = "nested too deeply for a trace"
+_LIBYAMLS_TOO_DEEP = "exceeded maximum nesting depth"  # since PyYAML 6.0.4, of more than 1,000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STEPS = "\nsteps:\n"
@@ -231,7 +233,8 @@ def careful(text: str, path: Path) -> Any:
         _refuse_tricks(text, path)
         return yaml.load(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
-        problem = f"not YAML: {error.problem or error.context}"
+        what = error.problem or error.context
+        problem = TOO_DEEP if what == _LIBYAMLS_TOO_DEEP else f"not YAML: {what}"
         raise TraceFileError(path, _line(error.problem_mark), formats.one_line(problem, 300)) from None
     except yaml.YAMLError as error:
         reason = getattr(error, "reason", None) or "it can not be read"
@@ -262,7 +265,7 @@ def _refuse_tricks(text: str, path: Path) -> None:
                 keys.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
                 key_next.append(True)
         if len(keys) > DEEPEST:
-            problem = "nested too deeply for a trace"
+            problem = TOO_DEEP
         if problem:
             raise TraceFileError(path, _line(event.start_mark), formats.one_line(problem, 300))
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from trace_tools.errors import TraceFileError
-from trace_tools.file_format.plain_yaml import flow, head, parse, source_block
+from trace_tools.file_format.plain_yaml import TOO_DEEP, flow, head, parse, source_block
 from trace_tools.file_format.structure import from_plain, to_plain, unlike
 from trace_tools.file_format.validation import validate
 from trace_tools.files import replace as replace_file
@@ -78,7 +78,7 @@ def load(path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Loaded:
             trace = from_plain(Trace, _current(plain, path, upgrades), path)
             validate(trace, path)
         except RecursionError:
-            raise TraceFileError(path, None, "nested too deeply for a trace") from None
+            raise TraceFileError(path, None, TOO_DEEP) from None
     return Loaded(trace, tuple(notes))
 
 

@@ -73,6 +73,9 @@ def validate(trace: Trace, path: Path) -> None:
             _at_least(-LARGEST_COUNT, trace.run, "seed")
             if trace.run.ranks is not None:
                 _check_range(trace.run.ranks, 1, MOST_RANKS, ".ranks")
+            nodes, ranks = trace.run.nodes, trace.run.ranks or 0
+            if nodes is not None and (not nodes or not ranks or ranks % len(nodes)):
+                raise Mismatch(f"found {len(nodes)} of them; expected as many of {ranks} ranks on each", ".nodes")
             _each(trace.run.processes, ".processes", _check_process)
         with _inside(".machine"):
             _check_machine(trace.machine)

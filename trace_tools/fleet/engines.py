@@ -124,6 +124,8 @@ def command_for(
     words = shlex.split(entry.python) if entry.python else [sys.executable if entry.engine == "local" else "python3"]
     if entry.engine == "slurm" and not entry.batch:
         words = ["srun", *_of_slurm(entry), *words]
+    elif entry.nodes is not None:  # the job's script runs on the first of them
+        words = ["srun", *_tasks(entry), *words]
     command = " ".join([*map(_quoted, words), '"$d/tools"', shlex.quote(json.dumps(asked))])
     told = {"base": _quoted(entry.folder), "length": archive_bytes, "refused": REFUSED}
     if entry.batch:
@@ -156,10 +158,14 @@ def _ssh(entry: Entry, beside: Path) -> list[str]:
 
 
 def _of_slurm(entry: Entry) -> list[str]:
-    """Return how Slurm is asked for one task: it queues, chooses the machine and ends the job when its time is up."""
+    """Return how Slurm is asked for a task: it queues, chooses the machine and ends the job when its time is up."""
     given = [f"{option}={value}" for name, option in OPTIONS.items() if (value := getattr(entry, name)) is not None]
     limit = [] if entry.time else [f"--time={entry.minutes}"]
-    return ["--ntasks=1", f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *given, *limit]
+    return [*_tasks(entry), f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *given, *limit]
+
+
+def _tasks(entry: Entry) -> list[str]:
+    return ["--ntasks=1"] if entry.nodes is None else [f"--nodes={entry.nodes}", "--ntasks-per-node=1"]
 
 
 def _quoted(word: str) -> str:

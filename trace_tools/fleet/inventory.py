@@ -38,7 +38,7 @@ SLURM = ("partition", "constraint", "account", "qos", "gres", "cpus", "time")  #
 ENGINES = {
     "local": (),
     "ssh": ("host", "ssh_config"),
-    "slurm": ("host", "ssh_config", "batch", *SLURM),
+    "slurm": ("host", "ssh_config", "batch", "nodes", *SLURM),
     "sky": ("accelerators", "ssh_config"),
 }
 NEEDED = {"ssh": "host", "sky": "accelerators"}
@@ -64,6 +64,7 @@ class Entry:
     gres: str | None = None
     cpus: int | None = None
     time: str | None = None
+    nodes: int | None = None  # of several, which the ranks of one trace are divided among
     batch: bool = False  # sbatch instead of srun: the job outlives the connection, and is found again
     accelerators: str | None = None  # of sky: "H100:1"
 
@@ -139,8 +140,9 @@ def _wrong(entry: Entry) -> Iterator[tuple[str, str]]:
         value = getattr(entry, name)
         if isinstance(value, str) and not _WORD.fullmatch(value):
             yield name, f"found {short(value)}; expected one word"
-    if entry.cpus is not None and entry.cpus < 1:
-        yield "cpus", f"found {entry.cpus}; expected at least 1"
+    for name in ("cpus", "nodes"):
+        if (count := getattr(entry, name)) is not None and count < 1:
+            yield name, f"found {count}; expected at least 1"
     if not 1 <= entry.minutes <= MOST_MINUTES:
         yield "minutes", f"found {entry.minutes}; expected 1 to {MOST_MINUTES:,}"
     if not entry.folder.startswith(("/", "~/")):

@@ -100,6 +100,8 @@ class Fleet:
                 lane = f"{entry.name} {device}" if entry.engine == "slurm" else host_of(entry) or ""
                 self._lanes[lane].append((entry, device))
         for entry, device in self._all():
+            if entry.nodes is not None and (not request.get("ranks") or request["ranks"] % entry.nodes):
+                raise UsageError(f"{entry.name}: expected --ranks, as many on each of its {entry.nodes} nodes")
             if not request.get("force"):
                 refuse_other_lecture(out / folder_of(entry, device) / "trace.yaml", lecture.name)
 
@@ -184,7 +186,8 @@ class Fleet:
         if entry.engine == "sky":
             self._write_task(entry)
         asked = self._asked(device)
-        told = {"lecture": f"lecture/{self.parcel.lecture}", "name": folder, "torch": entry.torch, "request": asked}
+        what = {"lecture": f"lecture/{self.parcel.lecture}", "name": folder, "torch": entry.torch}
+        told = {**what, "nodes": entry.nodes, "request": asked}
         key = self._key(entry, device)
         command = command_for(entry, len(self.parcel.archive), told, self.beside, key, again=self._again)
         content = self._fetched(entry, folder, command)

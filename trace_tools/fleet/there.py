@@ -27,6 +27,7 @@ from typing import Any
 
 from trace_tools import __version__
 from trace_tools.errors import TraceToolsError, in_words, is_refusal
+from trace_tools.tracing.nodes import LeaderError, placed
 
 MARK = "@trace-tools "
 PIECE_BYTES = 48_000
@@ -36,10 +37,14 @@ def main() -> None:
     """Do as the one argument says."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
+    asked = json.loads(sys.argv[1])
+    here = f"node {os.environ.get('SLURM_NODEID')}: " if asked["nodes"] else ""
     try:
-        _trace(json.loads(sys.argv[1]))
+        _trace(asked)
+    except LeaderError:  # that one tells why
+        sys.exit(1)
     except TraceToolsError as error:
-        _tell(why=str(error))
+        _tell(why=f"{here}{error}")
     except KeyboardInterrupt:
         _tell(why="was ended there")
     except (OSError, MemoryError, RuntimeError) as error:
@@ -51,19 +56,25 @@ def main() -> None:
 def _trace(asked: dict[str, Any]) -> None:
     from trace_tools.tracing.tracer import Request, Tracer
 
+    place = placed(asked["nodes"]) if asked["nodes"] else None
+    leads = place is None or place.node == 0
     torch = metadata.version("torch") if find_spec("torch") is not None else None
-    _tell(version=__version__, python=".".join(map(str, sys.version_info[:3])), torch=torch)
+    if leads:
+        _tell(version=__version__, python=".".join(map(str, sys.version_info[:3])), torch=torch)
     wanted = asked["torch"]
     if wanted is not None and (torch is None or torch.partition("+")[0] != wanted):
         _tell(why=f"torch {torch} is there; the inventory wants {wanted}" if torch else "no torch is there")
         return
     lecture = Path(asked["lecture"])
     with tempfile.TemporaryDirectory(prefix="out-", dir=".") as out:
-        request = Request(lecture=lecture, out=Path(out), name=asked["name"], **asked["request"])
-        tracer = Tracer(request, _at)
+        request = Request(lecture=lecture, out=Path(out), name=asked["name"], nodes=place, **asked["request"])
+        tracer = Tracer(request, _at if leads else lambda process, place, stalled: None)
         needing = lecture.name if "torch" in tracer.uses else request.device
         if needing not in (None, "cpu") and torch is None:
             _tell(why=f"no torch is there, which {needing} needs: name a Python that has it with `python`")
+            return
+        if not leads:
+            tracer.follow()
             return
         content = tracer.run().path.read_bytes()
     packed = base64.b64encode(zlib.compress(content, 6)).decode()

@@ -30,7 +30,7 @@ from trace_tools.rendering.document import Call, CodeListing, CodeRow, Execution
 from trace_tools.rendering.remarks import Remark, observed, timed, took, worth_saying
 from trace_tools.schema import Frame, Machine, Step, Trace, Value
 
-MOST_RANKS = 8  # that a page has columns of: all are in the tables beside its lines
+MOST_RANKS = 8  # that have columns and pages of their own
 ALIKE = 1.05  # ratio of times below which no factor is worth a word
 WORTH_SHOWING_BYTES = 1024
 SAID: dict[str, Kind] = {"value": "value", "error": "failed", "held": "held", "failed": "failed", "caught": "failed"}
@@ -184,7 +184,7 @@ def _entries(row: CodeRow, call: Call | None, here: _Texts, other: Counterparts)
     frame = other.frames.get(call.frame) if call is not None else None
     arguments = tuple(frame.arguments or ()) if frame is not None else ()
     if arguments or any(e.step.values or e.step.claim for e in met.values()):
-        shown = replace(row, executions=tuple(met.values()), arguments=arguments, omitted=0)
+        shown = replace(row, executions=tuple(met.values()), arguments=arguments, disagreeing=(), omitted=0)
         caller = other.rows.get(call.step) if call is not None and call.step is not None else None
         of_steps = [(e.step.execution, known[step].findings) for step, e in met.items()]
         yield from _said(here, shown, of_steps, caller.findings if caller is not None else (), other)

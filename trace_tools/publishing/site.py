@@ -3,8 +3,10 @@
     render_site([SiteTrace(trace, "cpu", lecture_text, lecture_folder)], Path("rendered"))
 
 writes `rendered/cpu/index.html`, `rendered/cpu/03-tensors.html`, the same as Markdown, `rendered/cpu/figures/*.svg`
-and `rendered/index.html`. A file is written only when its bytes change; a page that an earlier rendering made
-and this one does not is removed, as `.pages` in each folder lists what was made there.
+and `rendered/index.html`; of several ranks, each of the first few has pages of its own, `rendered/cpu/rank1/*.html`, as
+if it had run the lecture alone: whoever reads one and goes on stays with that rank. A file is written only when its
+bytes change; a page that an earlier rendering made and this one does not is removed, as `.pages` in each folder lists
+what was made there.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
@@ -22,8 +24,9 @@ from trace_tools.errors import UsageError
 from trace_tools.file_format.trace_file import Loaded, load
 from trace_tools.files import update_folder
 from trace_tools.garbage import collector_paused
-from trace_tools.publishing.columns import Beside, Listed, beside, counterparts_of_ranks, other_roofs
+from trace_tools.publishing.columns import MOST_RANKS, Beside, Listed, beside, counterparts_of_ranks, other_roofs
 from trace_tools.publishing.processes import in_processes
+from trace_tools.ranks import of_rank
 from trace_tools.rendering import html, markdown, overview
 from trace_tools.rendering.columns import columns_block
 from trace_tools.rendering.compose import make_document
@@ -31,21 +34,22 @@ from trace_tools.rendering.document import Document, Notice, Section
 from trace_tools.rendering.html import MachineLink, Surroundings
 from trace_tools.rendering.page_base import HALL, SECTION, shared_script
 from trace_tools.rendering.pictures import read_picture
+from trace_tools.rendering.player import numbered_as
 from trace_tools.rendering.search import FILE
 from trace_tools.schema import Trace
 
 PARTIAL = "partial"
 REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
-    r"(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
-    r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|hall|section)\.js"
+    r"(?:rank\d+/)?(?:(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
+    r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|hall|section)\.js)"
 )
 _FOLDER = re.compile(r"[\w][\w.-]*")
 
 
 @dataclass(frozen=True)
 class SiteTrace:
-    """One trace of a site, and where its pages go: `<folder>/`, or `<folder>/partial/`."""
+    """One trace of a site, and where its pages go: `<folder>/`, or `<folder>/partial/`; in there, `rank1/`."""
 
     trace: Trace
     folder_slug: str
@@ -53,11 +57,14 @@ class SiteTrace:
     lecture_folder: Path | None = None  # where its images lie
     partial: bool = False
     notes: tuple[str, ...] = ()  # what its file no longer had, as `load` says
+    rank: int | None = None  # whose trace it is
+    of: SiteTrace | None = None  # the trace of all ranks
 
     @property
     def folder(self) -> str:
-        """The machine's folder below the site's."""
-        return f"{self.folder_slug}/{PARTIAL}" if self.partial else self.folder_slug
+        """The folder of its pages below the site's."""
+        machine = f"{self.folder_slug}/{PARTIAL}" if self.partial else self.folder_slug
+        return machine if self.rank is None else f"{machine}/rank{self.rank}"
 
     @property
     def notices(self) -> list[Notice]:
@@ -67,7 +74,18 @@ class SiteTrace:
     @cached_property
     def document(self) -> Document:
         """What its pages say."""
-        return make_document(self.trace, self.lecture_text)
+        made = make_document(self.trace, self.lecture_text)
+        if self.of is None:
+            return made
+        all_of_it = {section.slug: section for section in self.of.document.sections}
+        return replace(made, sections=tuple(numbered_as(one, all_of_it.get(one.slug, one)) for one in made.sections))
+
+    @cached_property
+    def ranks(self) -> Sequence[SiteTrace]:
+        """The lecture as each of its first ranks ran it, if anything of it was recorded."""
+        first = range(self.trace.run.ranks or 0)[:MOST_RANKS]
+        found = [replace(self, trace=of_rank(self.trace, rank), rank=rank, of=self) for rank in first]
+        return [one for one in found if one.document.sections]
 
 
 Traces = Sequence[SiteTrace]
@@ -98,9 +116,14 @@ def render_site(site: Traces, out: Path) -> list[Path]:
         [Beside.of(rank, of) for rank in counterparts_of_ranks(one.trace)] for one, of in zip(site, listed, strict=True)
     ]
     calls = [partial(_machine_files, *of_one, site, out) for of_one in zip(site, others, ranks, strict=True)]
+    alone = [rank for one in site for rank in one.ranks]
+    calls += [partial(_machine_files, rank, (), (), site, out) for rank in alone]
+    made = {one.folder: files for one, files in zip([*site, *alone], in_processes(calls), strict=True)}
     changed: list[Path] = []
-    for one, files in zip(site, in_processes(calls), strict=True):
-        changed += update_folder(out / one.folder, files, _OURS)
+    for one in site:
+        of_ranks = ((rank.folder.removeprefix(f"{one.folder}/"), made[rank.folder]) for rank in one.ranks)
+        below = {f"{folder}/{name}": content for folder, files in of_ranks for name, content in files.items()}
+        changed += update_folder(out / one.folder, made[one.folder] | below, _OURS)
     return changed + update_folder(out, _site_files(site, out), _OURS)
 
 
@@ -167,31 +190,44 @@ def _folder_of(lecture: Path, named: Path) -> Path:
 def _machine_files(
     one: SiteTrace, others: Sequence[Beside], ranks: Sequence[Beside], site: Traces, out: Path
 ) -> dict[str, bytes]:
-    """Return the files of one machine by their names in its folder.
+    """Return the files of one machine, or of one rank there, by their names in its folder.
 
     `others` are the other machines beside it, `ranks` its ranks.
     """
-    document, up = one.document, "../" * (one.folder.count("/") + 1)
+    document, whole, up = one.document, one.of or one, "../" * (one.folder.count("/") + 1)
     notices = one.notices
     given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
-    if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
+    if one is whole and not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
         told = "A later run on this machine did not finish; what it did is recorded apart."
         notices.append(Notice("info", told, f"{PARTIAL}/index.html"))
 
+    def page(there: SiteTrace, section: Section | None) -> str | None:
+        """Return where the same section is in another trace, or its index; None where it has no such section."""
+        if section is not None and all(s.slug != section.slug for s in there.document.sections):
+            return None
+        return f"{up}{there.folder}/{section.slug if section is not None else 'index'}.html"
+
     def machines(section: Section | None) -> list[MachineLink]:
-        """Link to the same section on every machine that has it, else to that machine's index."""
+        """Link to the same section on every machine that has it, else to that machine's index; of the same rank."""
         links = []
         for name, other in zip(_names(site), site, strict=True):
-            has = section is not None and any(s.slug == section.slug for s in other.document.sections)
-            page = f"{section.slug}.html" if has and section is not None else "index.html"
-            links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is one))
+            there = next((rank for rank in other.ranks if rank.rank == one.rank), other)
+            links.append(MachineLink(name, page(there, section) or f"{up}{there.folder}/index.html", other is whole))
         return links
+
+    def as_ranks(section: Section | None) -> list[MachineLink]:
+        """Link to the same section as all ranks had it, and as each that ran it."""
+        of_each = [("all", whole), *((f"{rank.rank}", rank) for rank in whole.ranks)] if whole.ranks else []
+        return [MachineLink(name, page(there, section) or "", there is one) for name, there in of_each]
 
     place = Surroundings(
         machines=machines,
         picture=lambda address: read_picture(one.lecture_folder, address),
         columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *others)]),
         roofs=lambda section: other_roofs([section] if section else document.sections, others, index=section is None),
+        ranks=as_ranks,
+        of_ranks=whole.trace.run.ranks or 0,
+        rank=one.rank,
         home=f"{up}index.html",
         has_trace=(out / one.folder / "trace.yaml").exists(),
         notices=tuple(notices),
@@ -203,7 +239,9 @@ def _machine_files(
         files[f"{section.slug}.html"] = pages.section(section)
         files[f"{section.slug}.js"] = pages.section_data(section)
         files[f"{section.slug}.md"] = texts.section(section)
-    return {name: text.encode("utf-8") for name, text in files.items() if text is not None} | texts.files
+    made = {name: text.encode("utf-8") for name, text in files.items() if text is not None} | texts.files
+    # a rank's pages are for a switch, which Markdown has not: there, tables beside lines tell of ranks
+    return made if one is whole else {name: content for name, content in made.items() if not name.endswith(".md")}
 
 
 def _names(site: Traces) -> list[str]:

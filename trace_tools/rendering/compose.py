@@ -29,6 +29,7 @@ from trace_tools.distances import distances
 from trace_tools.floors import most_live_bytes, why_no_floors
 from trace_tools.invariants import violations
 from trace_tools.layout import Segment
+from trace_tools.ranks import disagreeing
 from trace_tools.rendering import prose
 from trace_tools.rendering.definitions import Definitions
 from trace_tools.rendering.document import (
@@ -224,7 +225,8 @@ class _Composer:
             numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
             lines = self._lines(frame.source, numbers, definition.node.col_offset)
             line, arguments = definition.line, tuple(frame.arguments or ())
-            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments)
+            apart = tuple(disagreeing(frame, self._ran.trace.run.ranks or 1))
+            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments, disagreeing=apart)
         executions = [execution for row in _rows(blocks) for execution in row.executions]
         inner = [block for block in blocks if isinstance(block, Call)]
         return Call(

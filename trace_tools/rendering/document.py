@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -126,6 +126,7 @@ class CodeRow:
     ran: bool = True
     marks: frozenset[str] = frozenset()  # names of directives that only pages obey: classes of the row
     arguments: tuple[tuple[str, Value], ...] = ()  # on the `def` line of a call
+    disagreeing: tuple[tuple[str, Mapping[int, Value]], ...] = ()  # of these, by rank: what was not the same on all
     definitions: tuple[Call, ...] = ()  # code that it names and no call on the page shows; "named": another page does
 
 
@@ -269,13 +270,14 @@ class Variable:
     value: Value | None
     change: Literal["same", "new", "changed", "written", "cleared"]
     argument: bool = False  # known from the beginning of the call
+    ranks: tuple[tuple[str, str], ...] = ()  # what it was on which ranks, where that is not the same on all
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
     """One step as the player shows it: where it stands on the page, and what is known once it is done."""
 
-    number: int  # among the section's steps, from 1
+    number: int  # among the section's steps, from 1; of one rank, among those of all ranks
     frame: int  # place in `Stepping.frames`
     anchor: str  # of the row or of what was said; "" where neither is on the page
     line: int

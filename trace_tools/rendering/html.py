@@ -66,7 +66,7 @@ DOTS = 6  # colours of storages
 
 @dataclass(frozen=True, slots=True)
 class MachineLink:
-    """One entry of the machine switcher."""
+    """One entry of the machine switcher, or of the one between ranks; no link where nothing is to be seen there."""
 
     name: str
     link: str
@@ -81,6 +81,9 @@ class Surroundings:
     picture: Callable[[str], Picture | None]
     columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # of the other machines
     roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # of the other machines, with their steps
+    ranks: Callable[[Section | None], Sequence[MachineLink]] = lambda section: ()  # as all had the page, then as each
+    of_ranks: int = 0  # that ran the lecture, more than there are links to
+    rank: int | None = None  # as which the pages show it; None: as all of them
     home: str = "index.html"  # of the whole site
     has_trace: bool = True  # trace.yaml lies beside the pages
     alone: bool = False  # nothing lies beside the page: it has all of it
@@ -148,7 +151,7 @@ class HtmlWriter:
         whole = self._page(
             "section.html.j2",
             _HtmlPage(self._document, place, section, section.blocks, section.shared),
-            _allowing(assets("page", "search", "figures", "exercises", *more), section.blocks),
+            _allowing(assets("page", "search", "figures", "exercises", *self._switch, *more), section.blocks),
             notices,
             section=section,
             steps=block,
@@ -164,16 +167,20 @@ class HtmlWriter:
         script = explorations.script({f"said-{it.number}": it for it in explored})
         return page, f"const sectionData = {json.dumps(data)};\n{script}"
 
+    @property
+    def _switch(self) -> list[str]:
+        """The style and script of the switch between ranks, on pages that have one."""
+        return ["ranks"] if self._place.ranks(None) else []
+
     def index(self) -> str:
         """Return the machine's own index."""
         document = self._document
         around = (*document.opening, *document.setup)
+        more = [*self._switch, *(["passages"] if _is_borrowed(around) else [])]
         return self._page(
             "index.html.j2",
             _HtmlPage(document, self._place, None, around, shared_storages(document.opening)),
-            _allowing(
-                assets("page", "overview", "search", "figures", *(["passages"] if _is_borrowed(around) else [])), around
-            ),
+            _allowing(assets("page", "overview", "search", "figures", *more), around),
             overview.document_notices(document),
             drawn=index_figures(document, self._place.roofs(None)),
         )
@@ -231,7 +238,7 @@ class HtmlWriter:
             return None
         blocks = (*document.opening, *document.setup)
         page = _HtmlPage(document, self._place, None, blocks, shared_storages(around))
-        return self._page("setup.html.j2", page, assets("page", "search"), (), is_setup=True)
+        return self._page("setup.html.j2", page, assets("page", "search", *self._switch), (), is_setup=True)
 
     def _page(self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], **more: Any) -> str:
         document = self._document
@@ -351,9 +358,22 @@ class _HtmlPage:
     def home(self) -> str:
         return self.place.home
 
+    @property
+    def machine(self) -> str:
+        """The machine's name, and which of its ranks it is whose page this is."""
+        name = formats.one_line(self.document.machine.name, 60)
+        return name if self.place.rank is None else f"{name}, rank {self.place.rank}"
+
+    @cached_property
+    def ranks(self) -> Sequence[MachineLink]:
+        """The switch between ranks, all of them together first; nothing where there are none."""
+        return self.place.ranks(self.section)
+
     def meta(self, section: Section | None = None) -> Markup:
         """Return the line under a page's title."""
         parts = [escape(part) for part in overview.meta(self.document, section)]
+        if self.place.rank is not None:
+            parts.append(escape(f"as rank {self.place.rank} of {self.place.of_ranks} had it"))
         if self.place.has_trace:
             parts.append(Markup('<a href="trace.yaml">trace.yaml</a>'))
         return Markup(" · ").join(parts)

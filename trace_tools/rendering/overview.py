@@ -72,8 +72,12 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
     counted: Document | Section = section if section is not None else document
     parts = [formats.one_line(document.machine.name, 60)]
+    run, ranks = document.run, []
+    if run.ranks is not None:
+        of_nodes = f" on {len(run.nodes)} nodes" if run.nodes else ""
+        ranks = [f"{formats.plural(run.ranks, 'rank')}{of_nodes}, the slowest one's times"]
     if section is not None:
-        return [reading(section), *parts, claims_text(counted.held, counted.failed)]
+        return [reading(section), *parts, claims_text(counted.held, counted.failed), *ranks]
     torch = dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
@@ -81,9 +85,7 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = formats.one_line(document.machine.cuda, 20)
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
-    if document.run.ranks is not None:
-        parts.append(f"{formats.plural(document.run.ranks, 'rank')}, the slowest one's times")
-    return [*parts, claims_text(counted.held, counted.failed)]
+    return [*parts, *ranks, claims_text(counted.held, counted.failed)]
 
 
 def reading(section: Section) -> str:
@@ -303,12 +305,23 @@ def run_facts(document: Document) -> Facts:
         ("started", run.started),
         ("ended", run.ended),
         ("passes", f"{run.passes}, each a process of its own that runs the lecture twice" if known else ""),
+        ("ranks", _ranks_in_words(run)),
         ("story", story),
         ("seed", str(run.seed) if known else ""),
         ("commit", run.commit),
         *document.versions,
     ]
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
+
+
+def _ranks_in_words(run: Run) -> str:
+    """Say how many ranks a pass was, and where they ran."""
+    if run.ranks is None:
+        return ""
+    if not run.nodes:
+        return str(run.ranks)
+    there = run.nodes if len({*run.nodes}) > 1 else run.nodes[:1]
+    return f"{run.ranks}, {run.ranks // len(run.nodes)} on each of {len(run.nodes)} nodes: {', '.join(there)}"
 
 
 def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:

@@ -24,18 +24,21 @@ import statistics
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trace_tools import formats, summaries
+from trace_tools.ranks import disagreeing, in_words
 from trace_tools.rendering.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
 from trace_tools.rendering.lecture import Lecture
 from trace_tools.rendering.packing import deltas, packed, table
+from trace_tools.rendering.remarks import claim_told, told_apart
 from trace_tools.rendering.storage_contents import StorageContents
-from trace_tools.schema import Step, Value
+from trace_tools.schema import Frame, Step, Value
 
 BUDGET = 250_000  # characters of base64
 PRINTED = 600  # characters of output beside a stop
+APART = 160  # characters of a variable that is not the same on all ranks
 
 CHANGES = ("same", "new", "changed", "written", "cleared")  # in the order of their numbers in the block
 NOTES = ("held", "failed", "raised", "caught", "printed", "warning")
@@ -99,6 +102,19 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     )
 
 
+def numbered_as(section: Section, whole: Section) -> Section:
+    """Return a section of one rank whose stops have the numbers that they have among those of all ranks.
+
+    So an address that names a step names the same one, whichever rank's page it is of.
+    """
+    numbers = {stop.execution.step.id: stop.number for stop in whole.stepping.stops}
+    stops, number = [], 1
+    for stop in section.stepping.stops:
+        number = numbers.get(stop.execution.step.id, number)  # what only this rank shows is at the step before it
+        stops.append(replace(stop, number=number))
+    return replace(section, stepping=replace(section.stepping, stops=tuple(stops)))
+
+
 def _stops_at(lecture: Lecture, step: Step) -> bool:
     """Whether the player stops here: not at what the page neither shows nor says anything of.
 
@@ -126,7 +142,15 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
     known: defaultdict[int, dict[str, Value]] = defaultdict(dict)  # by frame
     contents = StorageContents()
 
-    def noted(frame: int, name: str, value: Value, *, argument: bool = False) -> Variable:
+    def all_noted(event: Step | Frame) -> Iterator[Variable]:
+        """Note what a step observed, or a call was given."""
+        argument = isinstance(event, Frame)
+        apart = dict(disagreeing(event, lecture.trace.run.ranks or 1))
+        for name, value in (event.arguments if isinstance(event, Frame) else event.values) or ():
+            one = noted(event.frame, name, value, argument=argument)
+            yield replace(one, ranks=told_apart(apart[name])) if name in apart else one
+
+    def noted(frame: int, name: str, value: Value, *, argument: bool) -> Variable:
         before = known[frame].get(name)
         known[frame][name] = value
         contradicts = contents.note(value)  # asked of each value, for it remembers them
@@ -143,7 +167,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
                 for gone in [key for key in of_frame if re.match(rf"{re.escape(name)}(?!\w)", key)]:
                     del of_frame[gone]
                     variables[index].append(Variable(gone, None, "cleared"))
-        variables[index] += [noted(step.frame, name, value) for name, value in step.values or ()]
+        variables[index] += all_noted(step)
 
     begun: set[int] = set()
     open_calls: list[int] = []  # places of the steps whose calls are under way
@@ -152,8 +176,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
             done(open_calls.pop(), index)
         if step.frame not in begun:
             begun.add(step.frame)
-            arguments = tree.frames[step.frame].arguments or ()
-            variables[index] += [noted(step.frame, name, value, argument=True) for name, value in arguments]
+            variables[index] += all_noted(tree.frames[step.frame])
         if tree.calls(step.id):
             open_calls.append(index)
         else:
@@ -181,6 +204,7 @@ class StepBlock:
     text: str
     kept: int
     total: int
+    last: int  # number of the last one: more than there are where other ranks made more
 
 
 # A stop's texts, written once however often its block is packed: time; notes; name, text, grid, change and storage of
@@ -196,11 +220,15 @@ def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
         kept = keep(stops) if keep is not None else list(range(len(stops)))
         text = packed(_columns(section, kept, texts))
         if len(text) <= budget:
-            return StepBlock(text, len(kept), len(stops))
+            break
     while kept and len(text) > budget:
         kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
         text = packed(_columns(section, kept, texts))
-    return StepBlock(text, len(kept), len(stops))
+    return StepBlock(text, len(kept), len(stops), _last(stops))
+
+
+def _last(stops: Sequence[Stop]) -> int:
+    return stops[-1].number if stops else 0
 
 
 def _telling(stops: Sequence[Stop]) -> list[int]:
@@ -250,7 +278,7 @@ def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> 
     variables = [(at, *variable) for at, (_, _, known) in enumerate(written) for variable in known]
     places, names, shown, grids, changes, storages = zip(*variables, strict=True) if variables else ((),) * 6
     return {
-        "total": len(stepping.stops),
+        "total": _last(stepping.stops),
         "frames": {
             "name": table(formats.one_line(frame.function, 60) for frame in frames),
             "of": [caller(frame) for frame in frames],
@@ -286,13 +314,17 @@ def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> 
 def _variable(variable: Variable) -> tuple[str, str, str, int, str]:
     value = variable.value
     tensor = value.tensor if value is not None else None
+    text = summaries.summary(value) if value is not None else ""
+    told = "; ".join(f"{ranks}: {there}" for ranks, there in variable.ranks)
+    if len(told) > APART:  # the lowest one's: the others have pages of their own
+        text, told = f"{text} on {variable.ranks[0][0]}", ""
     grid = ""  # a small matrix as lines of cells between tabs
-    if value is not None and tensor is not None and summaries.is_small(value):
+    if not told and value is not None and tensor is not None and summaries.is_small(value):
         [(_, rows)] = summaries.grids(tensor)
         grid = "\n".join("\t".join(row) for row in rows)
     return (
         formats.one_line(variable.name, 60),
-        summaries.summary(value) if value is not None else "",
+        told or text,
         grid,
         CHANGES.index(variable.change) + 8 * variable.argument,
         formats.one_line(tensor.storage, 20) if tensor is not None and tensor.storage else "",
@@ -310,11 +342,13 @@ def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
     """Yield what a stop has to say beside variables: how its claim stood, what it raised, printed and warned of."""
     step, failure = stop.execution.step, stop.execution.failure
     if step.claim is not None:
-        yield NOTES.index("held" if step.claim.held else "failed"), summaries.claim_summary(step.claim)
+        yield NOTES.index("held" if step.claim.held else "failed"), claim_told(stop.execution)
     if failure is not None:
         text = formats.one_line(f"{failure.type}: {failure.message}", 200)
         yield NOTES.index("caught" if failure.caught else "raised"), text
     if step.stdout:
-        yield NOTES.index("printed"), formats.visible(formats.shorten(step.stdout.rstrip("\n"), PRINTED))
+        apart = any(one.stdout is not None or "stdout" in (one.lacks or ()) for one in step.ranks or ())
+        whose = f"{in_words([step.on[0] if step.on else 0])}:\n" if apart else ""
+        yield NOTES.index("printed"), whose + formats.visible(formats.shorten(step.stdout.rstrip("\n"), PRINTED))
     for warning in (step.warnings or ())[:3]:
         yield NOTES.index("warning"), formats.one_line(warning, 200)

@@ -35,7 +35,7 @@ PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
 RANKS_APART = 1.1  # times as long: then a line says how far ranks are apart
 CLOSER, FIRST = 2, 6  # facts, and elements, by which a value is told apart on ranks of which a line says the same
-RANKS_SHOWN = 8  # whose outputs stand under a line
+RANKS_SHOWN = 8  # whose values, times and outputs are told one by one
 UNLIKE = 2  # times as long: then executions of a statement do not do the same
 
 
@@ -94,7 +94,7 @@ def observed(row: CodeRow) -> list[Remark]:
     """Return what stands beside a row of arguments, values, claims and exceptions."""
     shown = salient(row.executions)
     several = len(row.executions) > 1
-    found = [_value(index, *named) for index, named in enumerate(row.arguments)]
+    found = list(_values(row.arguments, row.disagreeing))
     for execution in shown:
         label = f"{execution.step.execution}" if several else ""
         found += [replace(remark, label=label) if label else remark for remark in _observed(execution)]
@@ -109,24 +109,32 @@ def observed(row: CodeRow) -> list[Remark]:
 
 def _observed(execution: Execution) -> Iterator[Remark]:
     """Yield what was inspected and claimed, and the exception that came out of a call: in full it is where it began."""
-    apart = dict(disagreeing(execution.step, execution.ranks))
-    for index, (name, value) in enumerate(execution.values):
-        remark = _value(index, name, value)
-        if name in apart:
-            remark = replace(remark, text="", ranks=_told_apart(apart[name]))
-        yield remark
+    yield from _values(execution.values, disagreeing(execution.step, execution.ranks))
     claim = execution.step.claim
     if claim is not None:
         known = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
         kind: Literal["held", "failed"] = "held" if claim.held else "failed"
-        yield Remark(kind, "", claim_summary(claim), facts=known, quiet=tells_nothing_new(claim))
+        yield Remark(kind, "", claim_told(execution), facts=known, quiet=tells_nothing_new(claim))
     failure = execution.failure
     if failure is not None and _passed_on(execution):
         text = f"{formats.one_line(failure.type, 60)} came out of this call"
         yield Remark("caught" if failure.caught else "failed", "", text)
 
 
-def _told_apart(of_ranks: Mapping[int, Value]) -> Facts:
+def claim_told(execution: Execution) -> str:
+    """Say what a claim came to; where that is not the same on all ranks, whose sides these are."""
+    step = execution.step
+    if step.claim is None:
+        return ""
+    text = claim_summary(step.claim)
+    if not text or all(one.claim is None for one in step.ranks or ()):
+        return text
+    claims = {rank: one.claim for rank, one in by_rank(step, execution.ranks).items() if one.claim is not None}
+    whose = [rank for rank, claim in claims.items() if claim.held == step.claim.held and claim_summary(claim) == text]
+    return f"{text} on {in_words(whose)}" if len(whose) < len(claims) else text
+
+
+def told_apart(of_ranks: Mapping[int, Value]) -> Facts:
     """Say what a value was on which ranks: where a line says the same of all, by what a closer look shows."""
     texts = {rank: summary(value) for rank, value in of_ranks.items()}
     if len({*texts.values()}) == 1:
@@ -139,7 +147,11 @@ def _told_apart(of_ranks: Mapping[int, Value]) -> Facts:
     alike: dict[str, list[int]] = {}
     for rank, text in texts.items():
         alike.setdefault(text, []).append(rank)
-    return tuple((in_words(ranks), text) for text, ranks in alike.items())
+    told = [(in_words(ranks), text) for text, ranks in alike.items()]
+    rest = [*alike.values()][RANKS_SHOWN:]
+    if len(rest) > 1:  # of the others the trace tells
+        told[RANKS_SHOWN:] = [(in_words(rank for ranks in rest for rank in ranks), f"{len(rest):,} other values")]
+    return tuple(told)
 
 
 def _elements(value: Value) -> list[tuple[str, str]]:
@@ -148,6 +160,15 @@ def _elements(value: Value) -> list[tuple[str, str]]:
         told = [cell for row in rows for cell in row]
         return [(label or "elements", ", ".join(told[:FIRST]) + ", …" * (len(told) > FIRST))]
     return []
+
+
+def _values(
+    values: Sequence[tuple[str, Value]], disagreeing: Sequence[tuple[str, Mapping[int, Value]]]
+) -> Iterator[Remark]:
+    apart = dict(disagreeing)
+    for index, (name, value) in enumerate(values):
+        remark = _value(index, name, value)
+        yield replace(remark, text="", ranks=told_apart(apart[name])) if name in apart else remark
 
 
 def _value(index: int, name: str, value: Value) -> Remark:
@@ -215,7 +236,9 @@ def _time(row: CodeRow) -> list[Remark]:
     if spoken.step.harness and spoken.timing.clock != "call":
         text += " · with measuring"
     ranks = times(spoken.step, spoken.ranks) if spoken.ranks > 1 and not spoken.step.measured else {}
-    of_ranks = tuple((f"rank {rank}", formats.duration(ns)) for rank, ns in ranks.items())
+    slowest = sorted(sorted(ranks, key=lambda rank: -ranks[rank])[:RANKS_SHOWN])
+    which = "rank" if len(slowest) == len(ranks) else "among the slowest: rank"
+    of_ranks = tuple((f"{which} {rank}", formats.duration(ranks[rank])) for rank in slowest)
     known = (*measured(spoken), *of_ranks)
     samples = spoken.timing.samples_ns
     short = statistics.median(samples) < TEACHES_NS and not spoken.step.measured
@@ -249,7 +272,10 @@ def _sent(row: CodeRow) -> list[Remark]:
         if one.factor is not None:
             moved = f"{formats.byte_size(one.bytes * one.factor, 3)}, {formats.number(one.factor, 4)} × the payload"
             known.append(("on each link", moved))
-        known += [(f"rank {rank}", told) for rank, it in there.items() if (told := _waited_and_moved(it))]
+        timed_ranks = [(f"rank {rank}", told) for rank, it in there.items() if (told := _waited_and_moved(it))]
+        known += timed_ranks[:RANKS_SHOWN]
+        if len(timed_ranks) > RANKS_SHOWN:
+            known.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
         if rates:
             known.append(("how", "in the metering run, after a barrier: what that took was waiting, the rest moving"))
         found.append(Remark("sent", "", text, facts=tuple(known)))
@@ -425,6 +451,8 @@ def _happened(execution: Execution, label: str) -> Iterator[Remark]:
         for rank, text in [*printed.items()][:RANKS_SHOWN]:
             text = formats.visible(text[: PRINTED // len(printed)].rstrip("\n"))
             yield Remark("stdout", text=text, label=labelled(f"rank {rank}"))
+        if len(printed) > RANKS_SHOWN:
+            yield Remark("more", label=f"… {len(printed) - RANKS_SHOWN:,} more ranks printed, in the trace")
     elif step.stdout:
         text, length, gone = step.stdout, len(step.stdout), left_out.pop("stdout", None)
         if gone is not None:  # the first and the last of what was printed were kept: here, of each a part

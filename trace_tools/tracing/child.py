@@ -242,7 +242,7 @@ class _Process:
             self.note("restored", left.restored)
             stuck = f"left behind: {'; '.join(left.stuck)}" if left.stuck else None
             if self.job.roots:
-                stuck, self.port = meet(Path(self.job.journal), len(self.job.roots), name, stuck)
+                stuck, self.port = meet(f"{self.job.name}, {name}", self.job.rank or 0, len(self.job.roots), stuck)
             if stuck:  # a run that begins otherwise than the first would not be its warm one
                 self.note("why_no_warm", stuck)
                 break

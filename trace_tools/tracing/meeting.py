@@ -1,9 +1,10 @@
 """Where the ranks of a pass meet in its second run: torchrun's store still has the addresses of the first.
 
-    stuck, port = meet(Path("rank-0/pass-1.journal"), ranks=2, run="warm", stuck=None)
+    stuck, port = meet("pass 1, warm", rank=0, ranks=2, stuck=None)
     with meeting_at(port): …          init_process_group finds a store of that run's own
 
-They agree by files beside their journals: each rank writes one, and reads those of all others.
+They agree in torchrun's store, which is there on whichever nodes they run: each rank writes a line, and reads those of
+all others.
 """
 
 from __future__ import annotations
@@ -15,34 +16,32 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-
-from trace_tools.tracing.journal import rank_folder
 
 LOOK_S = 0.01
-PORT, AGENTS = "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"  # what torch's `env://` reads
+HOST, PORT, AGENTS = "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"  # what torch's `env://` reads
 
 
-def meet(journal: Path, ranks: int, run: str, stuck: str | None) -> tuple[str | None, int]:
+def meet(run: str, rank: int, ranks: int, stuck: str | None) -> tuple[str | None, int]:
     """Wait until all ranks of this pass are about to begin a run; return what keeps one from it, and a free port.
 
     `stuck` says what keeps this rank. A rank that has ended never comes: torchrun then ends those that wait.
     """
-    own = journal.with_suffix(f".{run.replace(' ', '-')}.meet")
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    store = TCPStore(os.environ[HOST], int(os.environ[PORT]), is_master=False, wait_for_workers=False)
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        said = json.dumps([stuck, probe.getsockname()[1]])
-    new = own.with_suffix(".new")
-    new.write_text(said, encoding="utf-8")
-    new.rename(own)
-    found = []
-    for rank in range(ranks):
-        theirs = rank_folder(journal.parents[1], rank) / own.name
-        while not theirs.exists():
-            time.sleep(LOOK_S)
-        found.append((rank, *json.loads(theirs.read_text(encoding="utf-8"))))
-    why = next((why if why == stuck else f"rank {rank}: {why}" for rank, why, _ in found if why), None)
+        probe.bind(("", 0))  # the port that counts is rank 0's, whose node has torchrun's store as well
+        store.set(_line(run, rank), json.dumps([stuck, probe.getsockname()[1]]))
+    lines = [_line(run, one) for one in range(ranks)]
+    while not store.check(lines):  # not `get`, which no signal interrupts
+        time.sleep(LOOK_S)
+    found = [(one, *json.loads(store.get(line))) for one, line in enumerate(lines)]
+    why = next((why if why == stuck else f"rank {one}: {why}" for one, why, _ in found if why), None)
     return why, found[0][2]
+
+
+def _line(run: str, rank: int) -> str:
+    return f"trace_tools/{run}/{rank}"
 
 
 @contextlib.contextmanager

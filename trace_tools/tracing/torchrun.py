@@ -1,6 +1,7 @@
 """A process that starts the ranks of a pass, under torchrun, and ends with the tracer.
 
-    python -m trace_tools.tracing.torchrun job.json 4
+    python -m trace_tools.tracing.torchrun job.json 4                     four ranks, on this machine
+    python -m trace_tools.tracing.torchrun job.json 4 2 0 head 29501      four on each of two nodes, here on the first
 
 torchrun (`torch.distributed.run`) gives each rank its environment and a place to meet, watches all of them, and stops
 the others once one has failed. How each rank that failed had ended is written beside its journal, as the tracer does
@@ -24,10 +25,16 @@ from trace_tools.tracing.processes import PYTHON
 
 CHILD = "trace_tools.tracing.child"
 LOOK_S = 0.2  # between two looks at whether the tracer still lives
+UNSHARED = (
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # would leave the ranks no store of torchrun's, in which they meet again
+)
 
 
-def main(job_path: str, ranks: int) -> int:
-    """Run the job on so many ranks of this machine; return 0 when each ended with that."""
+def main(job_path: str, ranks: int, *place: str) -> int:
+    """Run the job on so many ranks of this machine; return 0 when each ended with that.
+
+    `place` is, of several nodes, how many there are, which one this is, and where the ranks of all of them meet.
+    """
     if wrong := _why_not(ranks, json.loads(Path(job_path).read_text(encoding="utf-8"))["device"]):
         print(f"--ranks {ranks}: {wrong}", file=sys.stderr)
         return 2
@@ -36,7 +43,12 @@ def main(job_path: str, ranks: int) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    asked = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(ranks), "--no-python"]
+    os.environ.pop(UNSHARED, None)
+    where = ["--standalone", "--local-addr", "127.0.0.1"]
+    if place:
+        names = ("--nnodes", "--node-rank", "--master-addr", "--master-port")
+        where = [word for pair in zip(names, place, strict=True) for word in pair]
+    asked = [*where, "--nproc-per-node", str(ranks), "--no-python"]
     try:
         run.run(run.parse_args([*asked, *PYTHON, CHILD, job_path]))  # type: ignore[no-untyped-call]
     except ChildFailedError as failed:
@@ -70,4 +82,4 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))

@@ -10,9 +10,12 @@ Journals lie in OUT/.run-…, see `run_folder`.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import select
+import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from trace_tools import __version__
 from trace_tools.directives import parse_directives
 from trace_tools.errors import LectureError, NothingRecordedError, TraceToolsError, UsageError, in_words
 from trace_tools.file_format.structure import to_plain
@@ -38,6 +43,7 @@ from trace_tools.tracing import included, private_folder
 from trace_tools.tracing.child import LOADED_TORCH, Job
 from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.merge import STOPPED, WAITED
+from trace_tools.tracing.nodes import LECTURE, Following, LeaderError, Leading, Nodes, OnAllNodes
 from trace_tools.tracing.processes import FORKS, TORCHRUN, ForkServer, Running, Spawner
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
@@ -89,7 +95,8 @@ class Request:
     draft: bool = False  # one run, for a look at the pages: no time is worth much, and the machine is not measured
     include: tuple[str, ...] = ()  # modules beside the lecture, by path or name, that are traced with it
     ranks: int | None = None  # so many processes a pass, under torchrun
-    timeout_s: float = 600.0  # after which ranks that no longer get on are ended
+    timeout_s: float = 600.0  # after which ranks that no longer get on are ended, and nodes that do not come given up
+    nodes: Nodes | None = None  # on so many machines, of which this is one
     survey: bool = False  # measure the machine, even if it was measured earlier and nothing of it has changed
 
 
@@ -132,10 +139,17 @@ class Tracer:
             raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
         if request.ranks is not None:
             self._refuse_ranks(request.ranks)
+        elif request.nodes is not None:
+            raise UsageError(
+                f"--nodes {request.nodes.count}: expected --ranks with it, how many there are on all of them"
+            )
         self._interrupts = 0  # how often Ctrl-C was pressed
         self._device = "cpu"
         self._longest_s = 60.0  # that any process may be expected to take
         self._stopped = threading.Event()
+        self._others: Leading | None = None  # the nodes that node 0 leads
+        self._leader: Following | None = None  # or node 0, of another one
+        self._port = 0  # where torchrun meets, of several nodes
         self._own = None
         if FORKS and request.ranks is None and (not self.torch or (request.draft and server is None)):
             with contextlib.suppress(OSError):  # which `run` will meet again, and tell of
@@ -155,7 +169,7 @@ class Tracer:
         """
         out, folder = self.request.out, None
         try:
-            with self._own or contextlib.nullcontext(), run_folder(out) as folder:
+            with self._own or contextlib.nullcontext(), self._leading(), run_folder(out) as folder:
                 seconds = self._processes(folder)
                 if self._stopped.is_set():
                     remove(folder)
@@ -168,6 +182,8 @@ class Tracer:
                     kept = set_aside(folder, error)
                     raise UsageError(f"{kept.why}; its journals are kept in {kept.folder}") from error
                 remove(folder)
+                if self._others is not None:
+                    self._others.how = traced.trace.run.ended
         except (NothingRecordedError, UsageError, OSError, MemoryError, KeyboardInterrupt) as error:
             left = folder is not None and folder.exists()
             if isinstance(error, KeyboardInterrupt) or (self.interrupted and isinstance(error, NothingRecordedError)):
@@ -180,16 +196,77 @@ class Tracer:
             raise UsageError(f"{where}{in_words(error)}{what}") from error
         return replace(traced, seconds=seconds)
 
+    def follow(self) -> str:
+        """Run the ranks of a node other than the first, as that one says; return how all of it ended.
+
+        The trace is made there. Raises LeaderError where node 0 refuses, or is no more, and UsageError as `run` does.
+        """
+        nodes = self.request.nodes
+        assert nodes is not None
+        folder = Path(tempfile.mkdtemp(prefix="trace-node-"))
+        try:
+            machine = self._surveyed(folder, 1, DESCRIBE)
+            facts, timeout_s = self._facts(folder), self.request.timeout_s
+            with Following(nodes, facts, machine.name, timeout_s, self._interrupted, self.stop) as self._leader:
+                (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
+                included.store(self.modules, folder)
+                (folder / "machine.json").write_text(self._leader.machine, encoding="utf-8")
+                (folder / "versions.json").write_text(self._leader.versions, encoding="utf-8")
+                self._device = self._leader.device
+                for name, port in self._leader.orders():
+                    self._port = port
+                    status, _ = self.process(name, folder)
+                    output = folder / f"{name.replace(' ', '-')}.out"
+                    self._leader.hand_in(folder, self._own_ranks, output, status)
+            if self._leader.how is None:
+                raise LeaderError("node 0 is no more: what its own ranks recorded lies there")
+            return self._leader.how
+        finally:
+            private_folder.remove(folder)
+
+    def _interrupted(self) -> None:
+        self._interrupts += 1
+
+    def _leading(self) -> contextlib.AbstractContextManager[object]:
+        """Return what listens for other nodes, where there are any."""
+        nodes = self.request.nodes
+        if nodes is None:
+            return contextlib.nullcontext()
+        self._others = Leading(nodes, self.request.ranks or 0, self._stopped)
+        return self._others
+
+    def _facts(self, folder: Path) -> dict[str, Any]:
+        """Return what all nodes must have in common, by the names by which it is said that they don't."""
+        request = self.request
+        included_texts = "".join(f"\0{module.name}\0{module.source.text}" for module in self.modules)
+        asked = ("ranks", "passes", "seed", "limit", "only", "keep_going", "inspect_all", "draft", "module")
+        return {
+            LECTURE: hashlib.sha256((self.source.text + included_texts).encode()).hexdigest(),
+            "trace-tools": __version__,
+            **{f"--{name.replace('_', '-')}": getattr(request, name) for name in asked},
+            "--nodes": request.nodes.count if request.nodes else 1,
+            "--vocabulary": self.vocabularies,
+            **dict(json.loads((folder / "versions.json").read_text(encoding="utf-8"))),
+        }
+
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._interrupts > 0
 
     def prepare(self, folder: Path) -> None:
-        """Write what is asked for into a run's folder, and measure the machine."""
+        """Measure the machine, and write what is asked for into a run's folder."""
         (folder / "lecture.py").write_text(self.source.text, encoding="utf-8", newline="")
         included.store(self.modules, folder)
         request = self.request
+        machine = self._survey(folder)
+        self._device = machine.device
+        nodes = None
+        if self._others is not None:
+            self.progress(SURVEY, "other nodes", "")
+            nodes = [machine.name, *self._others.gather(folder, self._facts(folder), request.timeout_s)]
+            texts = [(folder / name).read_text(encoding="utf-8") for name in ("machine.json", "versions.json")]
+            self._others.tell(texts[0], texts[1], self._device)
         run = Run(
             lecture=self.name,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -202,10 +279,10 @@ class Tracer:
             keep_going=request.keep_going,
             inspect_all=request.inspect_all,
             ranks=request.ranks,
+            nodes=nodes,
         )
         more = {"name": request.name, "beside": self._beside(), "metered": self._metered(), "force": request.force}
         (folder / "run.json").write_text(json.dumps({**to_plain(run), **more}), encoding="utf-8")
-        self._device = self._survey(folder)
 
     def process(self, name: str, folder: Path) -> tuple[int, float]:
         """Run one process ("pass 1", METERING, SHAKEN) in a prepared folder; return its status and its time (s).
@@ -217,12 +294,18 @@ class Tracer:
         slug = name.replace(" ", "-")
         returned = self._child(name, folder, limit_s)
         (folder / f"{slug}.status").write_text(str(returned), encoding="utf-8")
-        for rank in range(self.request.ranks or 0):
+        for rank in self._own_ranks:
             status = rank_folder(folder, rank) / f"{slug}.status"
             if not status.exists():  # else torchrun saw it fail
                 status.write_text(STOPPED_WITH if returned else "0", encoding="utf-8")
         self._longest_s = max(self._longest_s, time.monotonic() - started)
         return returned, time.monotonic() - started
+
+    @property
+    def _own_ranks(self) -> range:
+        """The ranks that run on this machine."""
+        nodes, ranks = self.request.nodes, self.request.ranks or 0
+        return range(ranks) if nodes is None else nodes.ranks_of(nodes.node, ranks)
 
     @property
     def _sees(self) -> str:
@@ -290,7 +373,7 @@ class Tracer:
                     self.stop()
                     raise
 
-    def _survey(self, folder: Path) -> str:
+    def _survey(self, folder: Path) -> Machine:
         """Measure the machine in processes of their own, which leave no warm caches to the passes.
 
         A CPU's roof is the best of a few: the lecture, the head of the trace and every figure have the same.
@@ -314,7 +397,7 @@ class Tracer:
                 machine = machines.with_best_peaks([machine, *(self._surveyed(folder, n, MEASURE) for n in again)])
             surveys.remember(machine, [*map(tuple, json.loads((folder / "versions.json").read_text(encoding="utf-8")))])
         (folder / "machine.json").write_text(machines.to_json(machine), encoding="utf-8")
-        return machine.device
+        return machine
 
     def _surveyed(self, folder: Path, number: int, how: str) -> Machine:
         self.progress(SURVEY, "this machine", "")
@@ -373,8 +456,14 @@ class Tracer:
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(listening, "rb") as progress:
             given = self._environment(stored=folder / "machine.json", device=self._sees)
-            module, arguments = (CHILD, [str(path)]) if ranks is None else (TORCHRUN, [str(path), str(ranks)])
+            module, arguments = CHILD, [str(path)]
+            if ranks is not None:
+                module, arguments = TORCHRUN, [str(path), str(len(self._own_ranks)), *self._meeting()]
+            if self._others is not None:
+                self._others.begin(name, self._port, folder / HEARD)
             process = self._starter.start(module, arguments, output.fileno(), telling, given)
+            if self._others is not None:
+                process = OnAllNodes(process, self._others)
             os.close(telling)
             sign = _Sign(name, progress.fileno(), output.fileno())
             try:
@@ -383,10 +472,23 @@ class Tracer:
                 process.kill()
                 raise
             finally:
+                if self._others is not None:
+                    self._others.done()
                 self._tell_stuck(folder, slug, sign)
                 for copy in map(Path, job.roots or [job.root]):
                     if copy.parent != folder.resolve():
                         private_folder.remove(copy)
+
+    def _meeting(self) -> list[str]:
+        """Return where torchrun meets those of other nodes: at a port that is free on node 0, which chooses it."""
+        nodes = self.request.nodes
+        if nodes is None:
+            return []
+        if self._others is not None:
+            with socket.socket() as probe:
+                probe.bind(("", 0))
+                self._port = probe.getsockname()[1]
+        return [str(nodes.count), str(nodes.node), nodes.host, str(self._port)]
 
     def _environment(self, stored: Path | None = None, device: str | None = None) -> dict[str, str]:
         """Return the environment of a process: of several ranks, each has one thread, as torchrun has it."""
@@ -402,6 +504,8 @@ class Tracer:
             raise UsageError(f"--ranks {ranks}: {name} uses no torch, and ranks are processes of torch.distributed")
         if self.request.timeout_s <= 0:
             raise UsageError(f"--timeout {self.request.timeout_s:g}: expected seconds above 0")
+        if self.request.nodes is not None and ranks % self.request.nodes.count:
+            raise UsageError(f"--ranks {ranks}: expected as many on each of {self.request.nodes.count} nodes")
         possible = rank_counts(self.source)
         if possible and ranks not in possible:
             counts = " or ".join(filter(None, (", ".join(map(str, possible[:-1])), str(possible[-1]))))
@@ -424,7 +528,7 @@ class Tracer:
                 if (status := process.ended()) is not None:
                     return status
                 over = any(at is not None and time.monotonic() > at for at in (ends, deadline))
-                sign.stuck = sign.stuck or sign.stalled_s > self.request.timeout_s
+                sign.stuck = sign.stuck or (self._leader is None and sign.stalled_s > self.request.timeout_s)
                 if self._stopped.is_set() or over or sign.stuck:
                     process.kill()
             except KeyboardInterrupt:
@@ -446,7 +550,10 @@ class Tracer:
             time.sleep(0.02)  # the other end is closed: the process is about to end
         for line in lines.splitlines():
             with contextlib.suppress(ValueError):
-                place, *where = json.loads(line)[1:]
+                said = json.loads(line)
+                if self._leader is not None:
+                    self._leader.relay(said)
+                place, *where = said[1:]
                 if place != sign.place:
                     self.progress(sign.name, place, "")
                 sign.place, sign.heard = place, time.monotonic()
