@@ -29,6 +29,14 @@ def test_what_went_wrong_is_a_line_each() -> None:
     assert problems(partial)[0] == "incomplete: ValueError: no"
 
 
+def test_a_strangers_trace_says_nothing_that_a_terminal_obeys() -> None:
+    trace = with_first_step(values=[("x", Value(type="error", text="a\x1b[2J\x9b\nb"))])
+    trace = replace(trace, run=replace(trace.run, complete=False, ended="gone\x1b]0;title\x07"))
+    said = problems(trace)
+    assert said[0] == r"incomplete: gone\u001b]0;title\u0007"
+    assert r"a\u001b[2J\u009b b" in said[1] and len(said[1].splitlines()) == 1
+
+
 def test_how_quiet_the_machine_was() -> None:
     def timed(*ns: int) -> Trace:
         trace = example_trace()

@@ -35,7 +35,7 @@ def problems(trace: Trace) -> list[str]:
         for source, value in step.values or ():
             if value.type == "error":
                 lines.append(f"{where}: @inspect {source}: {value.text}")
-    return lines
+    return [formats.one_line(line, 1000) for line in lines]  # the trace may be a stranger's
 
 
 def worth_telling(trace: Trace, path: Path) -> str | None:

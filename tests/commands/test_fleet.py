@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
 from trace_tools.cli import main
+from trace_tools.commands.fleet import LOGGED, _Places
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = "def main():\n    one()\ndef one():\n    x = 1  # @inspect x\n    assert x == 1\n"
@@ -95,3 +96,11 @@ def test_lines_on_a_terminal() -> None:
     assert max(map(cell_len, lines)) <= 30, "it takes two of the terminal's, and one of them stays"
     assert "one: pass 1: 行列" in drawn and max(len(part) for part in re.findall(r"(?:\x1b\[1A)+", said)) <= 4 * 6
     assert f" rendered/two/{'long' * 10}\n" in stays
+
+
+def test_a_log_of_a_machine_has_an_end(capsys: pytest.CaptureFixture[str]) -> None:
+    show = _Places()
+    for number in range(3 * LOGGED):
+        show.told("one", f"pass {number}: here")
+    show.told("two", "pass 1: there")
+    assert capsys.readouterr().err.splitlines()[-2:] == [f"one: pass {LOGGED - 1}", "two: pass 1"]

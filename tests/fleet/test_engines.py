@@ -20,6 +20,8 @@ HERE = Path(".")
 def test_ssh_asks_for_nothing_and_checks_host_keys() -> None:
     command = command_for(Entry("a", "ssh", host="box", ssh_config="my.config"), 10, {}, Path("/fleet"), "")
     assert command[:3] == ["ssh", "-F", "/fleet/my.config"]
+    home = command_for(Entry("a", "ssh", host="box", ssh_config="~/my.config"), 10, {}, Path("/fleet"), "")
+    assert home[2] == str(Path.home() / "my.config")
     assert {"-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oForwardAgent=no"} <= {*command}
     assert command[-3:-1] == ["--", "box"]
 
@@ -88,6 +90,6 @@ def test_failures_in_words(status: int, said: str, message: str) -> None:
 
 def test_a_task_for_sky(lecture: Path) -> None:
     entry = Entry("cloud", "sky", accelerators="H100:1", torch="2.13.0")
-    task = yaml.safe_load(sky_task(entry, pack(lecture), ["torch", "numpy"]))
+    task = yaml.safe_load(sky_task(entry, pack(lecture), ["torch", "yaml", "no_such_package"]))
     assert task["name"] == "cloud" and task["resources"] == {"accelerators": "H100:1"}
-    assert task["setup"] == "python3 -m pip install numpy torch==2.13.0\n"
+    assert task["setup"] == "python3 -m pip install PyYAML no_such_package torch==2.13.0\n"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import re
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -25,12 +28,49 @@ def test_what_is_sent(lecture: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("")
     (folder / "data/link.csv").symlink_to("/etc/passwd")
-    sent = names(pack(lecture, ["data/*.csv"]).archive)
+    (folder / "data/.env").write_text("TOKEN=1")
+    sent = names(pack(lecture, ["data/*.csv", "data/*"]).archive)
     ours = {name for name in sent if name.startswith("lecture/")}
-    beside = ("talk.py", "shapes.py", "layers/__init__.py", "layers/one.py", "data/a.csv")
+    beside = ("talk.py", "shapes.py", "layers/__init__.py", "layers/one.py", "data/a.csv", "data/b.bin")
     assert ours == {f"lecture/{name}" for name in beside}
     assert {"tools/__main__.py", "tools/trace_tools/fleet/there.py", "tools/yaml/__init__.py"} <= sent
     assert not [name for name in sent if "rendering" in name or "__pycache__" in name]
+
+
+def test_a_link_that_leads_out_is_not_followed(lecture: Path, tmp_path: Path) -> None:
+    out = tmp_path / "apart"
+    folder = lecture.parent / "in"
+    for made in (out, folder / "data"):
+        made.mkdir(parents=True)
+    (out / "secret.csv").write_text("1")
+    (folder / "data/out").symlink_to(out)
+    (folder / "data/one.csv").symlink_to(out / "secret.csv")
+    (folder / "data/two.csv").write_text("2")
+    (folder / "data/three.csv").symlink_to("two.csv")
+    moved = lecture.rename(folder / "talk.py")
+    for pattern in ("data/out/*", "data/*/secret.csv", "data/one.csv"):
+        with pytest.raises(UsageError, match=rf"files: {re.escape(pattern)}: leads out of in/, by a link"):
+            pack(moved, [pattern])
+    sent = {name for name in names(pack(moved, ["data/*"]).archive) if name.startswith("lecture/data")}
+    assert sent == {"lecture/data/two.csv", "lecture/data/three.csv"}
+
+
+def test_names_and_packages_of_any_kind(lecture: Path) -> None:
+    folder = lecture.parent
+    (folder / "parts/deep").mkdir(parents=True)
+    (folder / "parts/deep/one.py").touch()
+    (folder / "parts/large.bin").touch()
+    (folder / ".hidden").touch()
+    lecture.write_text("import parts.deep.one\n" + lecture.read_text())
+    odd = [os.fsdecode(b"data/\xff.csv"), "data/two\nlines.csv", "data/-a b.csv"]
+    (folder / "data").mkdir()
+    for name in odd:
+        (folder / name).touch()
+    archive = pack(lecture, ["data/*", ".hid*"]).archive
+    (folder / "away").mkdir()
+    subprocess.run(["tar", "-xzf", "-", "-C", str(folder / "away")], input=archive, check=True)
+    sent = {str(path.relative_to(folder / "away/lecture")) for path in (folder / "away/lecture").rglob("*.*")}
+    assert sent == {"talk.py", "parts/deep/one.py", ".hidden", *odd}
 
 
 def test_same_files_same_bytes(lecture: Path) -> None:
@@ -43,6 +83,9 @@ def test_same_files_same_bytes(lecture: Path) -> None:
 def test_what_can_not_be_sent(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"files: no/\*: no such file"):
         pack(lecture, ["no/*"])
+    for pattern in (".", "a**b"):
+        with pytest.raises(UsageError, match=r"expected a pattern of files, as data/\*\.csv"):
+            pack(lecture, [pattern])
     (lecture.parent / "large.bin").write_bytes(b"0" * 1000)
     monkeypatch.setattr(parcel, "MOST_BYTES", 1000)
     with pytest.raises(UsageError, match=r"large\.bin: with it more than .* would be sent"):

@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +70,7 @@ def test_a_trace_comes_home_from_another_user(lecture: Path, ssh_box: Box, monke
     plain = yaml.safe_load(text)
     assert (plain["machine"]["slug"], plain["run"]["seed"], plain["run"]["complete"]) == ("away", 3, True)
     assert plain["sources"][0]["text"] == lecture.read_text()
+    assert {process["ended"] for process in plain["run"]["processes"]} == {"complete"}
     for secret in ("127.0.0.1", "SSH_", "TOKEN", "hunter2", ssh_box.user):
         assert secret not in text
     assert [*(ssh_box.home / ".cache/trace-tools/fleet").iterdir()] == []
@@ -116,6 +117,8 @@ def test_what_is_not_there(lecture: Path, ssh_box: Box) -> None:
 def test_a_lecture_with_torch_says_that_none_is_there(lecture: Path, ssh_box: Box) -> None:
     if subprocess.run([SYSTEM_PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
         pytest.skip(f"{SYSTEM_PYTHON} has torch")
+    came = outcomes(lecture, by_ssh(ssh_box, devices=["cuda", "cpu"]))
+    assert why(came["away-cuda"]).startswith("no torch is there, which cuda needs") and came["away-cpu"].path
     lecture.write_text("import torch\n" + lecture.read_text())
     assert why(outcomes(lecture, by_ssh(ssh_box))["away"]).startswith("no torch is there, which talk.py needs")
 
@@ -327,6 +330,12 @@ def test_a_batch_job_that_comes_to_nothing_leaves_nothing(lecture: Path, cluster
     assert [*Path(there).iterdir()] == []
 
 
+def test_a_batch_job_on_a_full_disk(lecture: Path, cluster: Entry, tmp_path: Path) -> None:
+    with small_disk(tmp_path, "2900k") as full:  # the tools fit, and nothing more
+        assert why(outcomes(lecture, replace(cluster, folder=str(full), batch=True))["node"]) == "its disk is full"
+        assert [*full.iterdir()] == []
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_batch_job_that_slurm_ends_brings_what_it_had_unless_it_is_killed(
     lecture: Path, cluster: Entry, there: str, tmp_path: Path, killed: bool
@@ -368,6 +377,7 @@ def test_what_is_there_is_not_traced_again(lecture: Path, there: str) -> None:
     second = outcomes(lecture, here(folder=there, minutes=5), here("more", folder=there))
     assert not second["here"].fresh and second["more"].fresh
     assert first.path.read_bytes() == before
+    assert not outcomes(lecture, here(folder=there), force=True)["here"].fresh
     assert outcomes(lecture, here(folder=there), seed=4)["here"].fresh
     assert outcomes(lecture, here(folder=there))["here"].fresh  # another request's trace is there
     lecture.write_text(lecture.read_text() + "\n")
@@ -383,6 +393,23 @@ def test_a_lecture_that_raises_is_partial_and_traced_again(lecture: Path, there:
     for _ in range(2):
         came = outcomes(lecture, here(folder=there))["here"]
         assert came.fresh and came.path == lecture.parent / "rendered/here/partial/trace.yaml"
+    lecture.write_text(lecture.read_text().replace("raise", "lambda: "))
+    came = outcomes(lecture, here(folder=there))["here"]
+    assert came.path == lecture.parent / "rendered/here/trace.yaml"
+    assert not came.path.with_name("partial").exists(), "pages would say that a later run did not finish"
+
+
+def test_two_fleets_write_down_all_that_is_there(lecture: Path, tmp_path: Path) -> None:
+    code = f"""if True:
+        import sys
+        from tests.fleet.test_run import *
+        running = fleet(Path({str(lecture)!r}), here())
+        for number in range(200):
+            running._stamp(here(f"{{sys.argv[1]}}{{number}}"), None, Path({str(lecture)!r}))"""
+    (lecture.parent / "rendered").mkdir()
+    both = [subprocess.Popen([sys.executable, "-c", code, name], cwd=ROOT) for name in ("a", "b")]
+    assert [one.wait() for one in both] == [0, 0]
+    assert len(json.loads((lecture.parent / "rendered" / STAMPS).read_text())) == 400
 
 
 def test_another_lectures_trace_stays(lecture: Path, there: str) -> None:
@@ -422,6 +449,7 @@ HOSTILE = {
     "no trace": ("send(b'a: 1')", "sent no trace: it:"),
     "aliases": ("send(b'a: &x [1]\\nb: *x')", "sent no trace: it:"),
     "endless": ("while True: os.write(1, b'x' * 1000000)", "answers with rubbish without end"),
+    "endless errors": ("while True: os.write(2, b'x' * 1000000)", "answers with rubbish without end"),
     "full disk": ("sys.exit('tar: x: Cannot write: No space left on device')", "its disk is full"),
     "why": ("tell(why='two\\nlines \\x1b[2J')", r"two lines \u001b[2J"),
 }
@@ -476,17 +504,23 @@ def test_one_that_takes_too_long(lecture: Path, tmp_path: Path, there: str, monk
     assert time.monotonic() - started < 20 and [*Path(there).iterdir()] == []
 
 
-def test_a_full_disk(lecture: Path, tmp_path: Path) -> None:
+@contextmanager
+def small_disk(tmp_path: Path, size: str) -> Iterator[Path]:
     full = tmp_path / "full"
     full.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(full)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(full)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no small file system can be mounted here")
     try:
+        yield full
+    finally:
+        subprocess.run(["umount", "--lazy", str(full)], check=True)
+
+
+def test_a_full_disk(lecture: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path, "512k") as full:
         assert why(outcomes(lecture, here(folder=str(full)))["here"]) == "its disk is full"
         assert [*full.iterdir()] == []
-    finally:
-        subprocess.run(["umount", str(full)], check=True)
 
 
 def test_devices_are_traced_apart(lecture: Path, there: str) -> None:

@@ -840,3 +840,12 @@ def test_what_a_generator_does_as_it_dies_after_a_run_is_of_no_run(
     source += "    while True:\n        try:\n            yield\n        except GeneratorExit:\n            x = 1\n"
     trace, wrong = traced(lecture(source))
     assert (wrong, trace.run.complete, trace.run.dropped) == ([], True, [])
+
+
+def test_out_may_be_relative_wherever_the_lecture_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "talks").mkdir()
+    (tmp_path / "talks/one.py").write_text("def main():\n    one()\ndef one():\n    x = 1  # @inspect x\n")
+    monkeypatch.chdir(tmp_path)
+    traced = Tracer(Request(lecture=Path("talks/one.py"), out=Path("out"), passes=1)).run()
+    assert [process.ended for process in traced.trace.run.processes] == ["complete"] * 2
+    assert traced.trace.run.dropped == []

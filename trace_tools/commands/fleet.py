@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import defaultdict
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from trace_tools.project import ProjectOption, of_project
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
+
+LOGGED = 1000  # lines of a machine's in a log; no lecture has so many passes
 
 
 @click.command()
@@ -114,7 +117,7 @@ class _Places:
 
     def __init__(self) -> None:
         self._at: dict[str, str] = {}
-        self._known: set[tuple[str, str]] = set()
+        self._known: dict[str, set[str]] = defaultdict(set)
         self._lock = threading.Lock()
         self._live: Live | None = None
         if sys.stderr.isatty():
@@ -134,8 +137,9 @@ class _Places:
         process = where.partition(":")[0]
         with self._lock:
             self._at[folder] = where
-            is_new = (folder, process) not in self._known
-            self._known.add((folder, process))
+            known = self._known[folder]
+            if is_new := process not in known and len(known) < LOGGED:
+                known.add(process)
         if self._live is not None:
             self._live.start()
         elif is_new:

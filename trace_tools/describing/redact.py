@@ -19,7 +19,7 @@ SHORTEST_SECRET = 8
 
 # A part of a variable's name, between underscores, that says its value is a secret: HF_TOKEN, apikey, MYSQL_PWD.
 _SECRET_NAME = re.compile(
-    r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|COOKIE|(?<=_)PWD|(?<=_)PAT)S?\d*(?=_|$)",
+    r"(?:TOKEN|JWT|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|COOKIE|(?<=_)PWD|(?<=_)PAT)S?\d*(?=_|$)",
     re.IGNORECASE,
 )
 

@@ -17,6 +17,7 @@ import shlex
 import string
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ kill $watch 2>/dev/null
 exit $status
 """
 # Another script for `batch`. What the job says goes to a file, which is read to the end from its beginning each time.
+# A job that could not write how it ended, on a full disk, leaves no `room`: head says why.
 BATCH = """\
 umask 077
 unset SSH_CONNECTION SSH_CLIENT SSH_TTY
@@ -79,23 +81,24 @@ exec 3<&0
 ( read -r answer <&3; [ "$answer" != ok ] || : >got; kill -TERM $$ ) & watch=$!
 exec 3<&-
 while :; do
-  state=$(squeue -h -j "$id" -o %T 2>&1) && known=true || known=false
+  state=$(squeue -h -j "$id" -o '%T (%r)' 2>&1) && known=true || known=false
   case $state in *"Invalid job id"*) known=true state= ;; esac
   [ ! -s status ] || state=
   size=$(cat said 2>/dev/null | wc -c)
   [ "$size" -le "$sent" ] || {{ tail -c +$((sent + 1)) said | head -c $((size - sent)) || exit 1; sent=$size; }}
   if [ -z "$state" ] && $known || [ -s status ]; then break; fi
-  ! $known || [ "$state" = "$was" ] || echo "sbatch: job $id $state" >&2
+  ! $known || [ "$state" = "$was" ] || echo "sbatch: job $id ${{state% (None)}}" >&2
   was=$state
   sleep {poll}
 done
 if [ -s status ] && grep -q '{mark}.*"\\(end\\|why\\)"' said; then wait $watch; fi
-status=$(cat status 2>/dev/null) && cat error >&2 || {{
+cat error >&2
+if [ -s status ]; then status=$(cat status); else
   status=1
-  cat error >&2
+  head -c 1000000 /dev/zero >room
   state=$(scontrol -o show job "$id" 2>/dev/null | grep -o 'JobState=[A-Z_]*')
   echo "Slurm ended job $id: ${{state#JobState=}}" >&2
-}}
+fi
 kill $watch 2>/dev/null
 cd /; rm -rf "$d"
 exit $status
@@ -148,7 +151,7 @@ def host_of(entry: Entry) -> str | None:
 
 
 def _ssh(entry: Entry, beside: Path) -> list[str]:
-    config = ["-F", str(beside / entry.ssh_config)] if entry.ssh_config else []
+    config = ["-F", str(beside / Path(entry.ssh_config).expanduser())] if entry.ssh_config else []
     # Its hosts would be known nowhere: SkyPilot writes that into ssh's configuration.
     known = ["-oUserKnownHostsFile=~/.ssh/known_hosts"] if entry.engine == "sky" else []
     return ["ssh", *config, *SSH, *known]
@@ -213,7 +216,9 @@ def in_words(entry: Entry, status: int, said: Sequence[str]) -> str:
 
 def sky_task(entry: Entry, parcel: Parcel, lecture_needs: Sequence[str]) -> str:
     """Return a task file for SkyPilot: a machine with that accelerator, and what the lecture needs on it."""
-    wanted = [f"torch=={entry.torch}" if name == "torch" and entry.torch else name for name in sorted(lecture_needs)]
+    known = packages_distributions()  # what pip calls yaml is PyYAML, as far as it is installed here
+    names = sorted(known.get(name, [name])[0] for name in lecture_needs)
+    wanted = [f"torch=={entry.torch}" if name == "torch" and entry.torch else name for name in names]
     setup = f"python3 -m pip install {' '.join(map(shlex.quote, wanted))}" if wanted else "python3 --version"
     task = {
         "name": entry.name,

@@ -50,7 +50,7 @@ class Entry:
 
     name: str
     engine: str
-    python: str | None = None  # a command: "~/venv/bin/python", "apptainer exec --nv torch.sif python3"
+    python: str | None = None  # a command: "~/venv/bin/python", "apptainer exec --nv ~/torch.sif python3"
     torch: str | None = None  # the release that it must have there
     devices: list[str] = field(default_factory=list)  # each traced apart; none: the best there is
     folder: str = FOLDER  # there, for what is sent

@@ -67,24 +67,37 @@ def pack(lecture: Path, files: Sequence[str] = ()) -> Parcel:
     contents[f"lecture/{lecture.name}"] = source.text.encode("utf-8")
     digest = hashlib.sha256()
     for name, content in sorted(contents.items()):
-        digest.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\0".encode())
+        digest.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\0".encode(errors="surrogateescape"))
     return Parcel(_archive(contents), digest.hexdigest(), lecture.name, source.text)
 
 
 def _beside(folder: Path, source: ParsedSource, files: Sequence[str]) -> Iterator[Path]:
-    """Yield the files of the lecture's folder that are sent; a link may lead out of it, and is not followed."""
+    """Yield the files of the lecture's folder that are sent; of `files`, none by a link that leads out of it."""
     roots = {name.partition(".")[0] for name in modules(source, folder)} - {OURS}
     for root in sorted(roots):
         if (single := folder / f"{root}.py").is_file():
             yield single
         package = folder / root
-        if any(package.glob("*.py")):
-            yield from (path for path in sorted(package.rglob("*")) if _is_sent(path))
+        everything = any(package.glob("*.py"))  # else it is a namespace, or data by the name of a module
+        yield from filter(_is_sent, sorted(package.rglob("*" if everything else "*.py")))
     for pattern in files:
-        found = [path for path in sorted(folder.glob(pattern)) if _is_sent(path)]
-        if not found:
-            raise UsageError(f"files: {pattern}: no such file in {folder.name}/")
-        yield from found
+        yield from _matching(folder, pattern)
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    """Return the files that a pattern means; as for a shell, no hidden ones that it does not name."""
+    try:
+        found = sorted(folder.glob(pattern))
+    except (ValueError, IndexError):
+        raise UsageError(f"files: {pattern}: expected a pattern of files, as data/*.csv") from None
+    hidden = any(part.startswith(".") for part in Path(pattern).parts)
+    named = [path for path in found if hidden or not any(p.startswith(".") for p in path.relative_to(folder).parts)]
+    inside = [path for path in named if path.resolve().is_relative_to(folder)]
+    if named and not inside:
+        raise UsageError(f"files: {pattern}: leads out of {folder.name}/, by a link; expected files that lie there")
+    if not (sent := [path for path in inside if path.is_file() and "__pycache__" not in path.parts]):
+        raise UsageError(f"files: {pattern}: no such file in {folder.name}/")
+    return sent
 
 
 def _is_sent(path: Path) -> bool:

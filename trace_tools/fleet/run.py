@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import json
 import os
 import queue
+import shutil
 import subprocess
 import tempfile
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -46,6 +48,7 @@ LINE_BYTES = 1 << 17  # of what a machine says, one line
 PACKED_BYTES = 192 << 20  # of a trace on its way
 TRACE_BYTES = 256 << 20  # the tracer's size cap lies far below
 SAID_BYTES = 64 << 20  # of what is no trace
+ENDLESS = "answers with rubbish without end"
 SAID_LINES = 40  # of standard error, the end that is kept
 MINUTE_S = 60
 DONE = b"ok\n"  # to a batch job's script: nothing there is needed any more
@@ -150,9 +153,12 @@ class Fleet:
 
     # --- what is there already ------------------------------------------------------------------------------------
 
+    def _asked(self, device: str | None) -> dict[str, Any]:
+        return {"device": device, **{name: value for name, value in self.request.items() if name != "force"}}
+
     def _key(self, entry: Entry, device: str | None) -> str:
         how = {name: value for name, value in asdict(entry).items() if name not in ("minutes", "folder", "devices")}
-        asked = json.dumps([how, device, self.request, self.parcel.lecture], sort_keys=True)
+        asked = json.dumps([how, self._asked(device), self.parcel.lecture], sort_keys=True)
         return hashlib.sha256(f"{self.parcel.digest} {asked}".encode()).hexdigest()
 
     def _there_already(self, entry: Entry, device: str | None) -> Outcome | None:
@@ -167,7 +173,7 @@ class Fleet:
         return Outcome(folder, path, load(path).trace, fresh=False)
 
     def _stamp(self, entry: Entry, device: str | None, path: Path) -> None:
-        with self._lock:
+        with self._lock, _alone(self.out):
             stamps = _stamps(self.out)
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             stamps[folder_of(entry, device)] = [self._key(entry, device), digest]
@@ -179,7 +185,7 @@ class Fleet:
         folder = folder_of(entry, device)
         if entry.engine == "sky":
             self._write_task(entry)
-        asked = {"device": device, **{name: value for name, value in self.request.items() if name != "force"}}
+        asked = self._asked(device)
         what = {"lecture": f"lecture/{self.parcel.lecture}", "name": folder, "torch": entry.torch}
         told = {**what, "nodes": entry.nodes, "request": asked}
         key = self._key(entry, device)
@@ -203,6 +209,7 @@ class Fleet:
             raise UsageError(f"{path.parent}: can't be written: {error.strerror}") from None
         write(trace, path)
         if whole:
+            shutil.rmtree(path.with_name("partial"), ignore_errors=True)
             self._stamp(entry, device, path)
         return Outcome(folder, path, trace)
 
@@ -241,7 +248,7 @@ class Fleet:
         said: deque[str] = deque(maxlen=SAID_LINES)
         beside = [
             threading.Thread(target=_send, args=(process.stdin, self.parcel.archive), daemon=True),
-            threading.Thread(target=self._listen, args=(process.stderr, said, folder), daemon=True),
+            threading.Thread(target=self._listen, args=(process, process.stderr, said, folder), daemon=True),
         ]
         late = threading.Event()
 
@@ -294,9 +301,16 @@ class Fleet:
             raise NotTracedError(f"{why} (it stopped in the middle)" if heard.began else why)
         return heard.content()
 
-    def _listen(self, stream: IO[bytes], said: deque[str], folder: str) -> None:
+    def _listen(self, process: subprocess.Popen[bytes], stream: IO[bytes], said: deque[str], folder: str) -> None:
+        length = 0
         with suppress(OSError, ValueError):  # it is closed
             while line := stream.readline(LINE_BYTES):
+                length += len(line)
+                if length > SAID_BYTES:  # read on, or what ends there could not say so, and would wait
+                    if said[-1] != ENDLESS:
+                        said.append(ENDLESS)
+                        _hang_up(process)
+                    continue
                 text = line.decode("utf-8", "replace").strip()
                 said.append(text)
                 by, _, where = text.partition(": ")
@@ -329,7 +343,7 @@ class _Heard:
     def _count(self, length: int) -> None:
         self._other += length
         if self._other > SAID_BYTES:
-            raise NotTracedError("answers with rubbish without end")
+            raise NotTracedError(ENDLESS)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -393,6 +407,18 @@ def _kill_late(process: subprocess.Popen[bytes]) -> None:
         process.wait(GRACE_S + 5)
     except subprocess.TimeoutExpired:
         process.kill()
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Wait for another fleet that writes down what is there; the system ends that with its process."""
+    descriptor = os.open(out, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # no lock for folders: NFS has none
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _stamps(out: Path) -> dict[str, Any]:

@@ -69,8 +69,9 @@ def _trace(asked: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory(prefix="out-", dir=".") as out:
         request = Request(lecture=lecture, out=Path(out), name=asked["name"], nodes=place, **asked["request"])
         tracer = Tracer(request, _at if leads else lambda process, place, stalled: None)
-        if "torch" in tracer.uses and torch is None:
-            _tell(why=f"no torch is there, which {lecture.name} needs: name a Python that has it with `python`")
+        needing = lecture.name if "torch" in tracer.uses else request.device
+        if needing not in (None, "cpu") and torch is None:
+            _tell(why=f"no torch is there, which {needing} needs: name a Python that has it with `python`")
             return
         if not leads:
             tracer.follow()

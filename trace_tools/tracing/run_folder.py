@@ -84,7 +84,7 @@ def run_folder(out: Path) -> Iterator[Path]:
 def _made(out: Path) -> tuple[Path, int]:
     """Make a folder and lock it, before it has the name by which others look for those of dead tracers."""
     while True:
-        fresh = Path(tempfile.mkdtemp(prefix=NEW, dir=out))
+        fresh = Path(tempfile.mkdtemp(prefix=NEW, dir=out.absolute()))  # processes run in folders of their own
         lock = -1
         try:
             lock = os.open(fresh / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
