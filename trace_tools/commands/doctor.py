@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from trace_tools import formats
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format.trace_file import load_head
 from trace_tools.imports import imported
@@ -51,7 +52,7 @@ def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_jso
         verdict = "wrong" if wrong else "look" if look else "ok"
         click.echo(json.dumps({"verdict": verdict, "checks": [asdict(check) for check in found]}, indent=2))
     else:
-        click.echo(f"{len(found)} checks: {wrong} wrong, {look} worth a look")
+        click.echo(f"{formats.plural(len(found), 'check')}: {wrong} wrong, {look} worth a look")
     if wrong:
         sys.exit(2)
 
