@@ -56,14 +56,14 @@ ALLOWED = {
     "machines": GROUND,
     "metering": GROUND,
     "describing": GROUND,
-    "tracing": {*GROUND, "describing", "machines", "metering"},
+    "tracing": {"", *GROUND, "describing", "machines", "metering"},  # the package's version
     "rendering": GROUND,
     "comparing": {*GROUND, *DRAWING},
     "benching": {*GROUND, "comparing", "machines", "outcome", "tracing"},
     "publishing": {*GROUND, "comparing", "rendering"},
     "storing": {*GROUND, "comparing", *DRAWING},
     "exchange": {*GROUND, "publishing", "rendering"},
-    "fleet": {"", *GROUND, "machines", "tracing"},  # the package's version
+    "fleet": {"", *GROUND, "machines", "tracing"},
     "serving": {*GROUND, "machines", "outcome", "publishing", "rendering", "tracing"},
     "commands": {
         *GROUND,

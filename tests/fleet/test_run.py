@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.fleet.conftest import SYSTEM_PYTHON, Box
+from tests.fleet.conftest import SLURM, SYSTEM_PYTHON, Box
 from tests.signals import heard
 from trace_tools.errors import TraceToolsError
 from trace_tools.file_format.trace_file import load, write
@@ -182,6 +182,19 @@ def wait_for(path: Path) -> int:
             return int(text)
         time.sleep(0.1)
     raise AssertionError(f"{path} did not come")
+
+
+def test_what_no_machine_could_do_is_refused_here(lecture: Path) -> None:
+    asked: dict[str, dict[str, object]] = {
+        "--only none: main calls no such function of the lecture; it calls `sums`": {"only": "none"},
+        "passes: 0, limit: 100; expected at least 1 and 2": {"passes": 0},
+        "--ranks 3: talk.py runs on 2 or 4 ranks, says its RANKS": {"ranks": 3},
+    }
+    lecture.write_text(f"RANKS = (2, 4)\n{lecture.read_text()}")
+    for says, request in asked.items():
+        with pytest.raises(TraceToolsError) as raised:
+            fleet(lecture, here(), **request)
+        assert str(raised.value) == says
 
 
 # --- Slurm ----------------------------------------------------------------------------------------------------------
@@ -349,7 +362,7 @@ def test_a_batch_job_that_slurm_ends_brings_what_it_had_unless_it_is_killed(
     def cancels() -> None:
         while not sign.exists():
             time.sleep(0.1)
-        for pattern in ("slurm_script", f"{there}/job-[0-9a-f]*/tools"):
+        for pattern in (f"{SLURM}/spool.*/slurm_script", f"{there}/job-[0-9a-f]*/tools"):
             if killed:  # as a node's lack of memory does
                 subprocess.run(["pkill", "-KILL", "-f", pattern], check=True)
         subprocess.run(["scancel", "--name=trace-node"], check=True)

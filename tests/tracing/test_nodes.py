@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -95,14 +94,13 @@ class Both:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.folder = folder
-        self.stopped = threading.Event()
         self.calls: list[str] = []
         for rank in range(4):
             rank_folder(folder, rank).mkdir()
         self.pipe = folder / "heard"
         os.mkfifo(self.pipe)
         self.listening = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
-        self.leader = Leading(self.place(0), 4, self.stopped)
+        self.leader = Leading(self.place(0), 4, lambda: False)
 
     def place(self, node: int) -> Nodes:
         return Nodes(2, node, "127.0.0.1", self.port)
@@ -240,7 +238,7 @@ def test_no_node_0(tmp_path: Path) -> None:
 
 def test_a_place_that_is_taken(both: Both) -> None:
     with pytest.raises(UsageError, match="node 0 can't listen there: Address already in use"):
-        Leading(both.place(0), 4, both.stopped)
+        Leading(both.place(0), 4, lambda: False)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from trace_tools.imports import imported
 from trace_tools.schema import Trace
 from trace_tools.statements import read_source
 from trace_tools.tracing.run_folder import refuse_other_lecture
+from trace_tools.tracing.tracer import Request, refuse_request
 
 STAMPS = ".fleet.json"  # in OUT: of each folder, which request its trace answers, and which file that is
 LINE_BYTES = 1 << 17  # of what a machine says, one line
@@ -87,8 +88,10 @@ class Fleet:
         again: bool = False,
     ) -> None:
         """Take the folder that the inventory lies `beside`, and what `Request` is given on every machine."""
+        source = read_source(lecture)
+        refuse_request(source, Request(lecture=lecture, **request))
         self.parcel = pack(lecture, inventory.files)
-        self.needs = imported(read_source(lecture), lecture.resolve().parent)
+        self.needs = imported(source, lecture.resolve().parent)
         self.beside, self.out, self.request, self._told, self._again = beside, out, dict(request), told, again
         self._stopped = threading.Event()
         self._running: set[subprocess.Popen[bytes]] = set()

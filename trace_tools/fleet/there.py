@@ -42,7 +42,7 @@ def main() -> None:
     try:
         _trace(asked)
     except LeaderError:  # that one tells why
-        sys.exit(1)
+        return
     except TraceToolsError as error:
         _tell(why=f"{here}{error}")
     except KeyboardInterrupt:

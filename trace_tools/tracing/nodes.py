@@ -194,7 +194,7 @@ class Leading:
     Raises UsageError where it can't listen there.
     """
 
-    def __init__(self, nodes: Nodes, ranks: int, stopped: threading.Event) -> None:
+    def __init__(self, nodes: Nodes, ranks: int, stopped: Callable[[], bool]) -> None:
         self._nodes, self._ranks, self._stopped = nodes, ranks, stopped
         self._links: dict[int, _Link] = {}
         self._listening: list[threading.Thread] = []
@@ -232,7 +232,7 @@ class Leading:
         ends = time.monotonic() + timeout_s
         self._server.settimeout(LOOK_S)
         while missing := [node for node in range(1, self._nodes.count) if node not in self._links]:
-            if time.monotonic() > ends or self._stopped.is_set():
+            if time.monotonic() > ends or self._stopped():
                 which = f"node{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
                 where = f"{self._nodes.host}:{self._nodes.port}"
                 raise UsageError(

@@ -131,18 +131,16 @@ class Tracer:
         self.request = request = replace(request, passes=1) if request.draft else request
         self.progress = progress
         self.shows_meters = mentions(self.source, self.folder, CLOCKS)
-        self.skipped = _skipped(self.source, request.only)
+        self.skipped = skipped(self.source, request.only)
         self.modules = included.found(request.include, request.lecture) if request.include else []
         if request.device is not None:
             devices.checked(request.device)
-        if request.passes < 1 or request.limit < 2:
-            raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
-        if request.ranks is not None:
-            self._refuse_ranks(request.ranks)
-        elif request.nodes is not None:
+        if request.ranks is not None and not self.torch:
+            name = request.lecture.name
             raise UsageError(
-                f"--nodes {request.nodes.count}: expected --ranks with it, how many there are on all of them"
+                f"--ranks {request.ranks}: {name} uses no torch, and ranks are processes of torch.distributed"
             )
+        refuse_request(self.source, request)
         self._interrupts = 0  # how often Ctrl-C was pressed
         self._device = "cpu"
         self._longest_s = 60.0  # that any process may be expected to take
@@ -232,7 +230,7 @@ class Tracer:
         nodes = self.request.nodes
         if nodes is None:
             return contextlib.nullcontext()
-        self._others = Leading(nodes, self.request.ranks or 0, self._stopped)
+        self._others = Leading(nodes, self.request.ranks or 0, self._stopped.is_set)
         return self._others
 
     def _facts(self, folder: Path) -> dict[str, Any]:
@@ -495,22 +493,6 @@ class Tracer:
         threads = {THREADS: "1"} if (self.request.ranks or 1) > 1 else {}
         return threads | environment(stored, device)
 
-    def _refuse_ranks(self, ranks: int) -> None:
-        """Raise UsageError where the lecture can't be run by so many ranks, as far as can be told before it runs."""
-        name = self.request.lecture.name
-        if not 1 <= ranks <= MOST_RANKS:
-            raise UsageError(f"--ranks {ranks}: expected 1 to {MOST_RANKS:,}")
-        if not self.torch:
-            raise UsageError(f"--ranks {ranks}: {name} uses no torch, and ranks are processes of torch.distributed")
-        if self.request.timeout_s <= 0:
-            raise UsageError(f"--timeout {self.request.timeout_s:g}: expected seconds above 0")
-        if self.request.nodes is not None and ranks % self.request.nodes.count:
-            raise UsageError(f"--ranks {ranks}: expected as many on each of {self.request.nodes.count} nodes")
-        possible = rank_counts(self.source)
-        if possible and ranks not in possible:
-            counts = " or ".join(filter(None, (", ".join(map(str, possible[:-1])), str(possible[-1]))))
-            raise UsageError(f"--ranks {ranks}: {name} runs on {counts} ranks, says its RANKS")
-
     def _tell_stuck(self, folder: Path, slug: str, sign: _Sign) -> None:
         """Write of each rank, where all had to be ended, in what it waited for the others, or that it did not."""
         for rank in range(self.request.ranks or 0) if sign.stuck else ():
@@ -619,7 +601,29 @@ def check_lecture(path: Path, *, in_package: bool = False) -> ParsedSource:
     return source
 
 
-def _skipped(source: ParsedSource, only: str | None) -> list[str]:
+def refuse_request(source: ParsedSource, request: Request) -> None:
+    """Raise UsageError at what no machine could do with a lecture: no such section, or it can't be on so many ranks."""
+    skipped(source, request.only)
+    if request.passes < 1 or request.limit < 2:
+        raise UsageError(f"passes: {request.passes}, limit: {request.limit}; expected at least 1 and 2")
+    ranks, nodes = request.ranks, request.nodes
+    if ranks is None:
+        if nodes is not None:
+            raise UsageError(f"--nodes {nodes.count}: expected --ranks with it, how many there are on all of them")
+        return
+    if not 1 <= ranks <= MOST_RANKS:
+        raise UsageError(f"--ranks {ranks}: expected 1 to {MOST_RANKS:,}")
+    if request.timeout_s <= 0:
+        raise UsageError(f"--timeout {request.timeout_s:g}: expected seconds above 0")
+    if nodes is not None and ranks % nodes.count:
+        raise UsageError(f"--ranks {ranks}: expected as many on each of {nodes.count} nodes")
+    possible = rank_counts(source)
+    if possible and ranks not in possible:
+        counts = " or ".join(filter(None, (", ".join(map(str, possible[:-1])), str(possible[-1]))))
+        raise UsageError(f"--ranks {ranks}: {request.lecture.name} runs on {counts} ranks, says its RANKS")
+
+
+def skipped(source: ParsedSource, only: str | None) -> list[str]:
     """Return the functions that `main` is not to call, so that only one section runs."""
     names = sections(source)
     if only is None:
