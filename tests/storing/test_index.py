@@ -13,9 +13,9 @@ from tests.comparing.planted import INSERTED, made
 from tests.comparing.report_cases import LECTURE
 from tests.comparing.test_compare import LECTURE as ORIGINAL
 from tests.rendering.recording import Recording
-from tests.storing.kept import EDITED, LONGER, RENAMED, REWRITTEN, ran, written
+from tests.storing.kept import EDITED, LONGER, RENAMED, REWRITTEN, WITHOUT, ran, written
 from trace_tools.schema import Machine, Trace
-from trace_tools.storing.history import histories
+from trace_tools.storing.history import find, histories, history_of
 from trace_tools.storing.index import times_of
 from trace_tools.storing.store import Store
 
@@ -68,6 +68,17 @@ def test_the_order_of_adding_does_not_matter(tmp_path: Path) -> None:
         assert lines_of(store, 6) == expected
 
 
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_statement_that_was_away_goes_on_where_it_ended(tmp_path: Path, order: tuple[int, ...]) -> None:
+    runs = [ran(1), recorded(2, WITHOUT, "z = "), ran(3, text=LONGER)]
+    with Store.create(tmp_path / "store") as store:
+        for number in order:
+            store.add(written(runs[number], tmp_path))
+        assert lines_of(store, 7) == [("01", 6), ("03", 7)]
+        assert lines_of(store, 8) == [("01", 7), ("02", 6), ("03", 8)]
+        assert len(history_of(store, find(store, "7")).series["a"].points) == 2
+
+
 def kept(store: Store) -> list[tuple[object, ...]]:
     """Return which statement has which lineage in which run."""
     return store.index.execute(
@@ -76,11 +87,11 @@ def kept(store: Store) -> list[tuple[object, ...]]:
     ).fetchall()
 
 
-def recorded(day: int, text: str) -> Trace:
-    """Return a run of a day of one of these texts."""
+def recorded(day: int, text: str, timed: str = "y = ") -> Trace:
+    """Return the run of a day of a text that has other statements; one of them was timed."""
     made = Recording(text)
     first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
-    made.step(first, "out = " if text == RENAMED else "y = ", annotated=True, host_ns=[1_000] * 3)
+    made.step(first, timed, annotated=True, host_ns=[1_000] * 3)
     one = made.trace(machine=Machine("A processor", "a", "cpu"))
     return replace(one, run=replace(one.run, started=f"2026-10-{day:02}T12:00:00+00:00"))
 
@@ -89,7 +100,7 @@ def recorded(day: int, text: str) -> Trace:
 def test_a_version_that_comes_late_has_the_lineage_that_it_has_after_a_rebuild(
     tmp_path: Path, order: tuple[int, ...]
 ) -> None:
-    runs = [recorded(day, text) for day, text in enumerate((ORIGINAL, REWRITTEN, RENAMED, REWRITTEN), start=1)]
+    runs = [recorded(1, ORIGINAL), recorded(2, REWRITTEN), recorded(3, RENAMED, "out = "), recorded(4, REWRITTEN)]
     with Store.create(tmp_path / "store") as store:
         for number in order:
             store.add(written(runs[number], tmp_path))

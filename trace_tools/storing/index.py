@@ -5,8 +5,9 @@
 
 A statement is followed through the versions of its lecture by the diff's own matching: each version, in the order in
 which they were first run, is matched with the one before it, and statements that are each other's counterparts have one
-number, their lineage. So it is the same in whichever order traces are entered; one that comes between two versions has
-the later one matched again. Everything here can be made again from the traces.
+number, their lineage, also where versions without it lie between. So it is the same in whichever order traces are
+entered; one that comes between two versions has the later one matched again. Everything here can be made again from the
+traces.
 """
 
 from __future__ import annotations
@@ -179,15 +180,31 @@ def _follow(
 
 
 def _number(index: sqlite3.Connection, order: Sequence[int]) -> None:
-    """Give each statement of a lecture's versions the number of its lineage: that of the one before it, or the next."""
+    """Give each statement of a lecture's versions the number of its lineage: that of the one before it, or the next.
+
+    One that was away, and is in its function again as it was, goes on where it ended.
+    """
     ages: dict[int, int] = {}
     fresh = 0
+    last: dict[int, tuple[str, str]] = {}  # of the version before: what each lineage is called there
+    gone: dict[tuple[str, str], list[int]] = defaultdict(list)  # lineages that ended earlier, by what they were called
     for code in order:
-        rows = index.execute("SELECT id, before FROM statements WHERE code = ? ORDER BY source, statement", (code,))
-        for row, before in rows.fetchall():
-            if before is None:
-                fresh += 1
-            ages[row] = fresh if before is None else ages[before]
+        here: dict[int, tuple[str, str]] = {}
+        rows = index.execute(
+            "SELECT id, before, function, text FROM statements WHERE code = ? ORDER BY source, statement", (code,)
+        )
+        for row, before, *words in rows.fetchall():
+            called = words[0], words[1]
+            if before is not None:
+                ages[row] = ages[before]
+            elif gone[called]:
+                ages[row] = gone[called].pop(0)
+            else:
+                ages[row] = fresh = fresh + 1
+            here[ages[row]] = called
+        for age in sorted(last.keys() - here.keys()):
+            gone[last[age]].append(age)
+        last = here
     index.executemany("UPDATE statements SET lineage = ? WHERE id = ?", [(age, row) for row, age in ages.items()])
 
 
