@@ -31,6 +31,7 @@ PENALTY = 4.0
 LEAST = 1.1  # ratio that is worth a word, as a diff has it
 QUIETEST = 0.01  # of the log: below it, repeated runs do not tell
 NORMAL = 0.6745 * math.sqrt(2)  # median |difference of neighbours| of normal noise, in σ
+TOO_FEW = f"change points are looked for where a machine has {FEWEST} runs or more"
 MISSING = "change points are not marked: ruptures is not installed; pip install 'trace-tools[history]'"
 
 
@@ -168,7 +169,7 @@ def _timed(store: Store, statement: Followed, machine: str) -> History:
     for slug, name, *point in rows:
         found[slug].append(Point(*point))
         names[slug] = name
-    series, why = {}, ""
+    series, why = {}, TOO_FEW if max(map(len, found.values()), default=0) < FEWEST else ""
     for slug in sorted(found):
         times = [point.ns for point in found[slug]]
         try:
