@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,6 +176,26 @@ def test_what_was_put_there_by_hand_is_found_and_what_was_removed_is_gone(store:
         assert opened.index.execute("SELECT count(*) FROM times WHERE run NOT IN (SELECT id FROM runs)").fetchone() == (
             0,
         )
+
+
+@pytest.mark.parametrize(("name", "said"), [(b"c\xff", r"/c\udcff/"), (b"two\nlines", r"/two\nlines/")])
+def test_a_name_that_can_not_be_printed_is_one_line(store: Path, name: bytes, said: str) -> None:
+    [there] = [store / place for place in files(store) if "/b/" in place]
+    copy = os.path.join(os.fsencode(store), b"lecture.py", name, b"b", b"run")
+    os.makedirs(copy)
+    Path(os.fsdecode(copy), FILE).write_bytes(there.read_bytes())
+    with Store(store) as opened:
+        assert len(opened.runs()) == 3
+        [trouble] = opened.troubles
+    assert said in trouble and trouble.endswith("expected a name that can be printed")
+
+
+def test_a_damaged_file_asks_for_no_writing(store: Path) -> None:
+    (store / "lecture.py" / "c1" / "b" / "run").mkdir(parents=True)
+    (store / "lecture.py" / "c1" / "b" / "run" / FILE).write_bytes(b"no trace")
+    with closing(sqlite3.connect(store / INDEX)) as other:
+        other.execute("BEGIN IMMEDIATE")  # as if it could not be written
+        assert len(started(store)) == 3
 
 
 ADDING = """

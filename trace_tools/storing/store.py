@@ -173,17 +173,15 @@ class Store:
 
     def _update(self) -> None:
         """Make the index agree with the files that are there."""
-        known = {path for (path,) in self.index.execute("SELECT path FROM runs")}
         there = set(_files(self.folder))
-        if known == there:
-            return
-        with self._writing():  # now nobody else is
-            known = {path for (path,) in self.index.execute("SELECT path FROM runs")}
-            gone = known - set(_files(self.folder))
-            if gone:
-                tables.forget(self.index, gone, self._readable)
-        found = set(_files(self.folder)) - known
+        if self._known() - there:
+            with self._writing():  # now nobody else is
+                tables.forget(self.index, self._known() - set(_files(self.folder)), self._readable)
+        found = there - self._known()
         for path in sorted(found, key=_when):  # in whichever order: so the fewest versions are matched again
+            if not path.isprintable():
+                self.troubles.append(f"{self.folder}/{ascii(path)[1:-1]}: expected a name that can be printed")
+                continue
             if self._knows(path):  # by now: several processes share the work
                 continue
             trace = self._readable(path)
@@ -197,6 +195,9 @@ class Store:
             yield
         except TraceFileError as error:
             self.troubles.append(str(error))
+
+    def _known(self) -> set[str]:
+        return {path for (path,) in self.index.execute("SELECT path FROM runs")}
 
     def _knows(self, place: str) -> bool:
         return self.index.execute("SELECT 1 FROM runs WHERE path = ?", (place,)).fetchone() is not None
