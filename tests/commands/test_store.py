@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,14 @@ def test_a_list_has_a_line_for_each_run_and_paths_that_other_commands_take(kept:
     assert CliRunner().invoke(main, ["validate", lines[0][-1]]).exit_code == 0
     assert CliRunner().invoke(main, ["diff", lines[0][-1], lines[-1][-1], "--only", "values"]).exit_code in (0, 1)
     assert store("list", kept, "--machine", "H100").stdout == ""
+
+
+def test_whatever_names_are_in_a_trace_a_run_is_one_line(kept: Path, tmp_path: Path) -> None:
+    one = ran(13)
+    named = replace(one, machine=replace(one.machine, name="A\tB\n\x1b[31mC"), run=replace(one.run, ended="lost\nit"))
+    store("add", kept, written(named, tmp_path))
+    *_, last = store("list", kept).stdout.splitlines()
+    assert last.split("\t")[3:5] == [r"A\tB\n\u001b[31mC", r"lost\nit"]
 
 
 def test_a_history_says_each_time_and_where_it_changed(kept: Path, tmp_path: Path) -> None:

@@ -11,6 +11,9 @@ from trace_tools.schema import Machine, Trace
 
 LONGER = LECTURE.replace("    y = x @ w", "    w = w + 1\n    y = x @ w")  # "y = …" stands a line lower, and is edited
 EDITED = LONGER.replace("y = x @ w", "y = x @ w.T")
+WITHOUT = LECTURE.replace("    y = x @ w  # @inspect y\n", "")
+REWRITTEN = LECTURE.replace("y = x @ w", "y = relu(x)")
+RENAMED = REWRITTEN.replace("y = relu(x)", "out = relu(x)")  # "y = x @ w" to who has not seen the one between them
 
 
 def ran(day: int, us: int = 200, *, machine: str = "a", commit: str = "c0ffee1", text: str = LECTURE) -> Trace:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.storing.kept import LONGER, ran, written
 from trace_tools.errors import UsageError
-from trace_tools.storing.history import MISSING, changes_in, find, histories, history_of, told
+from trace_tools.storing.history import MISSING, TOO_FEW, changes_in, find, histories, history_of, told
 from trace_tools.storing.store import Store
 
 pytest.importorskip("ruptures", reason="ruptures is not installed")
@@ -77,6 +77,15 @@ def test_all_runs_of_one_kind_of_machine_are_there_with_their_change(store: Stor
 
 def test_all_annotated_statements_that_were_timed_have_a_history(store: Store) -> None:
     assert [one.statement.text for one in histories(store)] == ["y = x @ w", "z = y + 1"]
+
+
+@pytest.mark.parametrize(("runs", "said"), [(5, TOO_FEW), (6, "")])
+def test_of_a_few_runs_it_is_not_said_that_nothing_changed(tmp_path: Path, runs: int, said: str) -> None:
+    with Store.create(tmp_path / "store") as opened:
+        for day in range(1, runs + 1):
+            opened.add(written(ran(day, 200 if day < 3 else 400), tmp_path))
+        found = history_of(opened, find(opened, "6"))
+    assert found.why_no_changes == said and len(found.series["a"].changes) == (runs == 6) * 1
 
 
 def series(n: int, noise: float, seed: int, *, factor: float = 1.0, at: int = 0) -> list[float]:

@@ -13,7 +13,7 @@ from tests.rendering.browsing import NARROW, ask, show
 from tests.storing.kept import LONGER, ran, written
 from trace_tools.files import update_folder
 from trace_tools.schema import Machine
-from trace_tools.storing.history import Change, find, histories, history_of
+from trace_tools.storing.history import TOO_FEW, Change, find, histories, history_of
 from trace_tools.storing.pages import MADE_HERE, history_files, report_of
 from trace_tools.storing.store import Store
 
@@ -56,6 +56,17 @@ def test_a_change_is_marked_in_the_figure_and_in_its_row(tmp_path: Path) -> None
     text = str(report)
     assert "a: 2× slower from 2026-10-04" in text and "from here on 2 of the time before" in text
     assert "changed here" in text
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_of_a_few_runs_the_figure_counts_whole_ones(tmp_path: Path, runs: int) -> None:
+    with Store.create(tmp_path / "store") as store:
+        for day in range(1, runs + 1):
+            store.add(written(ran(day), tmp_path))
+        text = str(report_of(history_of(store, find(store, "6"))))
+    marks = re.findall(r">([\d.]+)</text>", text)
+    assert marks == [str(run) for run in range(1, runs + 1)]
+    assert TOO_FEW in text and "changed by 10%" not in text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.storing.kept import ran, written
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.file_format import trace_file
 from trace_tools.file_format.trace_file import dump, load
+from trace_tools.storing.history import find
 from trace_tools.storing.store import FILE, INDEX, Store, place_of
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +97,7 @@ def test_no_name_leads_out_of_the_store(name: str) -> None:
     assert len(parts) == 5 and all(part.strip(".-") and len(part.encode()) <= 120 for part in parts)
 
 
-@pytest.mark.parametrize("harm", ["gone", "garbled", "empty", "cut", "other", "rows"])
+@pytest.mark.parametrize("harm", ["gone", "garbled", "empty", "cut", "other", "rows", "tables"])
 def test_the_index_is_made_again_from_the_files(store: Path, harm: str) -> None:
     expected = started(store)
     path = store / INDEX
@@ -110,13 +111,49 @@ def test_the_index_is_made_again_from_the_files(store: Path, harm: str) -> None:
         path.write_bytes(path.read_bytes()[:5_000])
     else:
         index = sqlite3.connect(path)
-        index.execute("PRAGMA user_version = 77" if harm == "other" else "DELETE FROM runs WHERE machine = 'b'")
+        index.execute(
+            {
+                "other": "PRAGMA user_version = 77",
+                "rows": "DELETE FROM runs WHERE machine = 'b'",
+                "tables": "DROP TABLE runs",
+            }[harm]
+        )
         index.commit()
         index.close()
     assert started(store) == expected
     with Store(store) as opened:
         opened.rebuild()
     assert started(store) == expected
+
+
+@pytest.mark.parametrize("harm", [b"not a database at all" * 1_000, b"", None])
+def test_one_may_add_whatever_the_index_is(store: Path, tmp_path: Path, harm: bytes | None) -> None:
+    (store / INDEX).write_bytes(harm if harm is not None else (store / INDEX).read_bytes()[:5_000])
+    with Store.create(store) as opened:
+        opened.add(written(ran(9), tmp_path))
+    assert len(started(store)) == 4
+
+
+@pytest.mark.parametrize("harm", ["DROP TABLE statements", "ALTER TABLE runs RENAME COLUMN started TO begun"])
+def test_an_index_that_is_damaged_inside_is_one_line_and_made_again_on_request(store: Path, harm: str) -> None:
+    with Store(store) as opened:
+        opened.index.execute(harm)
+        with pytest.raises(UsageError, match=r"index.sqlite: no such .*; `store index \S+` makes it again"):
+            find(opened, "6")
+    with Store(store) as opened:
+        opened.rebuild()
+        assert find(opened, "6").text == "y = x @ w"
+
+
+def test_who_has_the_index_open_goes_on_where_another_removed_it(store: Path, tmp_path: Path) -> None:
+    with Store(store) as adding_here:
+        (store / INDEX).unlink()
+        adding_here.add(written(ran(8), tmp_path))
+        with Store(store) as other:
+            other.add(written(ran(9), tmp_path))
+        assert adding_here.add(written(ran(10), tmp_path))[1] is True
+        assert len(adding_here.runs()) == 6
+    assert len(started(store)) == 6
 
 
 def test_an_index_is_made_again_while_others_add(store: Path, tmp_path: Path) -> None:
@@ -139,6 +176,26 @@ def test_what_was_put_there_by_hand_is_found_and_what_was_removed_is_gone(store:
         assert opened.index.execute("SELECT count(*) FROM times WHERE run NOT IN (SELECT id FROM runs)").fetchone() == (
             0,
         )
+
+
+@pytest.mark.parametrize(("name", "said"), [(b"c\xff", r"/c\udcff/"), (b"two\nlines", r"/two\nlines/")])
+def test_a_name_that_can_not_be_printed_is_one_line(store: Path, name: bytes, said: str) -> None:
+    [there] = [store / place for place in files(store) if "/b/" in place]
+    copy = os.path.join(os.fsencode(store), b"lecture.py", name, b"b", b"run")
+    os.makedirs(copy)
+    Path(os.fsdecode(copy), FILE).write_bytes(there.read_bytes())
+    with Store(store) as opened:
+        assert len(opened.runs()) == 3
+        [trouble] = opened.troubles
+    assert said in trouble and trouble.endswith("expected a name that can be printed")
+
+
+def test_a_damaged_file_asks_for_no_writing(store: Path) -> None:
+    (store / "lecture.py" / "c1" / "b" / "run").mkdir(parents=True)
+    (store / "lecture.py" / "c1" / "b" / "run" / FILE).write_bytes(b"no trace")
+    with closing(sqlite3.connect(store / INDEX)) as other:
+        other.execute("BEGIN IMMEDIATE")  # as if it could not be written
+        assert len(started(store)) == 3
 
 
 ADDING = """

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import click
 
+from trace_tools.formats import visible
+
 PATH = click.Path(path_type=Path)
 
 
@@ -29,10 +31,10 @@ def add(folder: Path, traces: tuple[Path, ...]) -> None:
     from trace_tools.storing.store import Store
 
     with Store.create(folder) as opened:
-        _tell(opened.troubles)
         for path in traces:
             place, is_new = opened.add(path)
             click.echo(f"{folder / place}" + ("" if is_new else ": was there"))
+        _tell(opened.troubles)
 
 
 @store.command("list")
@@ -48,7 +50,7 @@ def list_(folder: Path, lecture: str, commit: str, machine: str) -> None:
         _tell(opened.troubles)
         for run in opened.runs(lecture=lecture, commit=commit, machine=machine):
             told = "emulated" if run.emulated else run.ended
-            click.echo("\t".join((run.started, run.lecture, run.commit, run.name, told, str(folder / run.path))))
+            _row(run.started, run.lecture, run.commit, run.name, told, str(folder / run.path))
 
 
 @store.command()
@@ -83,9 +85,9 @@ def history(folder: Path, statement: str | None, lecture: str, machine: str, out
         for one in found:
             for slug, series in one.series.items():
                 for point in series.points:
-                    click.echo("\t".join((point.started, point.commit, slug, f"line {point.line}", duration(point.ns))))
+                    _row(point.started, point.commit, slug, f"line {point.line}", duration(point.ns))
             for line in told(one):
-                click.echo(line)
+                click.echo(_plain(line))
 
 
 @store.command()
@@ -100,6 +102,15 @@ def index(folder: Path) -> None:
         click.echo(f"{folder}: {len(opened.runs())} runs")
 
 
+def _row(*cells: str) -> None:
+    click.echo("\t".join(map(_plain, cells)))
+
+
 def _tell(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line, err=True)
+        click.echo(_plain(line), err=True)
+
+
+def _plain(text: str) -> str:
+    """Return a text on one line and without tabs, whatever a trace has in its names."""
+    return visible(text.translate({ord("\n"): "\\n", ord("\t"): "\\t"}))

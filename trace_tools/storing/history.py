@@ -31,6 +31,7 @@ PENALTY = 4.0
 LEAST = 1.1  # ratio that is worth a word, as a diff has it
 QUIETEST = 0.01  # of the log: below it, repeated runs do not tell
 NORMAL = 0.6745 * math.sqrt(2)  # median |difference of neighbours| of normal noise, in σ
+TOO_FEW = f"change points are looked for where a machine has {FEWEST} runs or more"
 MISSING = "change points are not marked: ruptures is not installed; pip install 'trace-tools[history]'"
 
 
@@ -96,17 +97,17 @@ def find(store: Store, wanted: str, *, lecture: str = "") -> Followed:
     Raises UsageError where there is none, or where several are: their lines are named then.
     """
     lecture = _lecture(store, lecture)
-    newest = store.index.execute(
+    [(newest,)] = store.ask(
         "SELECT code FROM runs WHERE lecture = ? ORDER BY started DESC, path DESC LIMIT 1", (lecture,)
-    ).fetchone()[0]
+    )
     if re.fullmatch(r"\d{1,9}", wanted):
         where, value = "line = ? AND source = 0", int(wanted)
     else:
         where, value = "instr(text, ?)", wanted  # type: ignore[assignment]
-    rows = store.index.execute(
+    rows = store.ask(
         f"SELECT lineage, function, line, text FROM statements WHERE code = ? AND {where} ORDER BY source, line",
         (newest, value),
-    ).fetchall()
+    )
     exact = [row for row in rows if row[3] == wanted]
     rows = exact if len(exact) == 1 else rows
     if not rows:
@@ -122,18 +123,19 @@ def find(store: Store, wanted: str, *, lecture: str = "") -> Followed:
 def histories(store: Store, *, lecture: str = "", machine: str = "") -> list[History]:
     """Return the histories of all annotated statements of the newest version that were timed, in their order."""
     lecture = _lecture(store, lecture)
-    rows = store.index.execute(
-        "SELECT lineage, function, line, text FROM statements WHERE annotated AND code ="
-        " (SELECT code FROM runs WHERE lecture = ? ORDER BY started DESC, path DESC LIMIT 1) ORDER BY source, line",
+    rows = store.ask(
+        "SELECT lineage, function, line, text FROM statements WHERE code ="
+        " (SELECT code FROM runs WHERE lecture = ? ORDER BY started DESC, path DESC LIMIT 1) AND EXISTS"
+        " (SELECT 1 FROM times WHERE times.statement = statements.id AND times.annotated) ORDER BY source, line",
         (lecture,),
     )
-    found = [_timed(store, Followed(lecture, *row), machine) for row in rows.fetchall()]
+    found = [_timed(store, Followed(lecture, *row), machine) for row in rows]
     return [history for history in found if history.series]
 
 
 def _lecture(store: Store, named: str) -> str:
     """Return the lecture that is meant: the one that is named, or the only one."""
-    known = [name for (name,) in store.index.execute("SELECT DISTINCT lecture FROM runs ORDER BY lecture")]
+    known = [name for (name,) in store.ask("SELECT DISTINCT lecture FROM runs ORDER BY lecture")]
     if named in known:
         return named
     listed = ", ".join(known[:10]) or "none: it is empty"
@@ -155,19 +157,19 @@ def history_of(store: Store, statement: Followed, *, machine: str = "") -> Histo
 
 
 def _timed(store: Store, statement: Followed, machine: str) -> History:
-    rows = store.index.execute(
+    rows = store.ask(
         "SELECT runs.machine, runs.name, runs.path, runs.started, runs.version, times.ns, times.low, times.high,"
-        " statements.line FROM times JOIN runs ON runs.id = times.run JOIN statements ON statements.code = runs.code"
-        " AND statements.lineage = times.lineage WHERE times.lineage = ?"
+        " statements.line FROM statements JOIN times ON times.statement = statements.id"
+        " JOIN runs ON runs.id = times.run WHERE statements.lineage = ? AND runs.lecture = ?"
         " AND (instr(lower(runs.name), ?) OR instr(lower(runs.machine), ?)) ORDER BY runs.started, runs.path",
-        (statement.lineage, machine.lower(), machine.lower()),
+        (statement.lineage, statement.lecture, machine.lower(), machine.lower()),
     )
     found: dict[str, list[Point]] = defaultdict(list)
     names: dict[str, str] = {}
     for slug, name, *point in rows:
         found[slug].append(Point(*point))
         names[slug] = name
-    series, why = {}, ""
+    series, why = {}, TOO_FEW if max(map(len, found.values()), default=0) < FEWEST else ""
     for slug in sorted(found):
         times = [point.ns for point in found[slug]]
         try:

@@ -13,10 +13,11 @@ from trace_tools.comparing.reports.html import html
 from trace_tools.comparing.reports.report import Chart, Content, Grid, Part, Phrase, Report
 from trace_tools.rendering.charts.plot import SERIES, plot
 from trace_tools.schema import Series
-from trace_tools.storing.history import History, Point, brief, told
+from trace_tools.storing.history import FEWEST, SHORTEST, History, Point, brief, told
 
 MADE_HERE = re.compile(r"index\.html|\d+-[a-z0-9-]+\.html")
 RECENT = 20  # runs of the table that stand before the fold
+UNCHANGED = f"No machine with {FEWEST} runs or more changed by 10% or more for {SHORTEST} runs or longer."
 FOOT = (
     "A time is that of one execution, warm: the mean over a run's executions in each pass, the median over the passes. "
     "A statement is followed from version to version as a diff follows it, also where it moved or was edited."
@@ -73,7 +74,7 @@ def report_of(history: History) -> Report:
     elif changes:
         parts.append(Part("Changes", [Grid("list", (), [[Phrase(change)] for change in changes])], "changes"))
     else:
-        parts.append(Phrase("No machine's times changed by 10% or more for three runs or longer.", style="note"))
+        parts.append(Phrase(UNCHANGED, style="note"))
     shown = sorted(history.series.items(), key=lambda item: -len(item[1].points))
     drawn = _chart(history)
     if drawn is not None:

@@ -18,12 +18,13 @@ import hashlib
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trace_tools.errors import TraceFileError, UsageError
-from trace_tools.file_format.trace_file import dump, load, load_head
+from trace_tools.file_format.trace_file import dump, load
 from trace_tools.files import replace, sweep
 from trace_tools.schema import Trace
 from trace_tools.storing import index as tables
@@ -33,6 +34,7 @@ FILE = "trace.yaml.gz"
 DEPTH = 4  # folders between the store and a trace: lecture, commit, machine, run
 NO_COMMIT = "no-commit"
 WAIT_S = 60  # for another process that writes the index
+DAMAGED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)  # SQLITE_ERROR: other tables
 _UNLIKE_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -66,12 +68,11 @@ class Store:
         self.troubles: list[str] = []  # files of the store that are no traces
         with _in_words(folder):
             try:
-                self.index = _opened(folder / INDEX)
+                self._open()
                 self._update()
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError:  # damaged, or none of ours: the files have all that was in it
-                self.rebuild()
+            except sqlite3.DatabaseError as error:
+                self._replace(error)
+                self._update()
 
     @classmethod
     def create(cls, folder: Path) -> Store:
@@ -83,8 +84,9 @@ class Store:
             raise UsageError(f"{folder}: can't be made a store: {error.strerror or error}") from None
         if strange and not any(_files(folder)):
             raise UsageError(f"{folder}: holds files that no store made ({sorted(strange)[0]}); choose another folder")
-        with _in_words(folder):
-            _opened(folder / INDEX).close()
+        if not (folder / INDEX).exists():
+            with _in_words(folder):
+                _opened(folder / INDEX).close()
         return cls(folder)
 
     def __enter__(self) -> Store:
@@ -102,8 +104,10 @@ class Store:
         text = dump(trace).encode()
         place = place_of(trace, hashlib.sha256(text).hexdigest())
         there = self.folder / place
-        if self._knows(place) and there.is_file():
-            return place, False
+        with _in_words(self.folder):
+            self._keep_up()
+            if self._knows(place) and there.is_file():
+                return place, False
         try:
             there.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -124,52 +128,64 @@ class Store:
         if machine:
             where.append("(instr(lower(name), ?) OR instr(lower(machine), ?))")
             values += [machine.lower()] * 2
-        with _in_words(self.folder):
-            rows = self.index.execute(
-                "SELECT path, lecture, version, machine, name, torch, started, passes, ended, emulated FROM runs"
-                f" WHERE {' AND '.join(where)} ORDER BY started, path",
-                values,
-            ).fetchall()
+        rows = self.ask(
+            "SELECT path, lecture, version, machine, name, torch, started, passes, ended, emulated FROM runs"
+            f" WHERE {' AND '.join(where)} ORDER BY started, path",
+            values,
+        )
         return [KeptRun(*row[:9], *map(bool, row[9:])) for row in rows]
+
+    def ask(self, question: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
+        """Return what the index answers. Raises UsageError where it is damaged."""
+        with _in_words(self.folder):
+            return self.index.execute(question, values).fetchall()
 
     def rebuild(self) -> None:
         """Make the index again from the files, the earliest run first."""
         with _in_words(self.folder):
             try:  # others may have the file open
                 with self._writing():
-                    for table in tables.NAMES:
-                        self.index.execute(f"DELETE FROM {table}")
-            except (AttributeError, sqlite3.DatabaseError) as error:  # it can't be opened, or is damaged
-                if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-                    raise
-                if hasattr(self, "index"):
-                    self.index.close()
-                for name in (INDEX, f"{INDEX}-journal"):
-                    (self.folder / name).unlink(missing_ok=True)
-                self.index = _opened(self.folder / INDEX)
+                    tables.make_tables(self.index)
+            except sqlite3.DatabaseError as error:
+                self._replace(error)
             self._update()
+
+    def _open(self) -> None:
+        self.index = _opened(self.folder / INDEX)
+        self.opened = _which(self.folder / INDEX)
+
+    def _keep_up(self) -> None:
+        """Open the index that is there now, where the one that was opened has been removed."""
+        if _which(self.folder / INDEX) != self.opened:
+            self.index.close()
+            self._open()
+            self._update()
+
+    def _replace(self, error: sqlite3.DatabaseError) -> None:
+        """Put an empty index in the place of one that is damaged, or none of ours; raise any other error again."""
+        if not _is_damage(error):
+            raise error
+        if hasattr(self, "index"):
+            self.index.close()
+        for name in (INDEX, f"{INDEX}-journal"):
+            (self.folder / name).unlink(missing_ok=True)
+        self._open()
 
     def _update(self) -> None:
         """Make the index agree with the files that are there."""
-        known = {path for (path,) in self.index.execute("SELECT path FROM runs")}
         there = set(_files(self.folder))
-        if known == there:
-            return
-        with self._writing():  # now nobody else is
-            known = {path for (path,) in self.index.execute("SELECT path FROM runs")}
-            gone = known - set(_files(self.folder))
-            for path in gone:
-                self.index.execute("DELETE FROM times WHERE run IN (SELECT id FROM runs WHERE path = ?)", (path,))
-                self.index.execute("DELETE FROM runs WHERE path = ?", (path,))
-        found = []
-        for path in set(_files(self.folder)) - known:
-            with self._noting_troubles():
-                found.append((load_head(self.folder / path).run.started, path))
-        for _, path in sorted(found):
+        if self._known() - there:
+            with self._writing():  # now nobody else is
+                tables.forget(self.index, self._known() - set(_files(self.folder)), self._readable)
+        found = there - self._known()
+        for path in sorted(found, key=_when):  # in whichever order: so the fewest versions are matched again
+            if not path.isprintable():
+                self.troubles.append(f"{self.folder}/{ascii(path)[1:-1]}: expected a name that can be printed")
+                continue
             if self._knows(path):  # by now: several processes share the work
                 continue
-            with self._noting_troubles():
-                trace = self._load(path)
+            trace = self._readable(path)
+            if trace is not None:
                 with self._writing():
                     self._record(path, trace)
 
@@ -180,6 +196,9 @@ class Store:
         except TraceFileError as error:
             self.troubles.append(str(error))
 
+    def _known(self) -> set[str]:
+        return {path for (path,) in self.index.execute("SELECT path FROM runs")}
+
     def _knows(self, place: str) -> bool:
         return self.index.execute("SELECT 1 FROM runs WHERE path = ?", (place,)).fetchone() is not None
 
@@ -187,10 +206,12 @@ class Store:
         """Enter a trace, unless another process just did."""
         if not self._knows(place):
             lecture, commit, *_ = place.split("/")
-            tables.record(self.index, place, lecture, commit, trace, self._load)
+            tables.record(self.index, place, lecture, commit, trace, self._readable)
 
-    def _load(self, place: str) -> Trace:
-        return load(self.folder / place).trace
+    def _readable(self, place: str) -> Trace | None:
+        with self._noting_troubles():
+            return load(self.folder / place).trace
+        return None
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -215,6 +236,11 @@ def place_of(trace: Trace, digest: str) -> str:
     return "/".join([*parts, FILE])
 
 
+def _when(place: str) -> str:
+    """Return the name of a run's folder, which begins with the time of its start."""
+    return place.split("/")[-2]
+
+
 def _plain(text: str, otherwise: str) -> str:
     """Return a text as a folder may be named, in any file system."""
     return _UNLIKE_A_NAME.sub("-", text).strip("-.")[:80] or otherwise
@@ -235,19 +261,31 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    """Open an index; tables of another version are made again, empty."""
     index = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
-    version = index.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (0, tables.VERSION):
+    try:
+        if _version(index) != tables.VERSION:
+            index.execute("BEGIN IMMEDIATE")
+            if _version(index) != tables.VERSION:  # unless another process just did
+                tables.make_tables(index)
+            index.execute("COMMIT")
+    except BaseException:
         index.close()
-        raise sqlite3.DatabaseError("tables of another version")
-    if version == 0:
-        index.execute("BEGIN IMMEDIATE")
-        if index.execute("PRAGMA user_version").fetchone()[0] == 0:
-            for statement in tables.TABLES.split(";"):
-                index.execute(statement)
-            index.execute(f"PRAGMA user_version = {tables.VERSION}")
-        index.execute("COMMIT")
+        raise
     return index
+
+
+def _version(index: sqlite3.Connection) -> int:
+    return int(index.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _which(path: Path) -> tuple[int, int] | None:
+    """Return which file stands at a path now; None where none does."""
+    try:
+        there = path.stat()
+    except OSError:
+        return None
+    return there.st_dev, there.st_ino
 
 
 @contextlib.contextmanager
@@ -255,5 +293,10 @@ def _in_words(folder: Path) -> Iterator[None]:
     """Say what SQLite can't do as one line."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        raise UsageError(f"{folder / INDEX}: {error}") from None
+    except sqlite3.DatabaseError as error:
+        mended = f"; `store index {folder}` makes it again" if _is_damage(error) else ""
+        raise UsageError(f"{folder / INDEX}: {error}{mended}") from None
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED

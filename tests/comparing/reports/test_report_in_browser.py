@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -250,3 +252,12 @@ def test_ten_machines_fit_a_window_and_two_need_no_chooser(browser: Any, many: P
     assert ask(browser, "document.documentElement.scrollWidth") <= width
     show(browser, pages / "compare.html", width)
     assert ask(browser, "document.querySelector('.chooser')") is None
+
+
+def test_on_paper_a_wide_table_stands_whole_below_its_heading(browser: Any, many: Path) -> None:
+    pypdf = pytest.importorskip("pypdf", reason="it reads PDFs")
+    show(browser, many)
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+    sheets = pypdf.PdfReader(io.BytesIO(base64.b64decode(printed))).pages
+    [wide] = [sheet for sheet in sheets if sheet.mediabox.width > sheet.mediabox.height]
+    assert {"Sections", "m0", "m9"} <= set(wide.extract_text().split())

@@ -173,7 +173,9 @@ def plot(
     drawing.text((4, top - 9), formats.one_line(labels[1], 80), size=12)
     grid_up(drawing, axes, [(tick, write(tick)) for tick in marks])
     drawing.line((left, top + HEIGHT), (across.end, top + HEIGHT), stroke=SOFT)
-    numbers = () if names else ticks(first, last, log=log_across)
+    numbers = [] if names else ticks(first, last, log=log_across)
+    if all(type(at) is int for s in series for at in s.x):  # there is nothing between the first run and the second
+        numbers = [tick for tick in numbers if math.isclose(tick, round(tick))]
     for tick, words in [*enumerate(map(_tick, names)), *((tick, tick_text(tick, across_unit)) for tick in numbers)]:
         drawing.line((across(tick), top + HEIGHT), (across(tick), top + HEIGHT + 4), stroke=SOFT)
         drawing.text((across(tick), top + HEIGHT + 17), words, size=TICK, anchor="middle")
