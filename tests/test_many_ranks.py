@@ -300,7 +300,8 @@ def started(environment: dict[str, str], path: Path, node: int, port: int) -> su
     place = ["--nodes", "2", "--node-rank", str(node), "--rdzv-endpoint", f"127.0.0.1:{port}"]
     out = ["-o", str(path.parent / ("out" if node == 0 else "other")), "--device", "cpu"]
     command = [sys.executable, "-m", "trace_tools", "trace", str(path), *out, "--ranks", "2", "--passes", "1", *place]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    given = {**environment, "TMPDIR": str(path.parent)}  # where a node that is killed leaves what it had
+    return subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def on_two_nodes(environment: dict[str, str], path: Path) -> tuple[list[subprocess.Popen[str]], int]:

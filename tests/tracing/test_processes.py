@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.tracing.processes import FORKS, ForkServer, Running, Spawner
-from trace_tools.tracing.tracer import environment
+from trace_tools.tracing.processes import FORKS, ForkServer, Running, Spawner, environment
 
 DOES = """
 import json, os, signal, subprocess, sys, time

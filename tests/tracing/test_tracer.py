@@ -30,9 +30,10 @@ from trace_tools.outcome import problems, worth_telling
 from trace_tools.schema import Frame, Step, Trace, Value
 from trace_tools.tracing import run_folder
 from trace_tools.tracing import tracer as tracer_module
+from trace_tools.tracing.processes import UNFIT
+from trace_tools.tracing.processes import environment as interpreters_environment
 from trace_tools.tracing.run_folder import recover
-from trace_tools.tracing.tracer import UNFIT, Request, StoppedError, Tracer
-from trace_tools.tracing.tracer import environment as interpreters_environment
+from trace_tools.tracing.tracer import Request, StoppedError, Tracer
 
 
 @dataclass(frozen=True)

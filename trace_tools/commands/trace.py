@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,9 @@ from trace_tools.machines.devices import FORMS
 from trace_tools.outcome import problems, quiet, where_time_went, worth_telling
 from trace_tools.project import ProjectOption, of_project
 from trace_tools.schema import Trace
+
+if TYPE_CHECKING:
+    from trace_tools.tracing.processes import ForkServer
 
 LOGGED_S = 60.0  # between two lines of a log on a process without progress
 
@@ -69,10 +73,6 @@ def trace(
     out: Path | None, nodes: int | None, node_rank: int | None, rdzv_endpoint: str | None, **options: Any
 ) -> None:
     """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
-    from trace_tools.mistakes import mistakes
-    from trace_tools.tracing.nodes import placed
-    from trace_tools.tracing.tracer import Request, Tracer
-
     if (options["lecture"] is None) == (options["module"] is None):
         raise UsageError("expected either a lecture's file, or `-m` and the name of its module")
     if options["module"] is not None:
@@ -80,24 +80,31 @@ def trace(
         out = out or Path("rendered")
     out = out or options["lecture"].parent / "rendered"
     progress = Progress()
-    place = placed(nodes, node_rank, rdzv_endpoint) if options["ranks"] is not None or nodes is not None else None
-    tracer = Tracer(Request(out=out, nodes=place, **options), progress.show)
-    if place is not None and place.node > 0:
+    with _begun(options) as server:
+        from trace_tools.tracing.nodes import placed
+        from trace_tools.tracing.tracer import Request, Tracer
+
+        place = placed(nodes, node_rank, rdzv_endpoint) if options["ranks"] is not None or nodes is not None else None
+        tracer = Tracer(Request(out=out, nodes=place, **options), progress.show, server)
+        if place is not None and place.node > 0:
+            try:
+                ended = tracer.follow()
+            finally:
+                progress.done()
+            click.echo(f"node {place.node} of {place.count}: {ended}; the trace is on node 0", err=True)
+            sys.exit(ended != "complete")
+        from trace_tools.mistakes import mistakes
+        from trace_tools.publishing.site import get_ready, render_folder
+
+        if options["draft"]:  # its processes are being made meanwhile
+            get_ready()
+        elif tracer.torch:
+            examine_first(options["device"], options["lecture"], out)
+        recover_first(out)
         try:
-            ended = tracer.follow()
+            traced = tracer.run()
         finally:
             progress.done()
-        click.echo(f"node {place.node} of {place.count}: {ended}; the trace is on node 0", err=True)
-        sys.exit(ended != "complete")
-    from trace_tools.publishing.site import render_folder  # a draft's processes have begun meanwhile
-
-    if tracer.torch and not options["draft"]:
-        examine_first(options["device"], options["lecture"], out)
-    recover_first(out)
-    try:
-        traced = tracer.run()
-    finally:
-        progress.done()
     started = time.monotonic()
     try:
         pages = render_folder(out, lecture=options["lecture"])
@@ -124,6 +131,21 @@ def trace(
         if not any(line.startswith(f"{traced.trace.run.lecture}:{mistake.line}:") for line in told):
             click.echo(f"check: {mistake}", err=True)
     report(traced.trace)
+
+
+def _begun(options: Mapping[str, Any]) -> AbstractContextManager[ForkServer | None]:
+    """Begin to import torch for a draft that needs it, while the rest of the tools is imported here."""
+    if options["draft"] and options["ranks"] is None and options["module"] is None:
+        from trace_tools.imports import imported, is_installed
+        from trace_tools.statements import read_source
+        from trace_tools.tracing.processes import FORKS, ForkServer, environment
+
+        with suppress(TraceToolsError, OSError):  # which the tracer will meet again, and tell of
+            lecture = options["lecture"]
+            uses = imported(read_source(lecture), lecture.resolve().parent)
+            if FORKS and "torch" in uses and is_installed("torch"):
+                return ForkServer(environment(), torch=True)
+    return nullcontext()
 
 
 def _file_of(module: str) -> Path:

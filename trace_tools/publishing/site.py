@@ -92,6 +92,11 @@ Traces = Sequence[SiteTrace]
 
 
 @collector_paused()
+def get_ready() -> None:
+    """Load what the first page would wait for."""
+    html.load_templates()
+
+
 def render_site(site: Traces, out: Path) -> list[Path]:
     """Write the pages of all traces and the index of the site; return the files that changed.
 

@@ -107,6 +107,12 @@ def _environment() -> Environment:
     return found
 
 
+def load_templates() -> None:
+    """Compile all templates, which the first page would wait for."""
+    for name in _environment().list_templates():
+        _environment().get_template(name)
+
+
 @lru_cache(maxsize=32)
 def highlighted_source(source: SourceText) -> tuple[str, ...]:
     """Return the HTML of each line of a source, which is made once."""

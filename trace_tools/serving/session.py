@@ -33,8 +33,8 @@ from trace_tools.serving.neighbours import Neighbours, neighbours
 from trace_tools.serving.pages import PARTIAL, ServedTrace, Site, serve_trace
 from trace_tools.serving.retracing import Outcome, Retracer
 from trace_tools.statements import ParsedSource, read_text
-from trace_tools.tracing.processes import FORKS, ForkServer
-from trace_tools.tracing.tracer import Request, Tracer, environment
+from trace_tools.tracing.processes import FORKS, ForkServer, environment
+from trace_tools.tracing.tracer import Request, Tracer
 
 LOOKS = (page_base.HERE / "templates", page_base.HERE / "static")
 

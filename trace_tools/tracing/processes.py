@@ -19,15 +19,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Self
 
 from trace_tools.errors import UsageError
-from trace_tools.machines import torch_build
+from trace_tools.machines import devices, host, torch_build
+from trace_tools.machines.machine import STORED
 
 PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
 TORCHRUN = "trace_tools.tracing.torchrun"
 LEADING_S = 40.0  # torchrun waits 30 s for its ranks before it kills them
 FORKS = sys.platform == "linux"  # elsewhere the system's own libraries don't survive a fork
+# Of the interpreter's settings, those that take asserts away, which are claims; that keep a process from ending; and
+# that write where a process says in its last line what went wrong.
+UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
 # Threads that wait do so asleep: those of two processes at once, on as many cores, would else wait for each other.
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 
@@ -148,8 +153,9 @@ class ForkServer(Spawner):
         self.stop()
 
     def stop(self) -> None:
-        """End it. What it has forked sees that its parent has ended."""
+        """End it, even while it still imports. What it has forked sees that its parent has ended."""
         self._asking.close()
+        self._server.kill()
         self._server.wait()
         self._errors.close()
 
@@ -200,3 +206,17 @@ class _Forked(Running):
                         os.killpg(self.pid, signal.SIGKILL)
                 self._status = int(self._said or -signal.SIGKILL)
         return self._status
+
+
+def environment(stored: Path | None = None, device: str | None = None) -> dict[str, str]:
+    """Return the children's environment: fixed hashing, this package on the path, the machine as measured."""
+    package = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
+    given = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
+    for name in UNFIT:
+        given.pop(name, None)
+    if stored is not None:
+        given[STORED] = str(stored)
+        with contextlib.suppress(OSError):  # of a run that is like another, nobody asked
+            given[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
+    return given | devices.environment(device)

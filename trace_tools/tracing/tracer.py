@@ -34,7 +34,7 @@ from trace_tools.files import why_not_inside
 from trace_tools.git import commit_of
 from trace_tools.imports import imported, is_installed, mentions, modules
 from trace_tools.imports import versions as versions_of
-from trace_tools.machines import devices, host, surveys
+from trace_tools.machines import devices, surveys
 from trace_tools.machines import machine as machines
 from trace_tools.mistakes import refuse_relative_imports, refuse_uncompilable, refuse_without_main
 from trace_tools.schema import Machine, Run, Trace
@@ -44,7 +44,7 @@ from trace_tools.tracing.child import LOADED_TORCH, Job
 from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.merge import STOPPED, WAITED
 from trace_tools.tracing.nodes import LECTURE, Following, LeaderError, Leading, Nodes, OnAllNodes
-from trace_tools.tracing.processes import FORKS, TORCHRUN, ForkServer, Running, Spawner
+from trace_tools.tracing.processes import FORKS, TORCHRUN, ForkServer, Running, Spawner, environment
 from trace_tools.tracing.run_folder import Traced, merge_folder, refuse_other_lecture, remove, run_folder, set_aside
 from trace_tools.tracing.runs import METERING, SHAKEN
 from trace_tools.tracing.standard_output import give_back
@@ -58,9 +58,6 @@ OUTPUT_BYTES = 1 << 20  # of what a process writes to its standard error, the en
 STALLED_S = 10.0  # without a new line nor a new step; from then on it is told, every second
 
 GRACE_S = 5.0  # what a process has to end after Ctrl-C
-# Of the interpreter's settings, those that take asserts away, which are claims; that keep a process from ending; and
-# that write where a process says in its last line what went wrong.
-UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
 SPAWNING = ("multiprocessing", "concurrent")  # what starts processes; torch loads the first of them itself
 # What a lecture names that would see its operators being counted: they are slower, and compiled ones run as they are.
 CLOCKS = frozenset({"time", "timeit", "datetime", "benchmark", "profile", "profiler", "measure", "perf_counter"})
@@ -529,7 +526,7 @@ class Tracer:
         sign.bound_output()
         lines = os.read(sign.progress, 65536) if ready else b""
         if ready and not lines:
-            time.sleep(0.02)  # the other end is closed: the process is about to end
+            time.sleep(0.005)  # the other end is closed: the process is about to end
         for line in lines.splitlines():
             with contextlib.suppress(ValueError):
                 said = json.loads(line)
@@ -632,17 +629,3 @@ def skipped(source: ParsedSource, only: str | None) -> list[str]:
         calls = ", ".join(f"`{name}`" for name in names) or "none"
         raise UsageError(f"--only {only}: main calls no such function of the lecture; it calls {calls}")
     return [name for name in names if name != only]
-
-
-def environment(stored: Path | None = None, device: str | None = None) -> dict[str, str]:
-    """Return the children's environment: fixed hashing, this package on the path, the machine as measured."""
-    package = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
-    given = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
-    for name in UNFIT:
-        given.pop(name, None)
-    if stored is not None:
-        given[machines.STORED] = str(stored)
-        with contextlib.suppress(OSError):  # of a run that is like another, nobody asked
-            given[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
-    return given | devices.environment(device)
