@@ -91,12 +91,12 @@ class SiteTrace:
 Traces = Sequence[SiteTrace]
 
 
-@collector_paused()
 def get_ready() -> None:
     """Load what the first page would wait for."""
     html.load_templates()
 
 
+@collector_paused()
 def render_site(site: Traces, out: Path) -> list[Path]:
     """Write the pages of all traces and the index of the site; return the files that changed.
 
