@@ -135,7 +135,7 @@ def floor_of_counted(counted: Meters | Measured, ceiling: Ceiling) -> Floor:
     for operator, dtype, flops, moved in counted.work:
         kind, computing, roof = kind_of(operator, flops), 0.0, "memory"
         if dtype is not None and flops:
-            roof = _peak_name(operator, kind, dtype, ceiling)
+            roof = _peak_name(operator, dtype, ceiling)
             rate = ceiling.flops_per_second.get(roof)
             if rate is None:
                 return Floor(None, why=f"no {roof} peak of {ceiling.name} is known", unknown_peak=True)
@@ -156,23 +156,26 @@ def _none(why: str) -> Floor:
     return Floor(None, why=why)
 
 
-def _peak_name(operator: str, kind: Kind, dtype: str, ceiling: Ceiling) -> str:
+def _peak_name(operator: str, dtype: str, ceiling: Ceiling) -> str:
     """Return the name of the peak that an operator can't exceed.
 
     A float64 product runs on the tensor cores where they can. cuDNN computes float32 convolutions and recurrent layers
-    in tf32 unless it is told otherwise, matmuls where the lecture says so. What is no product runs on ordinary cores,
-    whose float32 rate may be above the matmul's in a dtype that a machine is slow at.
+    in tf32 unless it is told otherwise, matmuls where the lecture says so; fused attention in float32 uses those units
+    too, three times for each product (CUTLASS, `OpMultiplyAddFastF32`). A machine that is slow at a narrow dtype may
+    widen it, and compute in float32.
     """
     rates = ceiling.flops_per_second
     if dtype.startswith(("float8", "float4")):
         dtype = dtype[:6]
     if dtype == "float64" and "float64_tensor" in rates:
         return "float64_tensor"
-    if dtype == "float32" and "rnn" in operator and "tf32" in rates:
+    if dtype == "float32" and any(word in operator for word in ("rnn", "attention")) and "tf32" in rates:
         return "tf32"
-    if dtype == "tf32" and "tf32" not in rates:
-        return "float32"
-    if kind != "matmul" and dtype in rates and rates.get("float32", 0.0) > rates[dtype]:
+    if dtype.startswith("tf32"):
+        if "tf32" in rates:
+            return "tf32"
+        dtype = "bfloat16" if dtype == "tf32_or_bfloat16" and "bfloat16" in rates else "float32"
+    if dtype in ("float16", "bfloat16") and dtype in rates and rates.get("float32", 0.0) > rates[dtype]:
         return "float32"
     return dtype
 
@@ -236,7 +239,7 @@ def kind_of(operator: str, flops: int) -> Kind:
     known = _KINDS.get(name)
     if known is not None:
         return known
-    if any(word in name for word in ("dot_product", "convolution", "rnn", "lstm", "gru")):
+    if any(word in name for word in ("attention", "convolution", "conv2d", "rnn", "lstm", "gru", "_mm")):
         return "matmul"
     return "elementwise" if flops else "other"
 
