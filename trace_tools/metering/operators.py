@@ -172,7 +172,8 @@ class Traffic:
             if name == "grads":  # of fused optimizers, which declare them as written
                 return Use.READ
             return Use.SCATTER if self._name in _SCATTERS else Use.UPDATE
-        if name in ("self", "weight") and self._name in _GATHERS:
+        gathers = self._name in _GATHERS or self._name.endswith("_copy")
+        if name in ("self", "weight", "input") and gathers:
             return Use.GATHER
         if name == "self" and (self._name.endswith("_like") or self._name.startswith("new_")):
             return Use.SHAPE
