@@ -323,9 +323,11 @@ def _estimated(comparison: Comparison, labels: Sequence[str]) -> str:
     """Say what estimates are made from, and how far off they were for each machine that was left out."""
     estimator = comparison.estimator
     if estimator is None:
+        names = {formats.one_line(side.trace.machine.name, 60) for side in comparison.sides}
+        one = f" All of these traces are of one machine, {names.pop()}." if len(labels) > len(names) == 1 else ""
         return (
             "There are no estimates: they take two machines or more, traced with what each operator did, each of "
-            "which is left out in turn, so that it is known how far off they are."
+            f"which is left out in turn, so that it is known how far off they are.{one}"
         )
     ratios = ", ".join(f"{kind} × {formats.ratio(ratio)}" for kind, ratio in sorted(estimator.ratios.items()))
     kinds = {"CPU" if side.trace.machine.device == "cpu" else "GPU" for side in comparison.sides}
