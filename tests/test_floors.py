@@ -16,6 +16,7 @@ from trace_tools.floors import (
     Ceiling,
     ceiling_named,
     ceilings,
+    fit_in_words,
     floor_of,
     has_work,
     kind_of,
@@ -159,6 +160,21 @@ def test_a_machine_that_the_table_has_not(name: str, nearest: str) -> None:
     with pytest.raises(UsageError, match=f"--floor {name}: the table has no machine of that name; ") as found:
         ceiling_named(name)
     assert nearest in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("live", "said"),
+    [
+        (None, "Nobody knows: no memory was metered"),
+        (20, "Its tensors do: at most 20 GB were alive at once, of 40 GB; workspaces are not counted"),
+        (42, "Hardly: 42 GB of tensors were alive at once; sold as 40 GB, it may have some per cent more or less"),
+        (43, "No: 43 GB of tensors were alive at once, more than 40 GB"),  # 40 · 2³⁰ are 42.9 · 10⁹
+    ],
+)
+def test_a_memory_that_is_sold_as_40_gb_may_have_40_gib(live: int | None, said: str) -> None:
+    """Torch finds 39.59 GiB on an A100 of 40 GB, which are 42.5 · 10⁹ bytes."""
+    a100 = ceiling_named("NVIDIA A100-SXM4-40GB")
+    assert fit_in_words(None if live is None else live * 10**9, a100) == said
 
 
 def test_every_machine_of_the_table_has_a_ceiling() -> None:

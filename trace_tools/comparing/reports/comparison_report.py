@@ -36,7 +36,8 @@ FLOOR = "floor from the datasheet"
 FLOORS = (
     "Nothing was measured on these. A floor is the least time in which they could do the work that was counted on "
     "{base}: for each operator the larger of FLOPs ÷ peak of their dtype and bytes ÷ bandwidth, summed; behind it "
-    "stands the roof that most of it is under. Only bytes that a cache serves, and compiled code, can be faster."
+    "stands the roof that most of it is under. Faster can only be what a cache serves, compiled code, a convolution by "
+    "Winograd's or Fourier's algorithm, and operators that run at the same time."
 )
 FOOT = (
     "Times are medians over the passes, ± half their range. Where a device works on its own, only annotated statements "
