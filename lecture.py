@@ -3007,8 +3007,9 @@ def model_flops_utilization() -> None:
     if device() == "cpu" and rows:
         text(
             "On this CPU the peak was measured, too: the best of several sizes and of two layouts, with the second "
-            "matrix as it is and transposed. In this table it is as it is; a small share means that this CPU is slow "
-            "with that layout of the format."
+            "matrix as it is and transposed, in fp32 as a convolution, too, which another library computes. In this "
+            "table it is as it is; a small share means that this CPU is slow with that layout of the format, or that "
+            "library with this CPU."
         )
     text("Where no peak is known there is no MFU; a tool that takes 1 FLOP/s for it prints an MFU in the billions:")
     assert peak_flops("a format that nobody has built") is None

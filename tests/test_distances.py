@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.rendering.recording import Recording
-from trace_tools.distances import KindLost, distances, held, lost_by_kind, verdict
+from trace_tools.distances import EXPECTED, KindLost, distances, held, lost_by_kind, verdict
 from trace_tools.file_format.trace_file import load
 from trace_tools.floors import measured_ceiling
 from trace_tools.machines.machine import STORED, with_best_peaks
@@ -92,6 +92,19 @@ def test_where_time_was_lost_is_told_by_kind_and_counts_no_time_twice() -> None:
 def test_without_a_measured_roof_there_is_none() -> None:
     sheet = [replace(peak, measured=False) for peak in PEAKS]
     assert distances(replace(recorded(), machine=replace(MACHINE, peaks=sheet))) == []
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("rendered/*/trace.yaml")), ids=lambda path: path.parent.name)
+def test_floors_are_below_the_times_of_the_lectures_own_traces(path: Path) -> None:
+    """At least 99% of all steps, and of those whose operators are so heavy that starting them is not most of it."""
+    trace = load(path).trace
+    if trace.machine.emulated or measured_ceiling(trace.machine) is None:
+        pytest.skip("nothing was measured there that floors could be held against")
+    found = distances(trace)
+    heavy = [one for one in found if one.floor.heavy]
+    print(verdict(found), verdict(heavy), sep="\n")
+    assert len(found) > 1_000 and len(heavy) > 100
+    assert held(found) >= EXPECTED and held(heavy) >= EXPECTED
 
 
 REAL = """\

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from torch.utils.flop_counter import flop_registry
 
 from tests.traces import example_trace
 from trace_tools.errors import UsageError
@@ -15,6 +16,7 @@ from trace_tools.floors import (
     Ceiling,
     ceiling_named,
     ceilings,
+    fit_in_words,
     floor_of,
     has_work,
     kind_of,
@@ -66,6 +68,7 @@ def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
         ("aten.mm", "tf32", 494.7),  # where the lecture asked for it
         ("aten.convolution", "tf32", 494.7),  # cuDNN does by default
         ("aten._cudnn_rnn", "float32", 494.7),  # likewise
+        ("aten._scaled_dot_product_efficient_attention", "float32", 494.7),  # on the units for it
         ("aten.mul", "float32", 67),
         ("aten.mm", "float64", 67),  # on tensor cores; 33.5 on ordinary ones
         ("aten._scaled_mm", "float8_e4m3fn", 1979),
@@ -78,11 +81,22 @@ def test_the_peak_is_that_of_the_dtype_and_of_the_units_that_compute_it(operator
     assert floor.seconds == pytest.approx(1 / tera)
 
 
-def test_ordinary_cores_are_not_slower_than_float32() -> None:
-    """A CPU may be slow at products in float16 that it is fast at in float32: additions are no products."""
-    ceiling = Ceiling("CPU", {"float32": 200e9, "float16": 40e9}, 80e9, "measured")
-    assert floor_of(step(("aten.mm", "float16", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 40)
-    assert floor_of(step(("aten.add", "float16", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 200)
+@pytest.mark.parametrize("operator", ["aten.mm", "aten.add", "aten._scaled_dot_product_flash_attention_for_cpu"])
+def test_a_narrow_dtype_may_be_widened(operator: str) -> None:
+    """A CPU whose products in float16 are slow is not so in attention, which computes in float32."""
+    ceiling = Ceiling("CPU", {"float32": 200e9, "float16": 40e9, "float64": 100e9}, 80e9, "measured")
+    assert floor_of(step((operator, "float16", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 200)
+    assert floor_of(step((operator, "float64", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 100)
+
+
+def test_what_may_be_computed_in_bfloat16_is_so_where_nothing_is_in_tf32() -> None:
+    """A CPU does so at the precision "medium", if it is faster; a GPU rounds to tf32."""
+    one = step(("aten.mm", "tf32_or_bfloat16", 10**12, 0))
+    assert floor_of(one, H100).seconds == pytest.approx(1 / 494.7)
+    assert floor_of(one, T4).seconds == pytest.approx(1 / 8.1)
+    for bfloat16, tera in ((0.9, 0.9), (0.05, 0.2)):
+        cpu = Ceiling("CPU", {"float32": 0.2e12, "bfloat16": bfloat16 * 1e12}, 80e9, "measured")
+        assert floor_of(one, cpu).seconds == pytest.approx(1 / tera)
 
 
 def test_a_dtype_without_a_peak_has_no_floor() -> None:
@@ -148,6 +162,21 @@ def test_a_machine_that_the_table_has_not(name: str, nearest: str) -> None:
     assert nearest in str(found.value)
 
 
+@pytest.mark.parametrize(
+    ("live", "said"),
+    [
+        (None, "Nobody knows: no memory was metered"),
+        (20, "Its tensors do: at most 20 GB were alive at once, of 40 GB; workspaces are not counted"),
+        (42, "Hardly: 42 GB of tensors were alive at once; sold as 40 GB, it may have some per cent more or less"),
+        (43, "No: 43 GB of tensors were alive at once, more than 40 GB"),  # 40 · 2³⁰ are 42.9 · 10⁹
+    ],
+)
+def test_a_memory_that_is_sold_as_40_gb_may_have_40_gib(live: int | None, said: str) -> None:
+    """Torch finds 39.59 GiB on an A100 of 40 GB, which are 42.5 · 10⁹ bytes."""
+    a100 = ceiling_named("NVIDIA A100-SXM4-40GB")
+    assert fit_in_words(None if live is None else live * 10**9, a100) == said
+
+
 def test_every_machine_of_the_table_has_a_ceiling() -> None:
     assert [ceiling.name for ceiling in ceilings()][:2] == ["Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"]
     assert all(ceiling.memory_bytes and ceiling.bytes_per_second for ceiling in ceilings())
@@ -166,6 +195,11 @@ def test_kinds_are_those_of_the_meters_tables() -> None:
         "elementwise",
         "matmul",
     ]
+
+
+def test_what_torch_counts_are_products() -> None:
+    named = [getattr(packet, "_qualified_op_name", "") for packet in flop_registry]
+    assert {kind_of(name.replace("::", "."), 1) for name in named if name} == {"matmul"} and len(named) > 10
 
 
 def test_what_a_whole_trace_says() -> None:

@@ -6,9 +6,10 @@
 The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the
 roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009), and that of
 a step is the sum over its operators: they run one after another. Nothing else is in it, no launch, no synchronisation,
-no workspace, so that nothing is faster but what a cache served, whose bytes never came from memory. Compiled code moves
-fewer bytes than its operators would, so none are counted. What ran on the meta device was computed nowhere and has no
-floor. Nothing here was measured on the machine that it speaks of, unless its roof was.
+no workspace, so that nothing is faster but what a cache served, whose bytes never came from memory, convolutions by
+Winograd's or Fourier's algorithm, which need fewer products, and operators that run at the same time. Compiled code
+moves fewer bytes than its operators would, so none are counted. What ran on the meta device was computed nowhere and
+has no floor. Nothing here was measured on the machine that it speaks of, unless its roof was.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ NOWHERE = "its operators ran on the meta device: they were computed nowhere"
 UNMETERED = "nothing was counted"
 SEVERAL_CALLS = "several measurements ran in it"
 HEAVY_S = 1e-6  # floor of an operator: starting one takes some microseconds
+LEFT_OVER = 0.95  # of a memory as sold, which a program has at least
 MANY_CALLS = "its operators are those of all the calls that `measure` or `count` made"
 
 
@@ -135,7 +137,7 @@ def floor_of_counted(counted: Meters | Measured, ceiling: Ceiling) -> Floor:
     for operator, dtype, flops, moved in counted.work:
         kind, computing, roof = kind_of(operator, flops), 0.0, "memory"
         if dtype is not None and flops:
-            roof = _peak_name(operator, kind, dtype, ceiling)
+            roof = _peak_name(operator, dtype, ceiling)
             rate = ceiling.flops_per_second.get(roof)
             if rate is None:
                 return Floor(None, why=f"no {roof} peak of {ceiling.name} is known", unknown_peak=True)
@@ -156,23 +158,26 @@ def _none(why: str) -> Floor:
     return Floor(None, why=why)
 
 
-def _peak_name(operator: str, kind: Kind, dtype: str, ceiling: Ceiling) -> str:
+def _peak_name(operator: str, dtype: str, ceiling: Ceiling) -> str:
     """Return the name of the peak that an operator can't exceed.
 
     A float64 product runs on the tensor cores where they can. cuDNN computes float32 convolutions and recurrent layers
-    in tf32 unless it is told otherwise, matmuls where the lecture says so. What is no product runs on ordinary cores,
-    whose float32 rate may be above the matmul's in a dtype that a machine is slow at.
+    in tf32 unless it is told otherwise, matmuls where the lecture says so; fused attention in float32 uses those units
+    too, three times for each product (CUTLASS, `OpMultiplyAddFastF32`). A machine that is slow at a narrow dtype may
+    widen it, and compute in float32.
     """
     rates = ceiling.flops_per_second
     if dtype.startswith(("float8", "float4")):
         dtype = dtype[:6]
     if dtype == "float64" and "float64_tensor" in rates:
         return "float64_tensor"
-    if dtype == "float32" and "rnn" in operator and "tf32" in rates:
+    if dtype == "float32" and any(word in operator for word in ("rnn", "attention")) and "tf32" in rates:
         return "tf32"
-    if dtype == "tf32" and "tf32" not in rates:
-        return "float32"
-    if kind != "matmul" and dtype in rates and rates.get("float32", 0.0) > rates[dtype]:
+    if dtype.startswith("tf32"):
+        if "tf32" in rates:
+            return "tf32"
+        dtype = "bfloat16" if dtype == "tf32_or_bfloat16" and "bfloat16" in rates else "float32"
+    if dtype in ("float16", "bfloat16") and dtype in rates and rates.get("float32", 0.0) > rates[dtype]:
         return "float32"
     return dtype
 
@@ -209,13 +214,21 @@ def floor_in_words(floor: Floor, at_least: str = "at least ") -> str:
 
 
 def fit_in_words(live_bytes: int | None, ceiling: Ceiling) -> str:
-    """Say whether the most bytes of tensors that were alive at once fit into a machine's memory."""
+    """Say whether the most bytes of tensors that were alive at once fit into a machine's memory.
+
+    Makers that sell 40 GB mean up to 40 · 2³⁰ bytes, of which error correction and the driver may keep some: torch
+    finds 42.5 · 10⁹ on an A100 of 40 GB, 15.8 · 10⁹ on a T4 of 16.
+    """
     if live_bytes is None or ceiling.memory_bytes is None:
         return "Nobody knows: no memory was metered"
     alive = formats.byte_size(live_bytes, 3, decimal=True)
     memory = formats.byte_size(ceiling.memory_bytes, 3, decimal=True)
-    if live_bytes > ceiling.memory_bytes:
+    if live_bytes > ceiling.memory_bytes * 2**30 // 10**9:
         return f"No: {alive} of tensors were alive at once, more than {memory}"
+    if live_bytes > LEFT_OVER * ceiling.memory_bytes:
+        return (
+            f"Hardly: {alive} of tensors were alive at once; sold as {memory}, it may have some per cent more or less"
+        )
     return f"Its tensors do: at most {alive} were alive at once, of {memory}; workspaces are not counted"
 
 
@@ -236,7 +249,7 @@ def kind_of(operator: str, flops: int) -> Kind:
     known = _KINDS.get(name)
     if known is not None:
         return known
-    if any(word in name for word in ("dot_product", "convolution", "rnn", "lstm", "gru")):
+    if any(word in name for word in ("attention", "convolution", "conv2d", "rnn", "lstm", "gru", "_mm")):
         return "matmul"
     return "elementwise" if flops else "other"
 

@@ -142,7 +142,9 @@ def _rates(
         return
     # tf32's peak where that is what a float32 matmul computes in; older traces tell what was set when they began.
     in_tf32 = (
-        machine.tf32 not in (None, "highest") if counted.work is None else any(w[1] == "tf32" for w in counted.work)
+        machine.tf32 not in (None, "highest")
+        if counted.work is None
+        else any((w[1] or "").startswith("tf32") for w in counted.work)
     )
     tf32 = dtype == "float32" and machine.device == "cuda" and in_tf32
     flops = None if moved == 0 and counted.bytes_read is not None else counted.flops  # counted, and computed nowhere

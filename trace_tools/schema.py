@@ -91,8 +91,10 @@ class Value:
 
 
 # What all calls of one operator did in one dtype: the operator ("aten.mm"), the dtype of its FLOPs (None where it did
-# none), FLOPs, and bytes read and written together. Nothing is said of what moved no bytes and did no arithmetic, of
-# tensors without memory (device "meta"), nor of the bytes of compiled code, which moves fewer than its operators would.
+# none; of a float32 product what it may be rounded to: "tf32", "tf32_or_bfloat16"), FLOPs without those that a program
+# may leave out (under a causal mask, around the input of a convolution), and bytes read and written together. Nothing
+# is said of what moved no bytes and did no arithmetic, of tensors without memory (device "meta"), nor of the bytes of
+# compiled code, which moves fewer than its operators would.
 Work = tuple[str, str | None, int, int]
 
 

@@ -318,20 +318,21 @@ def test_extremes_are_what_the_passes_tell_apart(
     assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and known > 2)
 
 
+def far_from_its_floors(name: str, far: int) -> Trace:
+    """Return a trace of steps that each take `far` times their floor."""
+    made = Recording(LECTURE)
+    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
+    for n in range(1, 11):
+        meters = Meters(1, operators=[("aten.mm", 1)], work=[("aten.mm", "float32", n * 10**6, 0)])
+        ns = [far * n * 100_000] * 3  # at 1e10 FLOP/s the floor is 100 µs
+        made.step(first, "z = ", annotated=True, host_ns=ns, meters=meters)
+    measured_peaks = [replace(peak, measured=True) for peak in PEAKS]
+    return made.trace(machine=Machine(name, name, "cpu", peaks=measured_peaks))
+
+
 def test_an_estimate_has_its_error_beside_it_and_takes_two_machines() -> None:
     """Each step takes as many times its floor as the machine is far from its roof: × 4 on a, × 2 on b."""
-
-    def machine(name: str, far: int) -> Trace:
-        made = Recording(LECTURE)
-        first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
-        for n in range(1, 11):
-            meters = Meters(1, operators=[("aten.mm", 1)], work=[("aten.mm", "float32", n * 10**6, 0)])
-            ns = [far * n * 100_000] * 3  # at 1e10 FLOP/s the floor is 100 µs
-            made.step(first, "z = ", annotated=True, host_ns=ns, meters=meters)
-        measured_peaks = [replace(peak, measured=True) for peak in PEAKS]
-        return made.trace(machine=Machine(name, name, "cpu", peaks=measured_peaks))
-
-    sides = [Side(f"{name}.yaml", machine(name, far)) for name, far in (("a", 4), ("b", 2))]
+    sides = [Side(f"{name}.yaml", far_from_its_floors(name, far)) for name, far in (("a", 4), ("b", 2))]
     slow = replace(H100, flops_per_second={"float32": 1e9})  # so that a floor is 1 ms
     found = compare(sides, ceilings=[slow])
     assert found.estimator is not None and found.estimator.tried == 20
@@ -344,3 +345,15 @@ def test_an_estimate_has_its_error_beside_it_and_takes_two_machines() -> None:
     assert "All of these are CPUs: how far off it is for others was not tried." in text
     alone = markdown(report_of(compare(sides[:1], ceilings=[slow]), "md"))
     assert "≈" not in alone and "There are no estimates: they take two machines or more" in alone
+
+
+def test_traces_of_one_machine_say_nothing_of_another() -> None:
+    """Left out in turn, each would be estimated from its own machine's times, and the error would be none."""
+    sides = [Side(f"{name}.yaml", far_from_its_floors("one", 4)) for name in ("monday", "tuesday")]
+    emulated = far_from_its_floors("two", 4)
+    emulated = replace(emulated, machine=replace(emulated.machine, emulated=True))
+    assert compare([*sides, Side("emulated.yaml", emulated)], ceilings=[H100]).estimator is None
+    said = markdown(report_of(compare(sides, ceilings=[H100]), "md"))
+    assert "so that it is known how far off they are. All of these traces are of one machine, one." in said
+    other = compare([*sides, Side("other.yaml", far_from_its_floors("two", 2))], ceilings=[H100])
+    assert other.estimator is not None and (other.estimator.tried, other.estimator.most) == (30, pytest.approx(2))

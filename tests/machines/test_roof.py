@@ -20,6 +20,24 @@ def test_the_roof_is_near_what_torchs_timer_sees() -> None:
     assert 1 / 50 < peaks["float32"] / seen < 50  # far off only if a unit is
 
 
+def test_no_way_to_compute_a_product_is_faster_than_the_roof() -> None:
+    """A convolution is computed by another library, which may be twice as fast: the best of some tries."""
+    image, weight, n = torch.randn(1, 512, 16, 32), torch.randn(512, 512, 1, 1), 512
+    convolve = Timer(
+        "F.conv2d(x, w)",
+        setup="import torch.nn.functional as F",
+        globals={"x": image.contiguous(memory_format=torch.channels_last), "w": weight},
+        num_threads=torch.get_num_threads(),
+    )
+    roofs = []
+    for _ in range(5):
+        seen = 2 * n**3 / convolve.timeit(20).median
+        roofs.append(roof._matmul_peak("cpu", None, "float32").per_second or 0.0)
+        if max(roofs) > 0.8 * seen:
+            break
+    assert max(roofs) > 0.8 * seen
+
+
 def test_measuring_leaves_torch_as_it_was() -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -245,4 +246,48 @@ def test_sparse_products_count_stored_elements() -> None:
     dense = torch.rand(16, 4)
     for sparse in (torch.eye(16).to_sparse(), torch.eye(16).to_sparse_csr()):
         assert counted(lambda s=sparse: s @ dense).flops == 2 * 16 * 4
+        assert counted(lambda s=sparse: dense.t().contiguous() @ s).flops == 2 * 16 * 4
     assert counted(lambda: torch.eye(16).to_sparse() * 2).flops == 16
+    assert counted(lambda: torch.rand(16, 16).add_(torch.eye(16).to_sparse())).flops == 16
+
+
+CONVOLVED = [(4, 7, 1, 3, 1), (8, 3, 1, 8, 8), (9, 3, 2, 1, 1), (9, 3, 3, 2, 2), (6, 2, 1, 0, 1)]
+
+
+def work(f: Callable[[], Any]) -> int:
+    with Meter() as meter:
+        f()
+    return sum(flops for _, _, flops, _ in meter.reading().plain()["work"])
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(6, 6), (4, 9), (9, 4)])
+def test_no_program_needs_what_a_causal_mask_leaves_out(queries: int, keys: int) -> None:
+    """The oracle: the mask that torch documents, `ones(L, S).tril()`; in the backward pass likewise."""
+    q, k, v = (torch.rand(1, 2, length, 8, requires_grad=True) for length in (queries, keys, keys))
+    seen = int(torch.ones(queries, keys).tril().sum())
+    attend = partial(F.scaled_dot_product_attention, q, k, v, is_causal=True)
+    assert counted(attend).flops == 2 * (4 * queries * keys * 8), "by convention a causal mask does not halve it"
+    assert work(attend) == 2 * (4 * seen * 8)
+    out = attend()
+    assert work(lambda: out.backward(torch.ones_like(out))) == 2 * (10 * seen * 8)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("size", "kernel", "stride", "padding", "dilation"), CONVOLVED)
+def test_no_program_multiplies_the_padding(
+    size: int, kernel: int, stride: int, padding: int, dilation: int, transposed: bool
+) -> None:
+    """The oracle: what a convolution of ones by ones adds up is how many products there are."""
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    convolve = F.conv_transpose2d if transposed else F.conv2d
+    x, w = torch.ones(1, 1, size, size + 2, requires_grad=True), torch.ones(1, 1, kernel, kernel, requires_grad=True)
+    products = int(convolve(x, w, **how).sum())
+    assert work(lambda: convolve(x, w, **how)) == pytest.approx(2 * products, abs=1)
+    y = convolve(x, w, **how)
+    assert work(lambda: y.backward(torch.ones_like(y))) == pytest.approx(4 * products, abs=1)
+
+
+def test_what_differs_may_have_ended_at_the_first_element() -> None:
+    x, y = torch.zeros(100), torch.ones(100)
+    assert (counted(lambda: torch.equal(x, y)).flops, work(lambda: torch.equal(x, y))) == (100, 0)
+    assert work(lambda: torch.equal(x, x.clone())) == 100

@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
+from trace_tools.machines import float32_precision
 from trace_tools.metering.meters import Meter
 from trace_tools.schema import Meters
 
@@ -208,7 +209,9 @@ def test_a_reading_fills_the_schemas_meters() -> None:
     assert meters.why is None
 
 
-@pytest.mark.parametrize(("precision", "dtype"), [("highest", "float32"), ("high", "tf32")])
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("highest", "float32"), ("high", "tf32"), ("medium", "tf32_or_bfloat16")]
+)
 def test_a_product_that_a_gpu_does_in_tf32_is_told_so_by_what_is_set_when_it_runs(precision: str, dtype: str) -> None:
     x, picture, weight = torch.ones(8, 8), torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2)
     before = torch.get_float32_matmul_precision()
@@ -221,6 +224,22 @@ def test_a_product_that_a_gpu_does_in_tf32_is_told_so_by_what_is_set_when_it_run
     dtypes = {name: of for name, of, *_ in meter.reading().plain()["work"]}
     assert dtypes == {"aten.add": "float32", "aten.convolution": "tf32", "aten.mm": dtype}  # cuDNN's default
     assert meter.reading().dtype == "float32"
+
+
+@pytest.mark.skipif(not hasattr(torch._C, "_get_fp32_precision_getter"), reason="torch has the older interface only")
+def test_a_product_is_told_to_be_in_tf32_by_the_newer_interface() -> None:
+    """In which the older one refuses to be read."""
+    x, picture, weight = torch.ones(8, 8), torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2)
+    before = float32_precision.read()
+    try:
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
+        torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
+        with Meter() as meter:
+            _ = x @ x, F.conv2d(picture, weight)
+    finally:
+        float32_precision.write(before)
+    dtypes = {name: of for name, of, *_ in meter.reading().plain()["work"]}
+    assert dtypes == {"aten.convolution": "float32", "aten.mm": "tf32"}
 
 
 def test_work_is_what_each_operator_did_where_it_computed() -> None:

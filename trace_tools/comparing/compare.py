@@ -12,7 +12,7 @@ times, FLOPs of tensors without memory (device "meta") and rates without a roof 
 from __future__ import annotations
 
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -23,7 +23,7 @@ from trace_tools.comparing.difference import Side
 from trace_tools.comparing.judging.times import HARNESS
 from trace_tools.comparing.matching.align import Aligned, align_all
 from trace_tools.comparing.matching.functions import translated
-from trace_tools.distances import distances
+from trace_tools.distances import Distance, distances
 from trace_tools.errors import LectureError, UsageError
 from trace_tools.estimates import Estimator, estimator_of
 from trace_tools.file_format.structure import LARGEST_FLOAT
@@ -187,8 +187,15 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
 
 
 def _estimator(sides: Sequence[Side]) -> Estimator | None:
-    """Return how far from its floors each machine ran, taken together."""
-    return estimator_of([distances(side.trace, best_known_ceiling(side.trace.machine)) for side in sides])
+    """Return how far from its floors each machine ran, taken together.
+
+    Traces of one machine are left out together, else its own times would speak for it; an emulated one has no times.
+    """
+    found: dict[tuple[str, str], list[Distance]] = defaultdict(list)
+    for machine, trace in ((side.trace.machine, side.trace) for side in sides):
+        if not machine.emulated:
+            found[machine.device, machine.name] += distances(trace, best_known_ceiling(machine))
+    return estimator_of(list(found.values()))
 
 
 def _floors(steps: Sequence[Step | None], ceilings: Sequence[Ceiling]) -> tuple[Floor, ...]:

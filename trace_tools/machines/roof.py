@@ -3,7 +3,8 @@
 A device goes in, `Peak`s that say they were measured come out. Sizes grow until one call would take too
 long, because no fixed size fits all: a CPU that did 2048³ in bfloat16 in 18 ms took 63 s in float16. The right matrix
 is tried as it is and transposed, as a linear layer has it: without instructions for bfloat16 a CPU was six times as
-fast with one as with the other.
+fast with one as with the other. On a CPU a float32 product is a convolution of 1 × 1 as well: another library computes
+it (oneDNN in the place of MKL), which on one by AMD was twice as fast.
 
     >>> measured_peaks("cpu")[0]
     Peak(name='float32', per_second=203000000000.0, source='measured: best of 12 matmuls, 1024³ each', measured=True)
@@ -68,39 +69,43 @@ def _matmul_peak(device: str, gpu: Accelerator | None, name: str) -> Peak:
     try:
         if name in FLOAT32_PRECISION:
             torch.set_float32_matmul_precision(FLOAT32_PRECISION[name])
-        rate, size, calls = _best_matmul(device, gpu, dtype)
+        rate, size, calls, way = _best_matmul(device, gpu, dtype)
     except RuntimeError as error:  # not implemented for this dtype here, or out of memory
         return _not_measured(name, error)
     finally:
         if name in FLOAT32_PRECISION:
             float32_precision.write(before)
-    return Peak(name, rate, f"measured: best of {calls} matmuls, {size}³ each", measured=True)
+    return Peak(name, rate, f"measured: best of {calls} {way}, {size}³ each", measured=True)
 
 
-def _best_matmul(device: str, gpu: Accelerator | None, dtype: torch.dtype) -> tuple[float, int, int]:
-    """Give the best FLOP/s (an n×n matmul is 2n³), the n that gave it, and the calls timed there."""
+def _best_matmul(device: str, gpu: Accelerator | None, dtype: torch.dtype) -> tuple[float, int, int, str]:
+    """Give the best FLOP/s (an n×n matmul is 2n³), the n that gave it, the calls timed there, and what they were."""
     deadline = perf_counter() + MATMUL_BUDGET_S
-    largest, size, best, before = LARGEST_SIDE if gpu is None else LARGEST_SIDE_ON_GPU, 128, (0.0, 0, 0), None
+    largest, size, best, before = LARGEST_SIDE if gpu is None else LARGEST_SIDE_ON_GPU, 128, (0.0, 0, 0, ""), None
     while largest > 256 and 7 * 4 * largest**2 > _free_bytes(gpu) // 4:
         largest //= 2  # until seven float32 matrices (drawn, converted, product) fit with room to spare
     while True:
         # Random numbers: on zeros a GPU draws less power and runs faster than it can.
         generator = torch.Generator(device=device).manual_seed(0)
         a, b = torch.randn(2, size, size, generator=generator, dtype=torch.float32, device=device).to(dtype)
-        ways = [partial(torch.mm, a, right, out=torch.empty_like(a)) for right in (b, b.t())]
-        timed = [(*_best_seconds(gpu, way, perf_counter() + PROBE_S / len(ways)), way) for way in ways]
-        seconds, calls, matmul = min(timed, key=lambda it: it[0])
+        ways = [("matmuls", partial(torch.mm, a, right, out=torch.empty_like(a))) for right in (b, b.t())]
+        if gpu is None and dtype is torch.float32:
+            image = a.view(1, -1, 32, size).permute(0, 3, 1, 2)  # of n pixels, each with n channels
+            convolve = partial(torch.nn.functional.conv2d, image, b.view(size, size, 1, 1))
+            ways.append(("matmuls as convolutions", convolve))
+        timed = [(*_best_seconds(gpu, run, perf_counter() + PROBE_S / len(ways)), name, run) for name, run in ways]
+        seconds, calls, name, matmul = min(timed, key=lambda it: it[0])
         # What the next size costs follows from how this one grew, not from n³: on a busy CPU small
         # matmuls take as long as large ones, since their threads wait for each other.
         growth = 1.0 if before is None else max(seconds / before, 1.0)
         if size >= largest or growth * seconds > LONGEST_CALL_S or perf_counter() > deadline:
             break
-        best, before = max(best, (2 * size**3 / seconds, size, calls)), seconds
+        best, before = max(best, (2 * size**3 / seconds, size, calls, name)), seconds
         size *= 2
     if perf_counter() < deadline:
         again, more = _best_seconds(gpu, matmul, deadline)
         seconds, calls = min(seconds, again), calls + more
-    return max(best, (2 * size**3 / seconds, size, calls))
+    return max(best, (2 * size**3 / seconds, size, calls, name))
 
 
 def _copy_peak(device: str, gpu: Accelerator | None) -> Peak:

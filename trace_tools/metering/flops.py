@@ -70,6 +70,8 @@ def _weighted(weight: Weight, reduction: bool, args: Arguments, kwargs: Keywords
         counted = args[0]
     if not any(map(floating, tensors_in([counted, args[0]]))):
         return 0
+    if len(args) > 1 and isinstance(args[1], torch.Tensor) and args[1].layout is not torch.strided:
+        counted = args[1]  # a sparse tensor that is added to a dense one
     each = weight if isinstance(weight, int) else weight(args, kwargs)
     return each * sum(map(elements, tensors_in(counted)))
 
@@ -204,7 +206,7 @@ ELEMENTWISE: dict[str, Weight] = {
 # FLOPs per element of the first argument.
 REDUCTIONS: dict[str, Weight] = {
     **_each(1, "sum nansum mean prod amax amin max min argmax argmin any all cumsum cumprod cummax cummin median"),
-    **_each(1, "equal trace count_nonzero embedding_dense_backward nll_loss_backward nll_loss2d_backward"),
+    **_each(1, "equal count_nonzero embedding_dense_backward nll_loss_backward nll_loss2d_backward"),
     **_each(1, "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward max_pool2d_with_indices_backward"),
     **_each(1, "avg_pool2d_backward col2im"),
     **_each(2, "norm linalg_vector_norm aminmax dot vdot"),  # ², Σ
@@ -246,7 +248,9 @@ def _product(at: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
     a, b = args[at], args[at + 1]
     columns = b.shape[-1] if b.dim() > 1 else 1
     if a.layout is not torch.strided:
-        return int(2 * a._nnz() * columns)
+        return int(2 * elements(a) * columns)
+    if b.layout is not torch.strided:
+        return int(2 * a.shape[-2] * elements(b))
     return int(2 * a.numel() * columns)
 
 
@@ -301,7 +305,9 @@ _ATTENTION = [
 ]
 _FORMULAS: dict[str, Formula] = {
     **dict.fromkeys(("mm", "bmm", "mv", "_sparse_mm", "_int_mm"), partial(_product, 0)),
-    **dict.fromkeys(("addmm", "addmv", "baddbmm", "addbmm", "_addmm_activation"), partial(_product, 1)),
+    **dict.fromkeys(("addmm", "addmv", "baddbmm", "addbmm"), partial(_product, 1)),
+    **dict.fromkeys(("_sparse_addmm", "_addmm_activation"), partial(_product, 1)),
+    "trace": lambda args, kwargs, out: min(args[0].shape) if floating(args[0]) else 0,
     "addr": lambda args, kwargs, out: 2 * out.numel(),  # self + a·b
     **dict.fromkeys(("convolution", "_convolution"), _convolution),
     "convolution_backward": _convolution_backward,
@@ -319,3 +325,49 @@ _FORMULAS: dict[str, Formula] = {
     **dict.fromkeys(("index_put", "_index_put_impl"), partial(_accumulate, 2, 3)),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), lambda args, kwargs, out: args[1].numel()),  # targets
 }
+
+
+# ------------------------------------------------------------ FLOPs that may be left out
+
+
+def least_share(operator: Any) -> Callable[[Arguments, Keywords, Any], float] | None:
+    """Return what says which share of an operator's counted FLOPs no program can do without; None where that is all.
+
+    By convention a causal mask does not halve attention, and a convolution multiplies the zeros around its input. No
+    kernel needs to: floors are of what is left. (Winograd's algorithm and Fourier's need still fewer products.)
+    """
+    name = base_name(operator)
+    if name == "equal":
+        return lambda args, kwargs, out: 1.0 if out else 0.0  # one that differs ends it
+    if name in ("convolution", "_convolution"):
+        return lambda args, kwargs, out: _share_inside(args[0], out, args[1], args[3:7])
+    if name == "convolution_backward":
+        return lambda args, kwargs, out: _share_inside(args[1], args[0], args[2], args[4:8])
+    if name is None or name.removesuffix("_backward") not in _ATTENTION:
+        return None
+    names = [argument.name for argument in operator._schema.arguments]
+    causal, query = names.index("is_causal"), names.index("query")
+
+    def share(args: Arguments, kwargs: Keywords, out: Any) -> float:
+        if not (args[causal] if len(args) > causal else kwargs.get("is_causal")):
+            return 1.0
+        queries, keys = args[query].shape[-2], args[query + 1].shape[-2]
+        square = min(queries, keys)
+        seen = square * (square + 1) // 2 + (queries - square) * keys
+        return float(seen / max(1, queries * keys))
+
+    return share
+
+
+def _share_inside(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, how: Arguments) -> float:
+    """Return the share of a convolution's products that are of its input, not of the padding around it."""
+    strides, paddings, dilations, transposed = how
+    inside = every = 1.0
+    for at, length in enumerate(weight.shape[2:]):
+        stride, padding, dilation = (of[at if len(of) > 1 else 0] for of in (strides, paddings, dilations))
+        windows, sites = (x, y) if transposed else (y, x)  # one's cells each have a window on the other
+        count, last = windows.shape[2 + at], sites.shape[2 + at] - 1
+        starts = [tap * dilation - padding for tap in range(length)]
+        inside *= sum(max(0, min(count - 1, (last - at0) // stride) - max(0, -(at0 // stride)) + 1) for at0 in starts)
+        every *= count * length
+    return inside / every if every else 1.0

@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from sys import _getframe
@@ -39,7 +39,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from trace_tools.late_imports import OnceImported
 from trace_tools.metering import collectives
-from trace_tools.metering.flops import Formula, formula
+from trace_tools.metering.flops import Formula, formula, least_share
 from trace_tools.metering.operators import (
     Arguments,
     EagerMode,
@@ -56,10 +56,8 @@ from trace_tools.schema import Work
 _COND = getattr(torch.ops.higher_order, "cond", None)
 _EVAL_FRAME = os.path.join("torch", "_dynamo", "eval_frame.py")
 _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "addbmm", "_addmm_activation")
-_TF32: dict[str, Callable[[], bool]] = {  # whether torch lets a GPU round float32 to tf32 in it
-    **dict.fromkeys(_PRODUCTS, lambda: torch.get_float32_matmul_precision() != "highest"),
-    **dict.fromkeys(("convolution", "_convolution", "convolution_backward"), lambda: torch.backends.cudnn.allow_tf32),
-}
+_CONVOLUTIONS = ("convolution", "_convolution", "convolution_backward")
+_ROUNDED = dict.fromkeys(_PRODUCTS, "matmul") | dict.fromkeys(_CONVOLUTIONS, "conv")  # in which torch may round float32
 NEARLY_ALL = 0.99  # of a step's FLOPs, in one dtype: that one's peak is its roof
 
 
@@ -209,7 +207,7 @@ class Meter:
             self.flops_by_dtype[dtype] += flops
             dtype = operator.precision(dtype)
             if computed and first is not None and not first.is_meta:
-                self.work_flops[name, dtype] += flops
+                self.work_flops[name, dtype] += operator.needed(flops, args, kwargs, out)
             return dtype
         if flops is None:
             self.uncounted[name] += 1
@@ -219,7 +217,7 @@ class Meter:
         self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any, dtype: str | None, *, fused: bool
     ) -> None:
         uses, results = operator.traffic.uses(args, kwargs), memory_of(out)
-        read, written = operator.traffic.moved(uses, results, args)
+        read, written = (0, 0) if operator.ends_early(out) else operator.traffic.moved(uses, results, args)
         if read or written:
             self.bytes_read += read
             self.bytes_written += written
@@ -264,7 +262,7 @@ class _ForceEager:
 class _Operator:
     """What the meter knows of one operator before it is called."""
 
-    __slots__ = ("_tf32", "between_ranks", "composite", "formula", "name", "traffic")
+    __slots__ = ("_least_share", "_rounded", "between_ranks", "composite", "formula", "name", "traffic")
 
     def __init__(self, operator: Any) -> None:
         schema = getattr(operator, "_schema", None)
@@ -279,14 +277,26 @@ class _Operator:
             and bool(has_kernel(name, "CompositeImplicitAutograd"))
             and not any(has_kernel(name, key) for key in ("CPU", "CUDA", "XPU", "MPS"))
         )
-        self._tf32 = _TF32.get(base_name(operator) or "")
+        self._rounded = _ROUNDED.get(base_name(operator) or "")
+        self._least_share = least_share(operator)
+
+    def ends_early(self, out: Any) -> bool:
+        """Return whether it may have looked at the first elements only."""
+        return self.name == "aten.equal" and out is False
+
+    def needed(self, flops: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
+        """Return how many of the FLOPs that were counted no program can leave out."""
+        return flops if self._least_share is None else int(flops * self._least_share(args, kwargs, out))
 
     def precision(self, dtype: str) -> str:
-        """Return "tf32" where a GPU would compute a float32 product in it, by torch's settings now; else the dtype."""
-        if dtype == "float32" and self._tf32 is not None:
-            with suppress(Exception):  # settings that contradict each other can't be read
-                return "tf32" if self._tf32() else dtype
-        return dtype
+        """Return what a float32 product may be computed in, by torch's settings now; of all others their dtype.
+
+        That is "tf32" where a GPU would, "tf32_or_bfloat16" where a CPU would in bfloat16.
+        """
+        if dtype != "float32" or self._rounded is None:
+            return dtype
+        allowed = _allowed(self._rounded)
+        return "tf32_or_bfloat16" if "bf16" in allowed else "tf32" if "tf32" in allowed else dtype
 
 
 class _Mode(EagerMode):
@@ -340,6 +350,18 @@ class _Mode(EagerMode):
         self._meter.fused += fused
         self._meter._spent += perf_counter() - began
         return out
+
+
+def _allowed(operator: str) -> set[str]:
+    """Return what torch may round float32 to in an operator, "matmul" or "conv": "tf32" on a GPU, "bf16" on a CPU.
+
+    The newer of its two interfaces (`machines.float32_precision`) tells what was set through either.
+    """
+    if hasattr(torch._C, "_get_fp32_precision_getter"):
+        return {torch._C._get_fp32_precision_getter(backend, operator) for backend in ("cuda", "mkldnn")}
+    if operator == "conv":
+        return {"tf32"} if torch.backends.cudnn.allow_tf32 else set()
+    return {"high": {"tf32"}, "medium": {"tf32", "bf16"}}.get(torch.get_float32_matmul_precision(), set())
 
 
 def _let_higher_order_operators_through() -> None:

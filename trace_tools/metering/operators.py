@@ -10,7 +10,9 @@ cache and nothing is read twice. An input counts once per operator, with the dis
 Views, `empty` and changes of metadata move 0 bytes. An in-place operator reads and writes its target, unless it
 only overwrites it (`zero_`, `copy_`, `out=`). Gathering (`embedding`, indexing) reads the rows it takes, not the
 whole table, and scattering writes the rows it changes; a row taken twice counts twice, up to the size of the table.
-Meta tensors have no bytes.
+Making an image smaller, cropping, pooling with gaps and searching gather, too; a triangle is the part that is kept.
+Beside a sparse tensor only what meets its specified elements is touched, and `equal` that is False may have ended at
+the first element: it moves nothing. Meta tensors have no bytes.
 """
 
 from __future__ import annotations
@@ -98,16 +100,35 @@ class Use(Enum):
 _NOTHING = {
     *("_unsafe_view", "_has_same_storage_numel", "is_same_size", "is_pinned", "record_stream", "set"),
     *("from_file", "_efficientzerotensor"),
+    "embedding_renorm",  # which rows are too long, and changed, is the table's secret
 }
 _FILLS = {
     *("zero", "fill", "copy", "normal", "uniform", "random", "bernoulli", "exponential", "geometric", "log_normal"),
     "cauchy",
 }
-_GATHERS = {"index", "_unsafe_index", "index_select", "gather", "take", "embedding", "_embedding_bag"}
+_TAPS = {  # elements of the input that one of the result is made from, where that is fewer than all
+    **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), 1),
+    **dict.fromkeys(("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), 1),
+    **{"upsample_linear1d": 2, "upsample_bilinear2d": 4, "upsample_trilinear3d": 8, "upsample_bicubic2d": 16},
+    **dict.fromkeys(("grid_sampler_2d", "grid_sampler_3d", "constant_pad_nd"), 1),  # 1 at least
+}
+_POOLS = {"max_pool2d_with_indices", "avg_pool2d", "max_pool3d_with_indices", "avg_pool3d"}
+_GATHERS = {
+    *("index", "_unsafe_index", "index_select", "gather", "take", "embedding", "_embedding_bag", "trace"),
+    *(*_TAPS, *_POOLS),
+}
 _PUTS = {"index_put", "_index_put_impl", "put"}
-_SCATTERS = {*_PUTS, "index_copy", "index_fill", "index_add", "scatter", "scatter_add"}
+_ADDS = {"index_add", "scatter_add", "scatter_reduce", "index_reduce"}
+_SCATTERS = {*_PUTS, *_ADDS, "index_copy", "index_fill", "scatter"}
+_TRIANGLES = {"tril", "triu"}
+_ADDING = {"addmm", "addmv", "addr", "baddbmm", "addbmm"}
+_PRODUCTS = {"mm": 0, "_sparse_mm": 0, "addmm": 1, "_sparse_addmm": 1}  # where the first factor is
 _SPECIAL = {  # (operator, argument) → its use, where the schema does not tell
     ("nll_loss_forward", "self"): Use.GATHER,
+    ("masked_select", "self"): Use.GATHER,
+    ("searchsorted", "sorted_sequence"): Use.GATHER,
+    ("bucketize", "boundaries"): Use.GATHER,
+    ("convolution", "input"): Use.GATHER,
     ("nll_loss_backward", "self"): Use.SHAPE,
     ("max_pool2d_with_indices_backward", "self"): Use.SHAPE,
     ("resize_as", "the_template"): Use.SHAPE,
@@ -151,7 +172,8 @@ class Traffic:
             if name == "grads":  # of fused optimizers, which declare them as written
                 return Use.READ
             return Use.SCATTER if self._name in _SCATTERS else Use.UPDATE
-        if name in ("self", "weight") and self._name in _GATHERS:
+        gathers = self._name in _GATHERS or self._name.endswith("_copy")
+        if name in ("self", "weight", "input") and gathers:
             return Use.GATHER
         if name == "self" and (self._name.endswith("_like") or self._name.startswith("new_")):
             return Use.SHAPE
@@ -160,6 +182,9 @@ class Traffic:
     def uses(self, args: Arguments, kwargs: Keywords) -> Uses:
         """Return the tensors among the arguments, each with what happens to its memory."""
         known = self._by_place
+        if kwargs.get("beta") == 0 and self._name in _ADDING:  # what a product would be added to is not looked at
+            unread = Use.OVERWRITE if known[0] is Use.UPDATE else Use.SHAPE
+            known = [unread, *known[1:]]
         found = [
             (known[place] if place < len(known) else Use.READ, tensor)
             for place, value in enumerate(args)
@@ -180,15 +205,24 @@ class Traffic:
         read = written = 0
         storages: set[int] = set()
         seen: set[tuple[int, int, int]] = set()
+        met = _met_by_sparse(self._name, args)
         for use, tensor in uses:
             storage = tensor.untyped_storage()._cdata
             storages.add(storage)
             size = touched_bytes(tensor)
-            if use is Use.READ or use is Use.UPDATE:
+            if met is not None and (use is Use.UPDATE or (use is Use.READ and self._name not in ("add", "sub"))):
+                size = min(size, met.get(id(tensor), size))
+            if self._name in _TRIANGLES:  # the other part is set to zero, unread
+                kept = size * _cells_kept(self._name, args) // max(1, prod(tensor.shape[-2:]))
+                read += kept if use is Use.READ else 0
+                written += size - kept if use is Use.UPDATE else 0
+            elif use is Use.READ or use is Use.UPDATE:
                 memory = (storage, int(tensor.storage_offset()), size)
                 if memory not in seen:
                     seen.add(memory)
                     read += size
+            if self._name in _TRIANGLES:
+                continue
             if use is Use.OVERWRITE or use is Use.UPDATE:
                 written += size
             elif use is Use.GATHER:
@@ -196,7 +230,7 @@ class Traffic:
             elif use is Use.SCATTER:
                 rows = min(size, _scattered(self._name, args) * tensor.element_size())
                 written += rows
-                adds = self._name in ("index_add", "scatter_add") or (self._name in _PUTS and args[-1] is True)
+                adds = self._name in _ADDS or (self._name in _PUTS and args[-1] is True)
                 read += rows if adds else 0
         new = [tensor for tensor in results if tensor.untyped_storage()._cdata not in storages]
         if results and not new and not written:
@@ -220,6 +254,17 @@ def _gathered(name: str, args: Arguments, results: list[torch.Tensor]) -> int:
         return int(args[1].numel())
     if name == "_embedding_bag":
         return int(args[1].numel() * args[0].shape[-1])
+    if name == "trace":
+        return int(min(args[0].shape))
+    if name in _POOLS:
+        window = int(args[1] if isinstance(args[1], int) else prod(args[1]))
+        return results[0].numel() * window
+    if name in _TAPS:
+        return results[0].numel() * _TAPS[name]
+    if name == "convolution":
+        weight, transposed = args[1], args[6]
+        windows = prod((*args[0].shape[:2], *results[0].shape[2:], *weight.shape[2:]))
+        return int(args[0].numel()) if transposed else windows
     return sum(tensor.numel() for tensor in results)
 
 
@@ -235,7 +280,35 @@ def _scattered(name: str, args: Arguments) -> int:
         return int(prod(shape) * kept)
     if name == "put":
         return int(args[1].numel())
-    if name in ("scatter", "scatter_add"):
+    if name in ("scatter", "scatter_add", "scatter_reduce"):
         return int(args[2].numel())
     rows = args[2].numel()
     return int(rows * target.numel() // max(1, target.shape[args[1]] if target.dim() else 1))
+
+
+def _cells_kept(name: str, args: Arguments) -> int:
+    """Return how many cells of a matrix `tril` or `triu` keeps."""
+    rows, columns = args[0].shape[-2:]
+    diagonal = args[1] if len(args) > 1 else 0
+    below = sum(min(max(row + 1 + diagonal - (name == "triu"), 0), columns) for row in range(rows))
+    return int(below if name == "tril" else rows * columns - below)
+
+
+def _met_by_sparse(name: str, args: Arguments) -> dict[int, int] | None:
+    """Return, by id of each strided tensor, the bytes that an operator's sparse arguments meet; None without any.
+
+    In a product each specified element meets a row, or a column, of the other factor; else an element.
+    """
+    tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
+    specified = [elements(tensor) for tensor in tensors if tensor.layout is not torch.strided and components(tensor)]
+    if not specified:
+        return None
+    met = {id(t): min(specified) * t.element_size() for t in tensors if t.layout is torch.strided}
+    if name in _PRODUCTS:
+        first, second = args[_PRODUCTS[name] : _PRODUCTS[name] + 2]
+        for factor, length in ((first, first.shape[0]), (second, second.shape[-1])):
+            if id(factor) in met:
+                met[id(factor)] *= int(length)
+        for added in args[: _PRODUCTS[name]]:
+            met.pop(id(added), None)
+    return met

@@ -36,7 +36,8 @@ FLOOR = "floor from the datasheet"
 FLOORS = (
     "Nothing was measured on these. A floor is the least time in which they could do the work that was counted on "
     "{base}: for each operator the larger of FLOPs ÷ peak of their dtype and bytes ÷ bandwidth, summed; behind it "
-    "stands the roof that most of it is under. Only bytes that a cache serves, and compiled code, can be faster."
+    "stands the roof that most of it is under. Faster can only be what a cache serves, compiled code, a convolution by "
+    "Winograd's or Fourier's algorithm, and operators that run at the same time."
 )
 FOOT = (
     "Times are medians over the passes, ± half their range. Where a device works on its own, only annotated statements "
@@ -323,9 +324,11 @@ def _estimated(comparison: Comparison, labels: Sequence[str]) -> str:
     """Say what estimates are made from, and how far off they were for each machine that was left out."""
     estimator = comparison.estimator
     if estimator is None:
+        names = {formats.one_line(side.trace.machine.name, 60) for side in comparison.sides}
+        one = f" All of these traces are of one machine, {names.pop()}." if len(labels) > len(names) == 1 else ""
         return (
             "There are no estimates: they take two machines or more, traced with what each operator did, each of "
-            "which is left out in turn, so that it is known how far off they are."
+            f"which is left out in turn, so that it is known how far off they are.{one}"
         )
     ratios = ", ".join(f"{kind} × {formats.ratio(ratio)}" for kind, ratio in sorted(estimator.ratios.items()))
     kinds = {"CPU" if side.trace.machine.device == "cpu" else "GPU" for side in comparison.sides}
