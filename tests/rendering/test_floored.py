@@ -12,10 +12,11 @@ import pytest
 
 from tests.rendering.browsing import NARROW, ask, show, until
 from tests.rendering.recording import Recording, matrix
+from trace_tools.exchange.one_file import one_file
 from trace_tools.floors import ceiling_named
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.compose import make_document
-from trace_tools.rendering.floored import floors_block
+from trace_tools.rendering.floored import floors_block, timed_lines
 from trace_tools.rendering.overview import document_notices
 from trace_tools.schema import Machine, Meters, Peak, Trace, Work
 
@@ -57,7 +58,7 @@ def unpacked(text: str) -> Any:
 
 def test_each_line_with_a_time_has_its_floor_on_each_machine() -> None:
     document = make_document(recorded())
-    found = unpacked(floors_block(document.sections[0], document, [H100, T4]))
+    found = unpacked(floors_block(timed_lines(document.sections[0]), document, [H100, T4]))
     assert found["anchors"] == ["L6", "L8", "L9", "L10"]
     (name, about, on_h100), (_, small, on_t4) = found["machines"]
     assert name == "H100 80GB HBM3"
@@ -78,7 +79,7 @@ def test_a_trace_that_says_nothing_of_operators_has_no_switch_and_says_why() -> 
     train = made.call(made.frame("main"), "train()", "train")
     made.step(train, "y = ", annotated=True, host_ns=[10**6], meters=Meters(9, operators=[("aten.mm", 1)]))
     document = make_document(made.trace())
-    assert floors_block(document.sections[0], document, [H100]) == ""
+    assert floors_block(timed_lines(document.sections[0]), document, [H100]) == ""
     [notice] = [notice.text for notice in document_notices(document)]
     assert document.notices == () and notice == (
         "There are no floors on these pages: the trace does not say what each operator did; trace it again."
@@ -122,3 +123,26 @@ def test_on_a_phone_a_floor_has_a_line_of_its_own(browser: Any, page: Path) -> N
     assert widths and min(widths) > 250
     assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
     browser.execute_script(CHOOSE, "")
+
+
+def test_the_lecture_as_one_file_has_the_switch_for_all_sections(browser: Any, tmp_path: Path) -> None:
+    """With nothing beside it, on a phone, too; its anchors are behind the names of their sections."""
+    page = tmp_path / "whole.html"
+    page.write_text(one_file(SiteTrace(recorded(), "cpu")), encoding="utf-8")
+    show(browser, page, NARROW)
+    until(lambda: ask(browser, "document.querySelectorAll('#floors option').length") > 10)
+    browser.execute_script(CHOOSE, "H100 80GB HBM3")
+    said = ["at least 1 µs, float32", "at least 1 µs, memory, to 10 µs, memory", "at least 1 µs, bfloat16"]
+    assert ask(browser, FLOORS) == [f"on H100 80GB HBM3: {text}" for text in said]
+    rows = ask(browser, "[...document.querySelectorAll('.floor')].map(it => it.closest('[id]').id)")
+    assert [row.rpartition("--")[2] for row in rows] == ["L6", "L8", "L9"]
+    assert ask(browser, "getComputedStyle(document.querySelector('.floor')).borderLeftStyle") == "dashed"
+    assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    browser.execute_script(CHOOSE, "")
+
+
+def test_a_file_without_floors_has_no_switch() -> None:
+    made = Recording(LECTURE)
+    made.step(made.call(made.frame("main"), "train()", "train"), "y = ", annotated=True, host_ns=[10**6])
+    assert 'id="floors"' not in one_file(SiteTrace(made.trace(), "cpu"))

@@ -1,6 +1,6 @@
 """A section's lines → what other machines could do them in at best, as one block of text beside its page.
 
-    floors_block(section, document, ceilings())     "eNq1W…", for `floors.js`; "" where no line has a floor
+    floors_block(timed_lines(section), document, ceilings())     "eNq1W…", for `floors.js`; "" where no line has a floor
 
 Beside each time stands a floor of the same work, of one call where it was measured, under the ceiling of the machine
 that a reader chose. The texts are made here: what a floor is and how it is said has one place.
@@ -8,7 +8,7 @@ that a reader chose. The texts are made here: what a floor is and how it is said
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trace_tools import formats
 from trace_tools.floors import Ceiling, Floor, fit_in_words, floor_in_words, floor_of
@@ -18,20 +18,25 @@ from trace_tools.rendering.remarks import UNLIKE, timed, worth_saying
 from trace_tools.schema import Step
 
 
-def floors_block(section: Section, document: Document, machines: Sequence[Ceiling]) -> str:
-    """Return, for each machine, its name, what is known of it, and the floors of the lines that have a time."""
+def timed_lines(section: Section) -> dict[str, list[Step]]:
+    """Return the executions of each line that has a time, by its anchor."""
     steps: dict[str, list[Step]] = {}
     for row in rows_shown(section.blocks):
         spoken = timed(row)
         if spoken is not None and worth_saying(spoken):
             steps[row.anchor] = [execution.step for execution in row.executions]
+    return steps
+
+
+def floors_block(lines: Mapping[str, Sequence[Step]], document: Document, machines: Sequence[Ceiling]) -> str:
+    """Return, for each machine, its name, what is known of it, and the floors of the lines of a page."""
     told = []
     for ceiling in machines:
-        texts = [_text([floor_of(step, ceiling) for step in executions]) for executions in steps.values()]
+        texts = [_text([floor_of(step, ceiling) for step in executions]) for executions in lines.values()]
         told.append([ceiling.name.removeprefix("NVIDIA "), _about(ceiling, document), texts])
     if not any(text for _, _, texts in told for text in texts):
         return ""
-    return packed({"anchors": list(steps), "machines": told})
+    return packed({"anchors": list(lines), "machines": told})
 
 
 def _text(floors: Sequence[Floor]) -> str | None:

@@ -48,7 +48,7 @@ from trace_tools.rendering.document import (
     stretches,
     visible,
 )
-from trace_tools.rendering.floored import floors_block
+from trace_tools.rendering.floored import floors_block, timed_lines
 from trace_tools.rendering.highlight import highlighted
 from trace_tools.rendering.joined import Place, apart, ids, led, within
 from trace_tools.rendering.narration import as_html, on_the_web
@@ -59,7 +59,7 @@ from trace_tools.rendering.pictures import Picture
 from trace_tools.rendering.player import step_block
 from trace_tools.rendering.remarks import Remark, below, remarked
 from trace_tools.rendering.search import SearchIndex
-from trace_tools.schema import Value
+from trace_tools.schema import Step, Value
 
 DOTS = 6  # colours of storages
 
@@ -150,7 +150,7 @@ class HtmlWriter:
             link = "trace.yaml" if place.has_trace else None
             notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link))
         beside = place.columns(section)
-        floored = floors_block(section, self._document, ceilings())
+        floored = floors_block(timed_lines(section), self._document, ceilings())
         drawn = section_figures(section, self._document, place.roofs(section))
         explored = _explored(section)
         more = [*(["explore"] if explored else []), *(["passages"] if _is_borrowed(section.blocks) else [])]
@@ -199,6 +199,7 @@ class HtmlWriter:
         setup = _HtmlPage(document, self._place, None, outside, shared_storages(around))
         parts: dict[Place, str] = {}
         explored: dict[str, Narration] = {}
+        lines: dict[str, list[Step]] = {}
         for section in document.sections:
             place = Place(section.slug, f"{section.number}")
             parts[place] = self._part(
@@ -211,6 +212,7 @@ class HtmlWriter:
                 floored=False,
             )
             explored |= {within(place.name, f"said-{it.number}"): it for it in _explored(section)}
+            lines |= {within(place.name, anchor): steps for anchor, steps in timed_lines(section).items()}
         if around:
             title = "<h1>The code around the sections</h1>"
             parts[Place(overview.SETUP, overview.SETUP)] = title + self._part("around.html.j2", setup)
@@ -223,11 +225,13 @@ class HtmlWriter:
         if overview.speaks(document):
             first += apart(self._part("opening.html.j2", run), index.name)
         borrowed = any(_is_borrowed(blocks) for blocks in (outside, *(section.blocks for section in document.sections)))
+        floored = floors_block(lines, document, ceilings())
         text = self._page(
             "whole.html.j2",
             run,
-            _alone(explored, *(["passages"] if borrowed else [])),
+            _alone(explored, floored, *(["passages"] if borrowed else [])),
             overview.document_notices(document),
+            floored=bool(floored),
             whole=[(place.identity, Markup(apart(part, place.name))) for place, part in parts.items()],
             first=Markup(first),
         )
@@ -290,14 +294,17 @@ def _allowing(found: Assets, blocks: Sequence[Block]) -> Assets:
     return replace(found, policy=policy)
 
 
-def _alone(explored: Mapping[str, Narration], *more: str) -> Assets:
+def _alone(explored: Mapping[str, Narration], floored: str, *more: str) -> Assets:
     """Return the style and the script of a page that has nothing beside it, and a policy by which it loads nothing."""
     shown = assets("page", "overview", "figures", "exercises", "whole", *more)
-    answering = assets("hanging", "linked", "numbers", "answering", *(["explore", "exploring"] if explored else []))
+    floors = ["floors"] if floored else []
+    answers = ["explore", "exploring"] if explored else []
+    answering = assets("hanging", "linked", "numbers", "answering", *floors, *answers)
+    beside = f"const sectionData = {json.dumps({'floors': floored})};\n" if floored else ""
     script = re.sub(
         r"<(?=[/!a-zA-Z])", r"\\u003c", explorations.script(explored)
     )  # in strings: comparisons have blanks
-    found = allowed(shown.css + answering.css, f"{shown.js}{script}{answering.js}")
+    found = allowed(shown.css + answering.css, f"{shown.js}{beside}{script}{answering.js}")
     return replace(found, policy=found.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
 
 
