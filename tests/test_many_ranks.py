@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -131,9 +132,9 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
     [
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
-            "killed by SIGKILL at line 24 on rank 1, then RuntimeError at line 25",
+            "killed by SIGKILL at line 24 on rank 1, then OTHER",
         ),
-        ("raise ValueError('rank one is unwell')", "ValueError at line 24 on rank 1, then RuntimeError at line 25"),
+        ("raise ValueError('rank one is unwell')", "ValueError at line 24 on rank 1, then OTHER"),
         (
             "time.sleep(600)",
             "did nothing new for 15 s, ended at line 24 on rank 1, then waited for the others in barrier",
@@ -142,11 +143,15 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
     ids=["killed", "raises", "hangs"],
 )
 def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str, ended: str) -> None:
-    """What all ranks did until then is there, and the trace says which one ended where, before the others."""
+    """What all ranks did until then is there, and the trace says which one ended where, before the others.
+
+    These hear of it by their connection to it, or from torchrun: whichever is quicker.
+    """
     ran = traced(environment, lecture(tmp_path, how), "--ranks", "2", "--passes", "1", "--timeout", "15")
     assert ran.returncode == 1
     trace = trace_in(tmp_path, "cpu/partial")
-    assert trace.run.ended.startswith(ended), trace.run.ended
+    other = r"(RuntimeError at line 25|stopped with the ranks that had failed( at line 25)?)"
+    assert re.match(ended.replace("OTHER", other), trace.run.ended), trace.run.ended
     assert problems(trace)[0] == f"incomplete: {trace.run.ended}"
     assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2
 

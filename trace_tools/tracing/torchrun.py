@@ -52,8 +52,10 @@ def main(job_path: str, ranks: int, *place: str) -> int:
     try:
         run.run(run.parse_args([*asked, *PYTHON, CHILD, job_path]))  # type: ignore[no-untyped-call]
     except ChildFailedError as failed:
-        job = Path(job_path)
+        job, codes = Path(job_path), {failure.exitcode for failure in failed.failures.values()}
         for rank, failure in failed.failures.items():
+            if failure.exitcode == -signal.SIGTERM and len(codes) > 1:  # it was stopped with one that had failed
+                continue
             status = rank_folder(job.parent, rank) / job.with_suffix(".status").name
             status.write_text(str(failure.exitcode), encoding="utf-8")
         return 1
