@@ -102,13 +102,15 @@ def test_a_choice_is_judged_and_what_was_right_is_remembered(browser: Any, page:
     assert box.find_element("css selector", ".verdict").text == "✗ That is NumPy's."
     right.click()
     assert box.find_element("css selector", ".verdict").text == "✓ Right."
-    show(browser, page)
 
     def said() -> list[str]:
+        """Open the page again; return what stands at its questions, by a script that comes after the page."""
+        show(browser, page)
+        until(lambda: bool(ask(browser, "document.querySelector('.ask .verdict') !== null")))
         boxes = browser.find_elements("css selector", ".ask")[:3]
         return [box.find_element("css selector", ".verdict").text for box in boxes]
 
-    until(lambda: any(said()))  # the script that remembers comes after the page
+    until(lambda: any(said()))  # a browser that has just begun takes a moment to store
     assert said() == ["", "✓ Answered before.", ""]
 
 
