@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.exchange.whole_lecture import ON_THE_WEB, PNG, whole_lecture, written
-from tests.rendering.browsing import NARROW, WIDE, ask, show, until
+from tests.rendering.browsing import NARROW, WIDE, ask, forget, show, until
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording
 from tests.rendering.test_compose import failing
@@ -167,7 +167,7 @@ def test_what_can_be_used_works_and_nothing_else_is_there(browser: Any, folder: 
     was = ask(browser, "getComputedStyle(document.body).backgroundColor")
     browser.execute_script("document.getElementById('theme').click()")
     assert ask(browser, "getComputedStyle(document.body).backgroundColor") != was
-    browser.execute_script("localStorage.clear()")
+    forget(browser)
 
 
 def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, folder: Path) -> None:

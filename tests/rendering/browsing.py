@@ -47,6 +47,11 @@ def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "
     until(lambda: ask(browser, there, page.as_uri()))
 
 
+def forget(browser: Any) -> None:
+    """Drop what pages stored: a page's own `localStorage.clear` may come after what the next page stores."""
+    browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
+
+
 def until(true: Callable[[], bool]) -> None:
     """Wait until something holds, ten seconds at most."""
     end = time.monotonic() + 10

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import ask, press, show, until
+from tests.rendering.browsing import ask, forget, press, show, until
 from tests.rendering.recording import Recording
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering.document import Narration
@@ -90,11 +90,6 @@ def test_a_number_is_judged(browser: Any, page: Path, question: int, typed: str,
     assert [name for name in ("right", "wrong") if name in box.get_attribute("class").split()] == [state] * bool(state)
     assert ask(browser, "arguments[0].querySelector('.solution').open", box) is (state == "right")
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-
-
-def forget(browser: Any) -> None:
-    """Drop what pages stored: a page's own `localStorage.clear` may come after what the next page stores."""
-    browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
 
 
 def test_a_choice_is_judged_and_what_was_right_is_remembered(browser: Any, page: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import NARROW, WIDE, ask, press, show, until
+from tests.rendering.browsing import NARROW, WIDE, ask, forget, press, show, until
 from tests.rendering.explored import GPUS, explored_lecture, holding, training
 from trace_tools.publishing.site import SiteTrace, render_site
 from trace_tools.rendering import explorations
@@ -27,7 +27,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def opened(browser: Any, page: Path) -> Any:
     show(browser, page)
-    browser.execute_script("localStorage.clear(); sessionStorage.clear()")
+    browser.execute_script("sessionStorage.clear()")
+    forget(browser)
     return browser
 
 

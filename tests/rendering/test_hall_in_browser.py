@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import NARROW, WIDE, ask, press, show
+from tests.rendering.browsing import NARROW, WIDE, ask, forget, press, show
 from trace_tools.file_format.trace_file import load
 from trace_tools.rendering.compose import make_document
 from trace_tools.rendering.document import Block, Call, Document, Section, Stop, rows_shown, visible
@@ -54,7 +54,8 @@ def _nothing_is_remembered(browser: Any) -> Iterator[None]:
         browser.switch_to.window(other)
         browser.close()
     browser.switch_to.window(browser.window_handles[0])
-    browser.execute_script("try { localStorage.clear(); sessionStorage.clear(); } catch {}")
+    browser.execute_script("try { sessionStorage.clear(); } catch {}")
+    forget(browser)
     browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import NARROW, WIDE, ask, show, until
+from tests.rendering.browsing import NARROW, WIDE, ask, forget, show, until
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.recording import Recording
 from tests.rendering.test_compose import failing, lecture
@@ -115,7 +115,7 @@ def test_dark_mode_follows_the_system_and_the_button(browser: Any, site: Path) -
     assert ask(browser, ground) == dark
     browser.find_element("id", "theme").click()
     assert ask(browser, ground) == light
-    browser.execute_script("localStorage.clear()")
+    forget(browser)
 
 
 def test_an_address_opens_what_it_points_into(browser: Any, site: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.publishing.test_site import first_page
-from tests.rendering.browsing import ask, press, show
+from tests.rendering.browsing import ask, forget, press, show
 from tests.rendering.hostile import hostile_trace
 from tests.rendering.test_compose import LECTURE, failing, lecture
 from trace_tools.comparing.compare import compare
@@ -136,7 +136,7 @@ def test_the_first_page_goes_on_where_the_reader_was(browser: Any, tmp_path: Pat
     render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
     again = "document.getElementById('again')"
     show(browser, tmp_path / "index.html")
-    browser.execute_script("localStorage.clear()")
+    forget(browser)
     show(browser, tmp_path / "index.html")
     assert ask(browser, f"{again}.hidden")
     show(browser, tmp_path / "cpu" / "01-measuring.html")
